@@ -48,7 +48,9 @@ def _end(number: int, frame: object) -> None:
 
 
 if __name__ == "__main__":
-    own = [] if sys.flags.safe_path else [sys.path.pop(0)]  # the working directory, whose `json.py` is not ours
+    own = (
+        [] if sys.flags.safe_path else [sys.path.pop(0)]
+    )  # the working directory, whose `json.py` is not ours
     if sys.flags.interactive:
         from mahtab_tui.cli.embed import run_repl
 

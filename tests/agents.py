@@ -20,8 +20,14 @@ from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session.api import SessionState
 from mahtab_tui.session.turns import TurnHost
 
-COMPLETE = {"match": "is_complete", "text": '{"is_complete": true, "reasoning": "It is right.", "next_action": ""}'}
-INCOMPLETE = {"match": "is_complete", "text": '{"is_complete": false, "reasoning": "Half is missing.", "next_action": "Do the rest."}'}
+COMPLETE = {
+    "match": "is_complete",
+    "text": '{"is_complete": true, "reasoning": "It is right.", "next_action": ""}',
+}
+INCOMPLETE = {
+    "match": "is_complete",
+    "text": '{"is_complete": false, "reasoning": "Half is missing.", "next_action": "Do the rest."}',
+}
 
 
 def code(*blocks: str, words: str = "Let me see.") -> dict[str, Any]:
@@ -37,7 +43,9 @@ def words(text: str, **more: Any) -> dict[str, Any]:
 class Desk(logging.Handler):
     """A session in this process, with all the records of its bus. What `when` says is done as soon as a record comes."""
 
-    def __init__(self, folder: Path, namespace: dict[str, Any] | None = None, kernel: Kernel | None = None) -> None:
+    def __init__(
+        self, folder: Path, namespace: dict[str, Any] | None = None, kernel: Kernel | None = None
+    ) -> None:
         super().__init__()
         self._folder = folder
         self.namespace: dict[str, Any] = {} if namespace is None else namespace
@@ -63,11 +71,15 @@ class Desk(logging.Handler):
         path.write_text("\n".join(json.dumps(line) for line in lines), "utf-8")
         return ChatReplay.from_file(path)
 
-    def when(self, tag: str, action: Callable[[Record], object], text: str = "", **attrs: Any) -> None:
+    def when(
+        self, tag: str, action: Callable[[Record], object], text: str = "", **attrs: Any
+    ) -> None:
         """Do something whenever a record has this tag and these attributes, and `text` in it."""
 
         def matches(record: Record) -> bool:
-            return record.tag == tag and text in record.text and attrs.items() <= record.attrs.items()
+            return (
+                record.tag == tag and text in record.text and attrs.items() <= record.attrs.items()
+            )
 
         self._reactions.append((matches, action))
 
@@ -75,15 +87,27 @@ class Desk(logging.Handler):
         """Ask for approval, and answer one request after the other so."""
         self.host.profile.approval = "ask"
         left = list(decisions)
-        self.when(tags.APPROVAL, lambda record: self.host.approvals.answer(record.attrs["request"], left.pop(0)), state="waiting")
+        self.when(
+            tags.APPROVAL,
+            lambda record: self.host.approvals.answer(record.attrs["request"], left.pop(0)),
+            state="waiting",
+        )
 
     def nodes(self, *lines: dict[str, Any], max_turns: int = 5) -> Nodes:
         """The nodes over a model with these answers."""
         return Nodes(self.replay(*lines), self.host, max_turns)
 
-    def run(self, *lines: dict[str, Any], prompt: str = "what is it?", max_turns: int = 5, **options: Any) -> AgentState:
+    def run(
+        self,
+        *lines: dict[str, Any],
+        prompt: str = "what is it?",
+        max_turns: int = 5,
+        **options: Any,
+    ) -> AgentState:
         """One turn with these answers, in which a call of its own checks what ran."""
-        graph = create_repl_graph(self.replay(*lines), self.host, max_turns, **{"reflection": "always", **options})
+        graph = create_repl_graph(
+            self.replay(*lines), self.host, max_turns, **{"reflection": "always", **options}
+        )
         return run_graph(graph, create_initial_state(prompt), self.host)
 
     def of(self, tag: str) -> list[Record]:
@@ -110,4 +134,6 @@ def without_surroundings(text: str) -> str:
 
 def last_text(state: AgentState, kind: str) -> str:
     """The text of the last message of a kind ("human", "ai")."""
-    return next(str(message.text) for message in reversed(state["messages"]) if message.type == kind)
+    return next(
+        str(message.text) for message in reversed(state["messages"]) if message.type == kind
+    )

@@ -35,10 +35,40 @@ def send(text: str, *, retries: int = 1) -> list[str]:
 
 
 def namespace() -> dict[str, Any]:
-    df = pd.DataFrame({"city": ["a"], "price": [1.5], "when": pd.to_datetime(["2020-01-01"]), "kind": pd.Categorical(["x"])})
-    modules = {"np": np, "pd": pd, "pl": pl, "plt": plt, "re": re, "json": json, "datetime": datetime, "collections": collections}
-    values = {"df": df, "city": df["city"], "pf": pl.DataFrame({"city": ["a"]}), "text": "a,b", "path": Path(), "data": {"a": {"b": [1]}}}
-    return {**modules, **values, "user": User("x"), "User": User, "send": send, "items": [User("y")]}
+    df = pd.DataFrame(
+        {
+            "city": ["a"],
+            "price": [1.5],
+            "when": pd.to_datetime(["2020-01-01"]),
+            "kind": pd.Categorical(["x"]),
+        }
+    )
+    modules = {
+        "np": np,
+        "pd": pd,
+        "pl": pl,
+        "plt": plt,
+        "re": re,
+        "json": json,
+        "datetime": datetime,
+        "collections": collections,
+    }
+    values = {
+        "df": df,
+        "city": df["city"],
+        "pf": pl.DataFrame({"city": ["a"]}),
+        "text": "a,b",
+        "path": Path(),
+        "data": {"a": {"b": [1]}},
+    }
+    return {
+        **modules,
+        **values,
+        "user": User("x"),
+        "User": User,
+        "send": send,
+        "items": [User("y")],
+    }
 
 
 TABLE = [
@@ -135,7 +165,10 @@ def main() -> None:
     names = namespace()
     found = [(code, wanted, answers(code, names)) for code, wanted in TABLE]
     for code, wanted, three in found:
-        marks = " ".join(f"{'  ' if answer.strip('()') == wanted else '! '}{answer or '-':18}" for answer in three)
+        marks = " ".join(
+            f"{'  ' if answer.strip('()') == wanted else '! '}{answer or '-':18}"
+            for answer in three
+        )
         print(f"{code!r:56} {marks}")
     counts = [sum(three[place] == wanted for _, wanted, three in found) for place in range(3)]
     print(f"first of {len(TABLE)}: mahtab-tui {counts[0]}, IPython {counts[1]}, jedi {counts[2]}")

@@ -23,7 +23,9 @@ from tests.waiting import end_waiting_kernels
 # In a shell's background some signals are ignored, and would be by every program that a test starts; nohup adds SIGHUP.
 for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        signal.signal(
+            number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        )
 
 # Compiled modules are kept, whatever the shell says: every worker loads all tests, and these start the program hundreds of times.
 sys.dont_write_bytecode = False
@@ -34,7 +36,9 @@ gc.set_threshold(50_000, 10, 10)
 
 # How long an example takes says something of the machine only. Without the phase "explain", which traces: in Python 3.11, tracing never ends
 # once an exception was sent to a thread that waits for ever, as tests of interrupts do.
-settings.register_profile("any machine", deadline=None, phases=[phase for phase in Phase if phase is not Phase.explain])
+settings.register_profile(
+    "any machine", deadline=None, phases=[phase for phase in Phase if phase is not Phase.explain]
+)
 settings.load_profile("any machine")
 
 # Longer than any test's own limit, which strikes once: it is lost where asyncio swallows it, in C code, and before a teardown that hangs.
@@ -52,18 +56,48 @@ def close_figures() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def home(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
     """An empty home folder; the environment says nothing of the person's own set-up. Kernels that wait there are ended with the test."""
     # By a number of our own: pytest looks for the next one among all folders of the run, at each test.
     folder = tmp_path_factory.getbasetemp() / "homes" / str(next(NUMBERS))
     folder.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(folder))
     for name in list(os.environ):
-        if name.startswith(("MAHTAB_", "ANTHROPIC_", "CLAUDE", "OPENAI_", "OTEL_", "XDG_", "PYTHONSTARTUP", "KITTY_", "TERM_PROGRAM")):
+        if name.startswith(
+            (
+                "MAHTAB_",
+                "ANTHROPIC_",
+                "CLAUDE",
+                "OPENAI_",
+                "OTEL_",
+                "XDG_",
+                "PYTHONSTARTUP",
+                "KITTY_",
+                "TERM_PROGRAM",
+            )
+        ):
             monkeypatch.delenv(name)
-    for name in ("LLAMACPP", "LMSTUDIO", "VLLM", "OLLAMA"):  # servers of this machine: nobody answers there
+    for name in (
+        "LLAMACPP",
+        "LMSTUDIO",
+        "VLLM",
+        "OLLAMA",
+    ):  # servers of this machine: nobody answers there
         monkeypatch.setenv(f"{name}_HOST", "127.0.0.1:1")
-    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "VISUAL", "EDITOR", "TMUX", "COLUMNS", "LINES", "DISPLAY", "WAYLAND_DISPLAY"):
+    for name in (
+        "NO_COLOR",
+        "FORCE_COLOR",
+        "CLICOLOR_FORCE",
+        "VISUAL",
+        "EDITOR",
+        "TMUX",
+        "COLUMNS",
+        "LINES",
+        "DISPLAY",
+        "WAYLAND_DISPLAY",
+    ):
         monkeypatch.delenv(name, raising=False)
     yield folder
     end_waiting_kernels(folder)

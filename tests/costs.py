@@ -45,7 +45,10 @@ def name_of(item: pytest.Item) -> str:
 
 def _work() -> float:
     """Return the processor time of this process and of its children that have ended."""
-    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+    return sum(
+        used.ru_utime + used.ru_stime
+        for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
 
 
 def costly(measured: str) -> list[str]:

@@ -44,7 +44,11 @@ class EmbeddingService:
     @property
     def texts(self) -> list[str]:
         """All texts that were sent, in order."""
-        return [text for body in self.asked for text in ([body["input"]] if isinstance(body["input"], str) else body["input"])]
+        return [
+            text
+            for body in self.asked
+            for text in ([body["input"]] if isinstance(body["input"], str) else body["input"])
+        ]
 
     def vector(self, text: str) -> list[float]:
         """The sum of the words' directions."""
@@ -53,7 +57,9 @@ class EmbeddingService:
             if word not in self._known:
                 topic = self._topics.get(word)
                 weight = 0.2 if topic is None else 1.0
-                self._known[word] = [weight * each for each in _direction(topic or word, self._length)]
+                self._known[word] = [
+                    weight * each for each in _direction(topic or word, self._length)
+                ]
             sums = [one + other for one, other in zip(sums, self._known[word], strict=True)]
         return sums
 
@@ -61,8 +67,16 @@ class EmbeddingService:
         if self.body is not None:
             return self.body
         texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
-        data = [{"object": "embedding", "index": at, "embedding": self.vector(text)} for at, text in enumerate(texts)]
-        return {"object": "list", "model": body["model"], "data": data, "usage": {"prompt_tokens": 7, "total_tokens": 7}}
+        data = [
+            {"object": "embedding", "index": at, "embedding": self.vector(text)}
+            for at, text in enumerate(texts)
+        ]
+        return {
+            "object": "list",
+            "model": body["model"],
+            "data": data,
+            "usage": {"prompt_tokens": 7, "total_tokens": 7},
+        }
 
 
 @contextlib.contextmanager

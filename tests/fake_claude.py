@@ -94,7 +94,11 @@ if CONFIG["behaviour"] in ("streams", "deaf"):
     time.sleep(1000)  # the real one, too, answers to the end when nobody is there any more
 """
 
-WATCHED = ("CLAUDE_CODE_DISABLE_FILE_MENTIONS", "CLAUDE_CODE_MAX_RETRIES", "CLAUDE_CODE_MAX_OUTPUT_TOKENS")
+WATCHED = (
+    "CLAUDE_CODE_DISABLE_FILE_MENTIONS",
+    "CLAUDE_CODE_MAX_RETRIES",
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS",
+)
 
 
 class FakeClaude:
@@ -107,7 +111,15 @@ class FakeClaude:
     @property
     def told(self) -> list[dict[str, Any]]:
         """What it has noted, in order: its start (argv, env, …), prompts, control requests."""
-        return [json.loads(line) for line in self._log.read_text().splitlines(True) if line.endswith("\n")] if self._log.exists() else []
+        return (
+            [
+                json.loads(line)
+                for line in self._log.read_text().splitlines(True)
+                if line.endswith("\n")
+            ]
+            if self._log.exists()
+            else []
+        )
 
     @property
     def starts(self) -> list[dict[str, Any]]:
@@ -128,6 +140,8 @@ def install_fake_claude(folder: Path, behaviour: str, **options: Any) -> FakeCla
     config = folder / "config.json"
     config.write_text(json.dumps({"behaviour": behaviour, "watched": WATCHED, **options}))
     script = folder / "claude"
-    script.write_text(_SCRIPT.format(python=sys.executable, config=str(config), log=str(folder / "log.jsonl")))
+    script.write_text(
+        _SCRIPT.format(python=sys.executable, config=str(config), log=str(folder / "log.jsonl"))
+    )
     script.chmod(0o755)
     return FakeClaude(folder)

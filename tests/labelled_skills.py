@@ -34,14 +34,17 @@ def skills() -> dict[str, str]:
     """The descriptions by name."""
     names = ((action.split(), thing.split()) for action in _ACTIONS for thing in _OBJECTS)
     return {
-        f"{action[0]}-{thing[0]}": f"How to {action[0]} the {thing[1]} and each {thing[0]}, and what to {action[1]} first." for action, thing in names
+        f"{action[0]}-{thing[0]}": f"How to {action[0]} the {thing[1]} and each {thing[0]}, and what to {action[1]} first."
+        for action, thing in names
     }
 
 
 def queries() -> list[Query]:
     """The labelled queries."""
     chance = random.Random(7)
-    pairs = chance.sample([(action.split(), thing.split()) for action in _ACTIONS for thing in _OBJECTS], 60)
+    pairs = chance.sample(
+        [(action.split(), thing.split()) for action in _ACTIONS for thing in _OBJECTS], 60
+    )
     made = []
     for number, (action, thing) in enumerate(pairs):
         shared = 2 - number // 20

@@ -61,20 +61,42 @@ def patterns(part: str) -> Iterator[Found]:
     """All patterns of the modules of a part ("bus"), or of those beside the parts ("")."""
     for info in pkgutil.walk_packages(mahtab_tui.__path__, "mahtab_tui."):
         names = info.name.split(".")
-        if (names[1] if len(names) > 2 else "") != part or names[-1] == "__main__" or "plugin" in names:
+        if (
+            (names[1] if len(names) > 2 else "") != part
+            or names[-1] == "__main__"
+            or "plugin" in names
+        ):
             continue
         module = importlib.import_module(info.name)
         source = Path(str(module.__file__)).read_text()
         for name, value in vars(module).items():
-            if isinstance(value, re.Pattern) and f"{name} = re.compile(" in source and name not in NOT_HOSTILE.get(info.name, "").split():
-                used = [method for method in METHODS if re.search(rf"\b{name}\.{method}\(", source)] or ["match"]
+            if (
+                isinstance(value, re.Pattern)
+                and f"{name} = re.compile(" in source
+                and name not in NOT_HOSTILE.get(info.name, "").split()
+            ):
+                used = [
+                    method for method in METHODS if re.search(rf"\b{name}\.{method}\(", source)
+                ] or ["match"]
                 length = SHORT_LENGTH if name in SHORT.get(info.name, "").split() else LENGTH
                 yield Found(f"{info.name}.{name}", value, tuple(used), length)
         for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args and isinstance(node.args[0], ast.Constant):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.args
+                and isinstance(node.args[0], ast.Constant)
+            ):
                 method, text = node.func.attr, node.args[0].value
-                if isinstance(node.func.value, ast.Name) and node.func.value.id == "re" and method in METHODS and isinstance(text, str):
-                    yield Found(f"{info.name}, line {node.lineno}", re.compile(text), (method,), LENGTH)
+                if (
+                    isinstance(node.func.value, ast.Name)
+                    and node.func.value.id == "re"
+                    and method in METHODS
+                    and isinstance(text, str)
+                ):
+                    yield Found(
+                        f"{info.name}, line {node.lineno}", re.compile(text), (method,), LENGTH
+                    )
 
 
 def sample(tree: Any, variant: int) -> str:
@@ -111,15 +133,30 @@ def fits(sign: str, members: Any) -> bool:
             inside |= value[0] <= ord(sign) <= value[1]
         elif code is codes.CATEGORY:
             name = str(value)
-            kind = sign.isdigit() if "DIGIT" in name else sign.isspace() if "SPACE" in name else sign.isalnum() or sign == "_"
+            kind = (
+                sign.isdigit()
+                if "DIGIT" in name
+                else sign.isspace()
+                if "SPACE" in name
+                else sign.isalnum() or sign == "_"
+            )
             inside |= kind != ("NOT" in name)
     return inside != (bool(members) and members[0][0] is codes.NEGATE)
 
 
 def texts(found: Found) -> Iterator[str]:
     """What the pattern is tried on."""
-    source = found.pattern.pattern if isinstance(found.pattern.pattern, str) else found.pattern.pattern.decode("latin-1")
-    tree = parser.parse(source, found.pattern.flags & ~re.UNICODE if isinstance(found.pattern.pattern, bytes) else found.pattern.flags)
+    source = (
+        found.pattern.pattern
+        if isinstance(found.pattern.pattern, str)
+        else found.pattern.pattern.decode("latin-1")
+    )
+    tree = parser.parse(
+        source,
+        found.pattern.flags & ~re.UNICODE
+        if isinstance(found.pattern.pattern, bytes)
+        else found.pattern.flags,
+    )
     samples = [sample(tree, variant)[:40] for variant in range(4)]
     pieces = dict.fromkeys(PIECES)
     for one in samples:
@@ -132,11 +169,15 @@ def texts(found: Found) -> Iterator[str]:
 def stuck(found: Found) -> str:
     """The beginning of a text that takes the pattern too long; empty where there is none."""
     for text in texts(found):
-        given: Any = text.encode("latin-1", "replace") if isinstance(found.pattern.pattern, bytes) else text
+        given: Any = (
+            text.encode("latin-1", "replace") if isinstance(found.pattern.pattern, bytes) else text
+        )
         for method in found.methods:
             signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
             try:
-                result = getattr(found.pattern, method)(*((given[:0], given) if method == "sub" else (given,)))
+                result = getattr(found.pattern, method)(
+                    *((given[:0], given) if method == "sub" else (given,))
+                )
                 for _ in result if method == "finditer" else ():
                     pass
             except Stuck:

@@ -139,7 +139,19 @@ def _read_as_cells(text: str, name: str) -> None:
         path = Path(folder) / name
         path.write_text(text, "utf-8", errors="replace")
         file = read_notebook(path)
-    content = {**file.content, "cells": [*file.cells, {"cell_type": "code", "source": "x", "metadata": {}, "outputs": [], "execution_count": 1}]}
+    content = {
+        **file.content,
+        "cells": [
+            *file.cells,
+            {
+                "cell_type": "code",
+                "source": "x",
+                "metadata": {},
+                "outputs": [],
+                "execution_count": 1,
+            },
+        ],
+    }
     text_of(file, content)
 
 

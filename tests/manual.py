@@ -23,15 +23,23 @@ def keys() -> str:
     names |= {f"{command.title}: {command.help}": command.id for command in PANE_COMMANDS}
     parts = []
     for group, rows in groupby(help_rows(COMMANDS, {}), lambda row: row[0]):
-        lines = ((_code(keys), text, f"`{names[text]}`" if text in names else "") for _, keys, text in rows)
+        lines = (
+            (_code(keys), text, f"`{names[text]}`" if text in names else "")
+            for _, keys, text in rows
+        )
         parts.append(f"## {group}\n\n{_table(('key', 'what it does', 'name'), lines)}")
     return "\n\n".join(parts)
 
 
 def commands() -> str:
     """The slash commands by name."""
-    found = sorted((command for command in COMMANDS if command.slash), key=lambda command: command.slash)
-    return _table(("command", "what it does"), ((f"`/{each.slash} {each.argument}".rstrip() + "`", each.help) for each in found))
+    found = sorted(
+        (command for command in COMMANDS if command.slash), key=lambda command: command.slash
+    )
+    return _table(
+        ("command", "what it does"),
+        ((f"`/{each.slash} {each.argument}".rstrip() + "`", each.help) for each in found),
+    )
 
 
 def settings() -> str:
@@ -40,12 +48,22 @@ def settings() -> str:
     for key, field in Settings.model_fields.items():
         default = shown(field.get_default(call_default_factory=True))
         allowed = f" ({', '.join(choices(key))})" if choices(key) else ""
-        lines.append((f"`{key}`", f"{field.description}{allowed}", "–" if default == NOT_SET else f"`{default}`"))
+        lines.append(
+            (
+                f"`{key}`",
+                f"{field.description}{allowed}",
+                "–" if default == NOT_SET else f"`{default}`",
+            )
+        )
     return _table(("setting", "what it does", "default"), lines)
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    rows = [head, ["---"] * len(head), *([cell.replace("|", r"\|") for cell in line] for line in lines)]
+    rows = [
+        head,
+        ["---"] * len(head),
+        *([cell.replace("|", r"\|") for cell in line] for line in lines),
+    ]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

@@ -16,12 +16,22 @@ BUNDLES: list[dict[str, Any]] = [
     {"text/plain": "1"},
     {"text/plain": "<Figure>", "image/png": PIXEL},
     {"image/jpeg": "/9j/4AAQ\n"},
-    {"image/svg+xml": "<svg onload='alert(1)'><script>alert(2)</script></svg>", "text/plain": "<svg>"},
+    {
+        "image/svg+xml": "<svg onload='alert(1)'><script>alert(2)</script></svg>",
+        "text/plain": "<svg>",
+    },
     {"text/html": "<table><tr><td>1</td></tr></table><script>x()</script>", "text/plain": "1"},
     {"text/markdown": "**x** [y](javascript:z)"},
     {"text/latex": "$x^2$", "text/plain": "x**2"},
     {"application/json": {"a": [1, 2.5, None, True]}, "text/plain": "{…}"},
-    {"application/vnd.jupyter.widget-view+json": {"model_id": "abc", "version_major": 2, "version_minor": 0}, "text/plain": "Slider()"},
+    {
+        "application/vnd.jupyter.widget-view+json": {
+            "model_id": "abc",
+            "version_major": 2,
+            "version_minor": 0,
+        },
+        "text/plain": "Slider()",
+    },
     {"application/vnd.plotly.v1+json": {"data": [], "layout": {}}},
     {"application/javascript": "alert(1)"},
     {"application/pdf": "JVBERi0="},
@@ -50,41 +60,122 @@ METADATA: list[dict[str, Any]] = [
     {"mahtab": {"by": "model", "name": "demo"}},
     {"execution": {"iopub.status.busy": "2024-01-01T00:00:00Z"}},
 ]
-SOURCES = ["x = 1", "x = 1\n", "\nx", "", "%time x", "def f():\n\tpass\n\n\n", "'日本語' # 🎉", "raw ``` text", "'\\ud800'", "a" * 5_000]
+SOURCES = [
+    "x = 1",
+    "x = 1\n",
+    "\nx",
+    "",
+    "%time x",
+    "def f():\n\tpass\n\n\n",
+    "'日本語' # 🎉",
+    "raw ``` text",
+    "'\\ud800'",
+    "a" * 5_000,
+]
 
 
 def notebooks() -> Iterator[Any]:
     """All fifty, as `NotebookNode`s."""
     yield new_notebook()
-    yield new_notebook(metadata={"widgets": {"application/vnd.jupyter.widget-state+json": {"state": {"abc": {}}, "version_major": 2}}})
+    yield new_notebook(
+        metadata={
+            "widgets": {
+                "application/vnd.jupyter.widget-state+json": {
+                    "state": {"abc": {}},
+                    "version_major": 2,
+                }
+            }
+        }
+    )
     for bundle in BUNDLES:  # 12
         shown = new_output("display_data", data=bundle, metadata={"image/png": {"width": 5}})
         shown["metadata"]["isolated"] = True
-        yield _with(new_code_cell("show()", execution_count=3, outputs=[shown, new_output("execute_result", data=bundle, execution_count=3)]))
+        yield _with(
+            new_code_cell(
+                "show()",
+                execution_count=3,
+                outputs=[shown, new_output("execute_result", data=bundle, execution_count=3)],
+            )
+        )
     for text in STREAMS:  # 10
-        streams = [new_output("stream", name="stdout", text=text), new_output("stream", name="stderr", text=text)]
+        streams = [
+            new_output("stream", name="stdout", text=text),
+            new_output("stream", name="stderr", text=text),
+        ]
         yield _with(new_code_cell("print()", outputs=streams))
     for metadata in METADATA:  # 10
-        cells = [new_code_cell("x = 1", metadata=metadata), new_markdown_cell("# x", metadata=metadata), new_raw_cell("x", metadata=metadata)]
-        yield new_notebook(cells=cells, metadata={"kernelspec": {"name": "ir", "display_name": "R", "language": "R"}, **metadata})
+        cells = [
+            new_code_cell("x = 1", metadata=metadata),
+            new_markdown_cell("# x", metadata=metadata),
+            new_raw_cell("x", metadata=metadata),
+        ]
+        yield new_notebook(
+            cells=cells,
+            metadata={
+                "kernelspec": {"name": "ir", "display_name": "R", "language": "R"},
+                **metadata,
+            },
+        )
     for minor in range(6):
-        cells = [new_code_cell("x = 1", outputs=[new_output("stream", text="1\n")]), new_markdown_cell("x")]
+        cells = [
+            new_code_cell("x = 1", outputs=[new_output("stream", text="1\n")]),
+            new_markdown_cell("x"),
+        ]
         for cell in cells if minor < 5 else ():
             del cell["id"]
-        yield nbformat.from_dict({"nbformat": 4, "nbformat_minor": minor, "metadata": {"orig_nbformat": 2}, "cells": cells})
+        yield nbformat.from_dict(
+            {
+                "nbformat": 4,
+                "nbformat_minor": minor,
+                "metadata": {"orig_nbformat": 2},
+                "cells": cells,
+            }
+        )
     for sources in (SOURCES[:5], SOURCES[5:]):
-        yield _with(*(cell for source in sources for cell in (new_code_cell(source), new_markdown_cell(source), new_raw_cell(source))))
-    yield _with(new_markdown_cell("![p](attachment:p.png)", attachments={"p.png": {"image/png": PIXEL}}), new_raw_cell("r", attachments={}))
-    error = new_output("error", ename="E", evalue="v\x1b[2J", traceback=["\x1b[31mTraceback\x1b[0m", "E: v"])
-    yield _with(new_code_cell("1/0", outputs=[error, new_output("error", ename="", evalue="", traceback=[])]))
-    updated = nbformat.from_dict({**new_output("display_data", data={"text/plain": "0"}), "transient": {"display_id": "d1"}})
+        yield _with(
+            *(
+                cell
+                for source in sources
+                for cell in (new_code_cell(source), new_markdown_cell(source), new_raw_cell(source))
+            )
+        )
+    yield _with(
+        new_markdown_cell("![p](attachment:p.png)", attachments={"p.png": {"image/png": PIXEL}}),
+        new_raw_cell("r", attachments={}),
+    )
+    error = new_output(
+        "error", ename="E", evalue="v\x1b[2J", traceback=["\x1b[31mTraceback\x1b[0m", "E: v"]
+    )
+    yield _with(
+        new_code_cell(
+            "1/0", outputs=[error, new_output("error", ename="", evalue="", traceback=[])]
+        )
+    )
+    updated = nbformat.from_dict(
+        {**new_output("display_data", data={"text/plain": "0"}), "transient": {"display_id": "d1"}}
+    )
     updating = new_code_cell("update()")
     updating["outputs"] = [updated]
     yield _with_odd(updating)
-    yield _with(*(new_code_cell(f"x{number} = {number}", execution_count=number) for number in range(300)))
-    yield _with(new_code_cell("many()", outputs=[new_output("stream", text=f"{number}\n") for number in range(500)]))
-    yield new_notebook(cells=[new_code_cell("x")], metadata={"unknown": {"deep": [[[[{"a": None}]]]]}, "title": "t", "authors": [{"name": "n"}]})
-    odd = _with_odd(new_code_cell("x", outputs=[new_output("display_data", data={"text/plain": "1"})]))
+    yield _with(
+        *(new_code_cell(f"x{number} = {number}", execution_count=number) for number in range(300))
+    )
+    yield _with(
+        new_code_cell(
+            "many()", outputs=[new_output("stream", text=f"{number}\n") for number in range(500)]
+        )
+    )
+    yield new_notebook(
+        cells=[new_code_cell("x")],
+        metadata={
+            "unknown": {"deep": [[[[{"a": None}]]]]},
+            "title": "t",
+            "authors": [{"name": "n"}],
+        },
+    )
+    odd = _with_odd(
+        new_code_cell("x", outputs=[new_output("display_data", data={"text/plain": "1"})])
+    )
     odd["cells"][0]["outputs"][0]["data"]["application/x-unknown"] = "zzz"
     odd["unknown_of_the_notebook"] = 1.0
     odd["cells"][0]["unknown_of_the_cell"] = [1, "2"]
@@ -93,7 +184,12 @@ def notebooks() -> Iterator[Any]:
 
 
 def _with(*cells: Any) -> Any:
-    return new_notebook(cells=list(cells), metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}})
+    return new_notebook(
+        cells=list(cells),
+        metadata={
+            "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}
+        },
+    )
 
 
 def text_of(notebook: Any, layout: int = 0) -> str:
@@ -112,4 +208,6 @@ def write(notebook: Any, path: Path, layout: int = 0) -> Path:
 
 def _with_odd(*cells: Any) -> Any:
     """A notebook that is not valid, as some programs write them."""
-    return nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": list(cells)})
+    return nbformat.from_dict(
+        {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": list(cells)}
+    )

@@ -36,10 +36,17 @@ def bomb(width: int, height: int) -> bytes:
     """A PNG of few bytes that says that it has so many pixels."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
-        return struct.pack("!I", len(data)) + name + data + struct.pack("!I", zlib.crc32(name + data))
+        return (
+            struct.pack("!I", len(data)) + name + data + struct.pack("!I", zlib.crc32(name + data))
+        )
 
     head = struct.pack("!IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 1_000)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(b"\0" * 1_000))
+        + chunk(b"IEND", b"")
+    )
 
 
 def seen(picture: EncodedPicture) -> Image.Image:

@@ -36,11 +36,37 @@ ACTIONS = 150
 """Of a run."""
 PATIENCE = 120
 """Seconds that an action may take before the application counts as frozen."""
-SIZES = ((1, 1), (1, 30), (2, 3), (7, 4), (20, 5), (40, 60), (80, 24), (120, 35), (200, 50), (300, 2))
+SIZES = (
+    (1, 1),
+    (1, 30),
+    (2, 3),
+    (7, 4),
+    (20, 5),
+    (40, 60),
+    (80, 24),
+    (120, 35),
+    (200, 50),
+    (300, 2),
+)
 
-_FUNCTION_KEYS = ["\x1bOP", "\x1bOQ", "\x1bOR", "\x1bOS", *(f"\x1b[{number}~" for number in (15, 17, 18, 19, 20, 21, 23, 24))]
-_MOVES = [*(f"\x1b[{before}{end}" for before in ("", "1;2", "1;3", "1;5") for end in "ABCDHF"), "\x1b[5~", "\x1b[6~", "\x1b[3~", "\t", "\x1b[Z"]
-_CONTROLS = [chr(number) for number in range(1, 27) if chr(number) not in "\x03\x04\x11\x1a\r\t"] + ["\x7f", "\x1b", "\x1b", "\r", "\r", "\r"]
+_FUNCTION_KEYS = [
+    "\x1bOP",
+    "\x1bOQ",
+    "\x1bOR",
+    "\x1bOS",
+    *(f"\x1b[{number}~" for number in (15, 17, 18, 19, 20, 21, 23, 24)),
+]
+_MOVES = [
+    *(f"\x1b[{before}{end}" for before in ("", "1;2", "1;3", "1;5") for end in "ABCDHF"),
+    "\x1b[5~",
+    "\x1b[6~",
+    "\x1b[3~",
+    "\t",
+    "\x1b[Z",
+]
+_CONTROLS = [
+    chr(number) for number in range(1, 27) if chr(number) not in "\x03\x04\x11\x1a\r\t"
+] + ["\x7f", "\x1b", "\x1b", "\r", "\r", "\r"]
 _CHORDS = [f"\x1b{letter}" for letter in "abdefhjklmnprstuwxyz.<>/"]
 _LETTERS = list("abcdefghijklmnopqrstuvwxyzAJNRXYM0123456789 ./@?`_()[]{}'\"=+-*:,#\\%äß中🙂\u0301")
 _CODE = (
@@ -90,8 +116,14 @@ def actions(chance: random.Random) -> Iterator[str | tuple[int, int]]:
             x, y = chance.randint(1, size[0]), chance.randint(1, size[1])
             button = chance.choice((0, 0, 0, 2, 64, 65, 66, 67))
             pressed = f"\x1b[<{button};{x};{y}M"
-            moved = f"\x1b[<{button + 32};{chance.randint(1, size[0])};{chance.randint(1, size[1])}M" if chance.random() < 0.3 else ""
-            yield pressed + (moved + f"\x1b[<{button};{x};{y}m" if button < 64 and chance.random() < 0.95 else "")
+            moved = (
+                f"\x1b[<{button + 32};{chance.randint(1, size[0])};{chance.randint(1, size[1])}M"
+                if chance.random() < 0.3
+                else ""
+            )
+            yield pressed + (
+                moved + f"\x1b[<{button};{x};{y}m" if button < 64 and chance.random() < 0.95 else ""
+            )
         elif kind < 0.34:
             yield f"\x1b[<35;{chance.randint(1, size[0])};{chance.randint(1, size[1])}M"
         elif kind < 0.39:
@@ -103,15 +135,21 @@ def actions(chance: random.Random) -> Iterator[str | tuple[int, int]]:
         elif kind < 0.48:
             yield chance.choice(("\x1b[O", "\x1b[I"))
         else:
-            yield chance.choice(chance.choice((_FUNCTION_KEYS, _MOVES, _CONTROLS, _CHORDS, _LETTERS, _LETTERS)))
+            yield chance.choice(
+                chance.choice((_FUNCTION_KEYS, _MOVES, _CONTROLS, _CHORDS, _LETTERS, _LETTERS))
+            )
 
 
 async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -> None:
     """One run, in this process; `begun` is called before each action. Raises what has ended the application."""
     chance = random.Random(seed)
-    settings = load_settings(model="demo", approval=chance.choice(("ask", "review", "auto")), share=False)
+    settings = load_settings(
+        model="demo", approval=chance.choice(("ask", "review", "auto")), share=False
+    )
     store, name, past = new_store(Path.cwd())
-    session = Session(settings, process_kernel(settings), HeadlessFrontend(), store=store, name=name, past=past)
+    session = Session(
+        settings, process_kernel(settings), HeadlessFrontend(), store=store, name=name, past=past
+    )
     history = History(Path.home() / ".mahtab" / "history.db", str(Path.cwd()))
     app = MahtabApp(session, StdioRedirect(lambda text: None), history)
     last: deque[str | tuple[int, int]] = deque(maxlen=12)
@@ -125,7 +163,9 @@ async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -
                 last.append(action)
                 begun()
                 if isinstance(action, str):
-                    if typed := sequences.take(action) + sequences.silence():  # the parser takes an empty text for the end
+                    if (
+                        typed := sequences.take(action) + sequences.silence()
+                    ):  # the parser takes an empty text for the end
                         for event in parser.feed(typed):
                             driver.process_message(event)
                     for event in parser.tick():
@@ -139,7 +179,12 @@ async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -
                     await pilot.pause()
             app.exit()
     except BaseException:
-        print(f"seed {seed}: the last actions, after which the application ended:", *map(repr, last), sep="\n  ", flush=True)
+        print(
+            f"seed {seed}: the last actions, after which the application ended:",
+            *map(repr, last),
+            sep="\n  ",
+            flush=True,
+        )
         raise
     finally:
         await asyncio.to_thread(session.close)
@@ -153,12 +198,23 @@ def runs(seeds: range, count: int = ACTIONS) -> list[int]:
     project.mkdir()
     os.environ.update(HOME=str(folder), EDITOR="true", VISUAL="true", MAHTAB_KEEP_KERNEL="0")
     os.chdir(project)
-    write_skill(project / "skills", "tidy", "How to tidy a room. Use when nothing can be found.", "# Tidy\n\n1. Put **things** away.\n")
+    write_skill(
+        project / "skills",
+        "tidy",
+        "How to tidy a room. Use when nothing can be found.",
+        "# Tidy\n\n1. Put **things** away.\n",
+    )
     (project / "data.csv").write_text("a,b\n1,2\n3,4\n", "utf-8")
     failed = []
     for seed in seeds:
         try:
-            asyncio.run(run(seed, count, lambda: faulthandler.dump_traceback_later(PATIENCE, exit=True, file=2)))
+            asyncio.run(
+                run(
+                    seed,
+                    count,
+                    lambda: faulthandler.dump_traceback_later(PATIENCE, exit=True, file=2),
+                )
+            )
         except Exception:
             failed.append(seed)
             traceback.print_exc()
@@ -180,15 +236,40 @@ def main() -> int:
         return 1 if runs(seeds) else 0
     failed, passed = [], 0
     while seeds:
-        command = [sys.executable, "-m", "tests.random_input", str(min(10, len(seeds))), "--first", str(seeds[0]), "--here"]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
-        ended = [line.split()[1][:-1] for line in done.stdout.splitlines() if line.startswith("seed ") and line.endswith(("passed", "failed"))]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.random_input",
+            str(min(10, len(seeds))),
+            "--first",
+            str(seeds[0]),
+            "--here",
+        ]
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        ended = [
+            line.split()[1][:-1]
+            for line in done.stdout.splitlines()
+            if line.startswith("seed ") and line.endswith(("passed", "failed"))
+        ]
         passed += done.stdout.count(": passed\n")
         if done.returncode:
             print(done.stdout, flush=True)
-            failed += [line for line in done.stdout.splitlines() if line.startswith("seed ") and line.endswith("failed")]
+            failed += [
+                line
+                for line in done.stdout.splitlines()
+                if line.startswith("seed ") and line.endswith("failed")
+            ]
             if len(ended) < min(10, len(seeds)):  # frozen, or ended without a word
-                failed.append(f"seed {seeds[0] + len(ended)}: ended the process with {done.returncode}")
+                failed.append(
+                    f"seed {seeds[0] + len(ended)}: ended the process with {done.returncode}"
+                )
                 ended.append("")
         seeds = seeds[len(ended) :]
         print(f"{passed} passed, {len(failed)} failed, {len(seeds)} to come", flush=True)

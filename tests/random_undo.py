@@ -48,13 +48,28 @@ def difference(cells: Cells, seed: int, verbose: bool = False) -> str:
         if _digest(cells) != states[-1]:
             found.append(f"seed {seed}: redo differs")
             found += (
-                difflib.unified_diff(states[-1].splitlines(), _digest(cells).splitlines(), "before", "after", lineterm="", n=2) if verbose else ()
+                difflib.unified_diff(
+                    states[-1].splitlines(),
+                    _digest(cells).splitlines(),
+                    "before",
+                    "after",
+                    lineterm="",
+                    n=2,
+                )
+                if verbose
+                else ()
             )
         cells.kernel.undo(numbers[back])
     now = _digest(cells)
     if now != states[back]:
         found.append(f"seed {seed}: undo of {len(numbers) - back} cells differs")
-        found += difflib.unified_diff(states[back].splitlines(), now.splitlines(), "before", "after", lineterm="", n=2) if verbose else ()
+        found += (
+            difflib.unified_diff(
+                states[back].splitlines(), now.splitlines(), "before", "after", lineterm="", n=2
+            )
+            if verbose
+            else ()
+        )
     return "\n".join(found)
 
 

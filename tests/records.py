@@ -13,7 +13,9 @@ from mahtab_tui.bus.codec import decode, from_json
 from mahtab_tui.bus.records import Record
 
 
-def made(tag: str, text: str = "", attrs: Mapping[str, Any] | None = None, time: float = 0.0) -> Record:
+def made(
+    tag: str, text: str = "", attrs: Mapping[str, Any] | None = None, time: float = 0.0
+) -> Record:
     """A record of a tag."""
     told = dict(attrs or {})
     record = decode(tag, text, told, time)

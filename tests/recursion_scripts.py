@@ -46,13 +46,19 @@ class ScriptedModel(BaseChatModel):
     def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
         raise NotImplementedError
 
-    async def _astream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+    async def _astream(
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
         said = self.reply(messages)
         text = said if isinstance(said, str) else await said
         yield ChatGenerationChunk(message=AIMessageChunk(content=text))
         usage: Any = {"input_tokens": 100, "output_tokens": 10, "total_tokens": 110}
         yield ChatGenerationChunk(
-            message=AIMessageChunk(content="", usage_metadata=usage, response_metadata={"cost_usd": self.cost, "model_name": "scripted"})
+            message=AIMessageChunk(
+                content="",
+                usage_metadata=usage,
+                response_metadata={"cost_usd": self.cost, "model_name": "scripted"},
+            )
         )
 
 
@@ -71,16 +77,22 @@ class Seat:
 
     async def rlm(self, query: str, *parts: str | tuple[int, int]) -> list[str]:
         """The answers of sub-searches of several parts; failed ones are marked."""
-        return await self._call("rlm_map", {"query": query, "parts": [_part(part) for part in parts], "map": True})
+        return await self._call(
+            "rlm_map", {"query": query, "parts": [_part(part) for part in parts], "map": True}
+        )
 
     async def llm(self, query: str, part: str | tuple[int, int] | None = None) -> str:
         """The answer of a plain call."""
-        return (await self._call("llm", {"query": query, "part": None if part is None else _part(part)}))[0]
+        return (
+            await self._call("llm", {"query": query, "part": None if part is None else _part(part)})
+        )[0]
 
     def partition(self, n: int) -> list[tuple[int, int]]:
         """Spans of n parts."""
         size = -(-len(self.text) // n)
-        return [(start, min(len(self.text), start + size)) for start in range(0, len(self.text), size)]
+        return [
+            (start, min(len(self.text), start + size)) for start in range(0, len(self.text), size)
+        ]
 
     def final(self, text: str, *spans: tuple[int, int]) -> None:
         """Give the answer, and end."""
@@ -89,7 +101,10 @@ class Seat:
 
     async def _call(self, name: str, args: dict[str, Any]) -> list[str]:
         reply = await self.host.call(name, args)
-        return [f"[failed: {answer['text']}]" if answer["failed"] else str(answer["text"]) for answer in reply["answers"]]
+        return [
+            f"[failed: {answer['text']}]" if answer["failed"] else str(answer["text"])
+            for answer in reply["answers"]
+        ]
 
 
 def _part(part: str | tuple[int, int]) -> dict[str, Any]:
@@ -116,7 +131,9 @@ class ScriptedSandboxes:
         self.slow = False
         """They never start."""
 
-    async def start(self, text: Text, host: SandboxHost, longest_answer: int = 40_000, tools: Any = ()) -> Sandbox:
+    async def start(
+        self, text: Text, host: SandboxHost, longest_answer: int = 40_000, tools: Any = ()
+    ) -> Sandbox:
         if self.slow:
             await asyncio.Event().wait()
         self.open += 1
@@ -137,7 +154,9 @@ class _ScriptedSandbox:
     async def run(self, code: str, seconds: float) -> TurnResult:
         began = time.monotonic()
         self._seat.output.clear()
-        task = self._running = asyncio.ensure_future(cast("Any", self._turns[code.split("(")[0]](self._seat)))
+        task = self._running = asyncio.ensure_future(
+            cast("Any", self._turns[code.split("(")[0]](self._seat))
+        )
         status: Any = "ok"
         try:
             await task
@@ -188,7 +207,11 @@ def replies(script: Mapping[str, str | Sequence[str]], last: str = "the best the
         if LAST_CALL in str(messages[-1].content):
             return last
         said = script[query_of(messages)]
-        return said if isinstance(said, str) else said[sum(1 for message in messages if message.type == "ai")]
+        return (
+            said
+            if isinstance(said, str)
+            else said[sum(1 for message in messages if message.type == "ai")]
+        )
 
     return reply
 
@@ -201,12 +224,17 @@ class Story(list[Record]):
         return [
             record
             for record in self
-            if record.tag == tag and (node is None or record.attrs["node"] == node) and attrs.items() <= record.attrs.items()
+            if record.tag == tag
+            and (node is None or record.attrs["node"] == node)
+            and attrs.items() <= record.attrs.items()
         ]
 
     def finals(self) -> dict[str, tuple[str, str]]:
         """State and answer of each node that has ended; the nodes in order of their ends."""
-        return {record.attrs["node"]: (record.attrs["state"], record.text) for record in self.of(tags.RLM_FINAL)}
+        return {
+            record.attrs["node"]: (record.attrs["state"], record.text)
+            for record in self.of(tags.RLM_FINAL)
+        }
 
     def begun(self) -> list[str]:
         """The nodes, in the order in which they began."""
@@ -228,13 +256,21 @@ class Bench:
         self._searches.append(search)
         return search
 
-    def run(self, reply: Reply, turns: Mapping[str, Turn], text: Any = TEXT, **limits: Any) -> SearchAnswer:
+    def run(
+        self, reply: Reply, turns: Mapping[str, Turn], text: Any = TEXT, **limits: Any
+    ) -> SearchAnswer:
         """A tree whose models all answer so; no text is too small for it."""
         return self.search(turns).run(
-            "what?", text, model=ScriptedModel(reply=reply), limits=Limits(**{"small": 0, "max_depth": 3, **limits}), asking="run"
+            "what?",
+            text,
+            model=ScriptedModel(reply=reply),
+            limits=Limits(**{"small": 0, "max_depth": 3, **limits}),
+            asking="run",
         )
 
-    def start(self, reply: Reply, turns: Mapping[str, Turn], text: Any = TEXT, **limits: Any) -> Future[SearchAnswer]:
+    def start(
+        self, reply: Reply, turns: Mapping[str, Turn], text: Any = TEXT, **limits: Any
+    ) -> Future[SearchAnswer]:
         """The same on a thread; the story goes on meanwhile."""
         search = self.search(turns)
         model, within = ScriptedModel(reply=reply), Limits(**{"small": 0, "max_depth": 3, **limits})
@@ -266,4 +302,6 @@ def check(story: Story) -> None:
         assert tree.finished
         assert sorted(tree.nodes) == sorted(begun)
         assert not tree.questions
-        assert {node.id: (node.state, node.answer) for node in tree.nodes.values()} == Story(records).finals()
+        assert {node.id: (node.state, node.answer) for node in tree.nodes.values()} == Story(
+            records
+        ).finals()

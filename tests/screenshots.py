@@ -25,7 +25,10 @@ _DATA = """\
 cities = ["Oslo", "Rome", "Lima", "Kyiv", "Bern"]
 orders = [{"id": n, "city": cities[n * n % 5], "price": 20 + n * n % 41} for n in range(1, 2001)]
 """
-_LOG = "\n".join(f"10:{n // 60:02}:{n % 60:02} request {n} {'timed out after 30 s: database' if n % 397 == 0 else 'ok'}" for n in range(3000))
+_LOG = "\n".join(
+    f"10:{n // 60:02}:{n % 60:02} request {n} {'timed out after 30 s: database' if n % 397 == 0 else 'ok'}"
+    for n in range(3000)
+)
 
 
 def _ask(screen: Terminal) -> None:
@@ -51,23 +54,46 @@ def _search(screen: Terminal) -> None:
     screen.wait("idle")
 
 
-SHOTS: dict[str, Callable[[Terminal], None]] = {"main": _ask, "inspector": _inspect, "search": _search}
+SHOTS: dict[str, Callable[[Terminal], None]] = {
+    "main": _ask,
+    "inspector": _inspect,
+    "search": _search,
+}
 
 
 def svg(screen: Terminal) -> str:
     """The screen as SVG, in fonts that the reader has."""
-    console = Console(width=screen.columns, record=True, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console = Console(
+        width=screen.columns,
+        record=True,
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="truecolor",
+    )
     for line in range(screen.lines):
         row = screen.screen.buffer[line]
         runs = groupby((row[column] for column in range(screen.columns)), _style)
-        console.print(Text.assemble(*(("".join(char.data for char in run), style) for style, run in runs), no_wrap=True))
+        console.print(
+            Text.assemble(
+                *(("".join(char.data for char in run), style) for style, run in runs), no_wrap=True
+            )
+        )
     drawn = console.export_svg(title="mahtab-tui", theme=MONOKAI, unique_id="shot")
     return re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
 
 
 def _style(char: Char) -> Style:
-    ink, ground = ((f"#{name}" if re.fullmatch("[0-9a-f]{6}", name) else name) for name in (char.fg, char.bg))
-    return Style(color=ink, bgcolor=ground, bold=char.bold, italic=char.italics, underline=char.underscore, reverse=char.reverse)
+    ink, ground = (
+        (f"#{name}" if re.fullmatch("[0-9a-f]{6}", name) else name) for name in (char.fg, char.bg)
+    )
+    return Style(
+        color=ink,
+        bgcolor=ground,
+        bold=char.bold,
+        italic=char.italics,
+        underline=char.underscore,
+        reverse=char.reverse,
+    )
 
 
 def main() -> None:
@@ -80,7 +106,9 @@ def main() -> None:
             (project / "orders.py").write_text(_DATA)
             (project / "log.txt").write_text(_LOG)
             argv = [sys.executable, "-P", "-m", "mahtab_tui", "--model", "demo"]
-            with Terminal(argv, columns=110, lines=36, cwd=project, env={"HOME": home, "VIRTUAL_ENV": ""}) as screen:
+            with Terminal(
+                argv, columns=110, lines=36, cwd=project, env={"HOME": home, "VIRTUAL_ENV": ""}
+            ) as screen:
                 screen.wait("kernel .*idle")
                 screen.enter("log = open('log.txt').read()")
                 screen.enter("%run orders.py")

@@ -38,7 +38,12 @@ def leak(text: str) -> str:
     secret += [json.dumps(part)[1:-1] for part in secret]
     secret += [hexed[start : start + 12] for start in range(16, len(hexed) - 12)]
     secret += [coded[start : start + 12] for start in range(20, len(coded) - 20)]
-    seen = [text, plain(text), re.sub(r"[^ -~]|\\u....|\\n", "", text), re.sub(r"\\x1b\[\d*m|\\u001b\[\d*m|\[\d*m|\\x..|\\u....|\\", "", plain(text))]
+    seen = [
+        text,
+        plain(text),
+        re.sub(r"[^ -~]|\\u....|\\n", "", text),
+        re.sub(r"\\x1b\[\d*m|\\u001b\[\d*m|\[\d*m|\\x..|\\u....|\\", "", plain(text)),
+    ]
     return next((part for part in secret for view in seen if part in view), "")
 
 

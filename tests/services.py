@@ -114,7 +114,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _stall(self) -> None:
         while not self.service.over.is_set():
-            if select.select([self.connection], [], [], 0.05)[0] and not self.connection.recv(1, socket.MSG_PEEK):
+            if select.select([self.connection], [], [], 0.05)[0] and not self.connection.recv(
+                1, socket.MSG_PEEK
+            ):
                 raise ConnectionError
 
     def log_message(self, *args: Any) -> None:
@@ -139,7 +141,9 @@ class LocalServer(ThreadingHTTPServer):
 @contextlib.contextmanager
 def answering(server: BaseServer) -> Iterator[None]:
     """A server answers on a thread of its own, and ends without a wait."""
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    ).start()
     try:
         yield
     finally:
@@ -185,12 +189,19 @@ class Protocol(NamedTuple):
 
 
 def refusing(
-    status: int, message: str, *, kind: str = "invalid_request_error", plain: bool = False, headers: Mapping[str, str] = _NO_HEADERS
+    status: int,
+    message: str,
+    *,
+    kind: str = "invalid_request_error",
+    plain: bool = False,
+    headers: Mapping[str, str] = _NO_HEADERS,
 ) -> Reply:
     """An error before any answer. plain: as Ollama tells it."""
     error = {"type": kind, "code": kind, "message": message}
     body = {"type": "error", "error": message if plain else error, "message": message}
-    return Reply([json.dumps(body).encode()], status, {"content-type": "application/json", **headers})
+    return Reply(
+        [json.dumps(body).encode()], status, {"content-type": "application/json", **headers}
+    )
 
 
 def _event(kind: str, **data: Any) -> bytes:
@@ -203,11 +214,17 @@ def _data(model: str, **data: Any) -> bytes:
 
 
 def _delta(model: str, reason: str | None = None, **delta: Any) -> bytes:
-    return _data(model, choices=[{"index": 0, "delta": {"role": "assistant", **delta}, "finish_reason": reason}])
+    return _data(
+        model,
+        choices=[{"index": 0, "delta": {"role": "assistant", **delta}, "finish_reason": reason}],
+    )
 
 
 def _line(**data: Any) -> bytes:
-    return json.dumps({"model": "llama3.2", "created_at": "2025-01-01T00:00:00Z", **data}).encode() + b"\n"
+    return (
+        json.dumps({"model": "llama3.2", "created_at": "2025-01-01T00:00:00Z", **data}).encode()
+        + b"\n"
+    )
 
 
 _READ = {"input_tokens": 600, "cache_read_input_tokens": 400, "cache_creation_input_tokens": 0}
@@ -216,7 +233,11 @@ _READ = {"input_tokens": 600, "cache_read_input_tokens": 400, "cache_creation_in
 def _anthropic_end(reason: str) -> list[bytes]:
     return [
         _event("content_block_stop", index=0),
-        _event("message_delta", delta={"stop_reason": reason, "stop_sequence": None}, usage=_READ | {"output_tokens": 100}),
+        _event(
+            "message_delta",
+            delta={"stop_reason": reason, "stop_sequence": None},
+            usage=_READ | {"output_tokens": 100},
+        ),
         _event("message_stop"),
     ]
 
@@ -232,7 +253,9 @@ _CLAUDE: dict[str, Any] = {
 }
 ANTHROPIC = Protocol(
     "anthropic:claude-sonnet-4-5",
-    lambda words: _event("content_block_delta", index=0, delta={"type": "text_delta", "text": words}),
+    lambda words: _event(
+        "content_block_delta", index=0, delta={"type": "text_delta", "text": words}
+    ),
     [
         _event("message_start", message={**_CLAUDE, "usage": _READ | {"output_tokens": 1}}),
         _event("content_block_start", index=0, content_block={"type": "text", "text": ""}),
@@ -256,7 +279,12 @@ OPENAI = Protocol(
 
 _ROUTED = "anthropic/claude-sonnet-4.5"
 _ALIVE = b": OPENROUTER PROCESSING\n\n"
-_COST = {**_USAGE, "cost": 0.0123, "is_byok": False, "cost_details": {"upstream_inference_cost": None}}
+_COST = {
+    **_USAGE,
+    "cost": 0.0123,
+    "is_byok": False,
+    "cost_details": {"upstream_inference_cost": None},
+}
 OPENROUTER = Protocol(
     f"openrouter:{_ROUTED}",
     lambda words: _ALIVE + _delta(_ROUTED, content=words),
@@ -270,8 +298,24 @@ OLLAMA = Protocol(
     "ollama:llama3.2",
     lambda words: _line(message={"role": "assistant", "content": words}, done=False),
     [],
-    [_line(message={"role": "assistant", "content": ""}, done=True, done_reason="stop", prompt_eval_count=1000, eval_count=100)],
-    [_line(message={"role": "assistant", "content": ""}, done=True, done_reason="length", prompt_eval_count=1000, eval_count=100)],
+    [
+        _line(
+            message={"role": "assistant", "content": ""},
+            done=True,
+            done_reason="stop",
+            prompt_eval_count=1000,
+            eval_count=100,
+        )
+    ],
+    [
+        _line(
+            message={"role": "assistant", "content": ""},
+            done=True,
+            done_reason="length",
+            prompt_eval_count=1000,
+            eval_count=100,
+        )
+    ],
     b'{"error": "overloaded"}\n',
     "application/x-ndjson",
 )

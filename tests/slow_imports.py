@@ -51,17 +51,32 @@ class SlowImports(importlib.abc.MetaPathFinder):
         self.libraries: dict[str, set[str]] = defaultdict(set)
         """By who imported them: `main` until the screen had its modules, `main later`, `others` until then, `others later`."""
 
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         spec = PathFinder.find_spec(name, path, target)
-        if spec is not None and (loader := spec.loader) is not None and hasattr(loader, "create_module"):
-            create, pause = loader.create_module, self._random.random() * LONGEST if self._random.random() < SHARE else 0.0
+        if (
+            spec is not None
+            and (loader := spec.loader) is not None
+            and hasattr(loader, "create_module")
+        ):
+            create, pause = (
+                loader.create_module,
+                self._random.random() * LONGEST if self._random.random() < SHARE else 0.0,
+            )
 
             def slowly(spec: ModuleSpec) -> ModuleType | None:
                 """While it takes long the module is locked, and not yet to be seen by others."""
                 self._begun = self._begun or not IMPORTS._screen_is_done.is_set()
                 if self._begun:
-                    who = "main" if threading.current_thread() is threading.main_thread() else "others"
-                    self.libraries[f"{who} later" if IMPORTS._screen_is_done.is_set() else who].add(name.partition(".")[0])
+                    who = (
+                        "main"
+                        if threading.current_thread() is threading.main_thread()
+                        else "others"
+                    )
+                    self.libraries[f"{who} later" if IMPORTS._screen_is_done.is_set() else who].add(
+                        name.partition(".")[0]
+                    )
                 time.sleep(pause)
                 return create(spec)
 
@@ -70,7 +85,11 @@ class SlowImports(importlib.abc.MetaPathFinder):
 
     def of_two(self) -> list[str]:
         """The libraries that the main thread and others may have imported at the same time: not Python's own, and none of ours."""
-        main, later, others = self.libraries["main"], self.libraries["main later"], self.libraries["others"]
+        main, later, others = (
+            self.libraries["main"],
+            self.libraries["main later"],
+            self.libraries["others"],
+        )
         both = ((main | later) & others) | (later & self.libraries["others later"])
         return sorted(both - NO_LIBRARIES)
 
@@ -97,22 +116,41 @@ async def _use(session: Session, app: MahtabApp, store: MemoryStore) -> None:
 def run_once(seed: int) -> dict[str, Any]:
     """One start in this process; what it came to."""
     slow, failures = SlowImports(seed), list[str]()
-    threading.excepthook = lambda failed: failures.append("".join(traceback.format_exception(failed.exc_value)) if failed.exc_value else "?")
+    threading.excepthook = lambda failed: failures.append(
+        "".join(traceback.format_exception(failed.exc_value)) if failed.exc_value else "?"
+    )
     sys.meta_path.insert(0, slow)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HOME"] = folder
         os.chdir(folder)
         store = MemoryStore()
-        session = Session(load_settings(model="demo", approval="auto", reflection="never"), InProcessKernel({}), HeadlessFrontend(), store=store)
+        session = Session(
+            load_settings(model="demo", approval="auto", reflection="never"),
+            InProcessKernel({}),
+            HeadlessFrontend(),
+            store=store,
+        )
         history = History(Path(folder, "history.db"), folder)
         try:
-            asyncio.run(_use(session, MahtabApp(session, StdioRedirect(failures.append), history), store))
+            asyncio.run(
+                _use(session, MahtabApp(session, StdioRedirect(failures.append), history), store)
+            )
         except BaseException:
             failures.append(traceback.format_exc())
         session.close()
         history.close()
-        failures += [record.text for record in store.records if record.tag == tags.NOTICE and record.attrs.get("level") == "error"]
-    return {"seed": seed, "failures": failures, "of_two": slow.of_two(), "early": slow.early(), "others": len(slow.libraries["others later"])}
+        failures += [
+            record.text
+            for record in store.records
+            if record.tag == tags.NOTICE and record.attrs.get("level") == "error"
+        ]
+    return {
+        "seed": seed,
+        "failures": failures,
+        "of_two": slow.of_two(),
+        "early": slow.early(),
+        "others": len(slow.libraries["others later"]),
+    }
 
 
 def run_forked(seed: int) -> dict[str, Any]:
@@ -129,7 +167,17 @@ def run_forked(seed: int) -> dict[str, Any]:
     with os.fdopen(read, "rb") as pipe:
         told = pipe.read()
     _, status = os.waitpid(child, 0)
-    result: dict[str, Any] = json.loads(told) if told else {"seed": seed, "failures": [f"It died: {status}."], "of_two": [], "early": [], "others": 0}
+    result: dict[str, Any] = (
+        json.loads(told)
+        if told
+        else {
+            "seed": seed,
+            "failures": [f"It died: {status}."],
+            "of_two": [],
+            "early": [],
+            "others": 0,
+        }
+    )
     return result
 
 

@@ -14,7 +14,10 @@ from tests.ports import free_port
 from tests.waiting import wait_for
 
 _SERVER = shutil.which("sshd") or (path if os.path.exists(path := "/usr/sbin/sshd") else None)
-needs_sshd = pytest.mark.skipif(_SERVER is None or shutil.which("ssh") is None, reason="needs sshd and ssh (Debian: openssh-server)")
+needs_sshd = pytest.mark.skipif(
+    _SERVER is None or shutil.which("ssh") is None,
+    reason="needs sshd and ssh (Debian: openssh-server)",
+)
 
 
 class SshServer:
@@ -43,7 +46,9 @@ class SshServer:
         assert _SERVER is not None
         log = self.folder / "log"
         log.unlink(missing_ok=True)
-        self._process = subprocess.Popen([_SERVER, "-D", "-f", self.folder / "sshd_config", "-E", log])
+        self._process = subprocess.Popen(
+            [_SERVER, "-D", "-f", self.folder / "sshd_config", "-E", log]
+        )
         # Not by connecting: the child for that connection shares the port for a moment, in which a server cannot be started again.
         wait_for(lambda: log.exists() and "Server listening on" in log.read_text())
 
@@ -61,7 +66,9 @@ class SshServer:
         """A folder for the PATH, with an ssh that uses our configuration."""
         place = self.folder / "bin"
         place.mkdir(exist_ok=True)
-        executable(place / "ssh", f'#!/bin/sh\nexec {shutil.which("ssh")} -F {self.folder}/config "$@"\n')
+        executable(
+            place / "ssh", f'#!/bin/sh\nexec {shutil.which("ssh")} -F {self.folder}/config "$@"\n'
+        )
         return place
 
     def close(self) -> None:

@@ -50,9 +50,16 @@ class TcpProxy:
                 server = socket.create_connection(("127.0.0.1", self.to))
                 self._open += [client, server]
                 threading.Thread(target=self._pump, args=(client, server), daemon=True).start()
-                threading.Thread(target=self._pump, args=(server, client), kwargs={"from_server": True}, daemon=True).start()
+                threading.Thread(
+                    target=self._pump,
+                    args=(server, client),
+                    kwargs={"from_server": True},
+                    daemon=True,
+                ).start()
 
-    def _pump(self, source: socket.socket, target: socket.socket, *, from_server: bool = False) -> None:
+    def _pump(
+        self, source: socket.socket, target: socket.socket, *, from_server: bool = False
+    ) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(2**16):
                 self.passes.wait()

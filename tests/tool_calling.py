@@ -17,13 +17,27 @@ from pydantic import ConfigDict, Field
 def calls(*asked: tuple[str, dict[str, Any] | str], words: str = "") -> list[AIMessageChunk]:
     """An answer that calls tools: name, and arguments (a text is sent as it is). Each call comes in three pieces, and so do all at once."""
     pieces = [AIMessageChunk(content=words)] if words else []
-    written = [arguments if isinstance(arguments, str) else json.dumps(arguments) for _, arguments in asked]
+    written = [
+        arguments if isinstance(arguments, str) else json.dumps(arguments) for _, arguments in asked
+    ]
     for place, (name, _) in enumerate(asked):
-        pieces.append(AIMessageChunk(content="", tool_call_chunks=[tool_call_chunk(name=name, args="", id=f"id-{place}", index=place)]))
+        pieces.append(
+            AIMessageChunk(
+                content="",
+                tool_call_chunks=[
+                    tool_call_chunk(name=name, args="", id=f"id-{place}", index=place)
+                ],
+            )
+        )
     for start in (0, 1):
         for place, text in enumerate(written):
             part = text[: len(text) // 2] if start == 0 else text[len(text) // 2 :]
-            pieces.append(AIMessageChunk(content="", tool_call_chunks=[tool_call_chunk(name=None, args=part, id=None, index=place)]))
+            pieces.append(
+                AIMessageChunk(
+                    content="",
+                    tool_call_chunks=[tool_call_chunk(name=None, args=part, id=None, index=place)],
+                )
+            )
     return pieces
 
 
@@ -53,7 +67,9 @@ class Caller(BaseChatModel):
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, Any]:
         return self.bind(tools=[tool.name for tool in tools])
 
-    def _stream(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+    def _stream(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
         self.asked.append(messages)
         self.tools.append(kwargs.get("tools", []))
         self.forbidden.append(kwargs.get("tool_choice") == "none")

@@ -48,7 +48,16 @@ def change(namespace: dict[str, Any], seed: int, steps: int) -> None:
     for _ in range(steps):
         try:
             _change(namespace, rng)
-        except (TypeError, ValueError, KeyError, IndexError, AttributeError, BufferError, RuntimeError, NotImplementedError):
+        except (
+            TypeError,
+            ValueError,
+            KeyError,
+            IndexError,
+            AttributeError,
+            BufferError,
+            RuntimeError,
+            NotImplementedError,
+        ):
             continue
 
 
@@ -67,12 +76,30 @@ def _change(namespace: dict[str, Any], rng: random.Random) -> None:
 
 def _atom(rng: random.Random) -> Any:
     return rng.choice(
-        [None, True, 1, -1, -2, 0.0, -0.0, rng.random(), rng.randrange(10**6), rng.randrange(10**30), str(rng.random()), "a", b"b", float("nan"), 2j]
+        [
+            None,
+            True,
+            1,
+            -1,
+            -2,
+            0.0,
+            -0.0,
+            rng.random(),
+            rng.randrange(10**6),
+            rng.randrange(10**30),
+            str(rng.random()),
+            "a",
+            b"b",
+            float("nan"),
+            2j,
+        ]
     )
 
 
 def _key(rng: random.Random) -> Any:
-    return rng.choice([rng.randrange(5), rng.randrange(1000, 2000), f"k{rng.randrange(6)}", (1, rng.randrange(3))])
+    return rng.choice(
+        [rng.randrange(5), rng.randrange(1000, 2000), f"k{rng.randrange(6)}", (1, rng.randrange(3))]
+    )
 
 
 def _new(rng: random.Random, things: list[Any], depth: int) -> Any:
@@ -108,17 +135,33 @@ def _new(rng: random.Random, things: list[Any], depth: int) -> Any:
         items.tag = _new(rng, things, depth - 1)  # type: ignore[attr-defined]
         return items
     if kind == 9:
-        return rng.choice([bytearray(b"bytes"), collections.OrderedDict(a=1, b=inner()), collections.defaultdict(list, x=inner())])
+        return rng.choice(
+            [
+                bytearray(b"bytes"),
+                collections.OrderedDict(a=1, b=inner()),
+                collections.defaultdict(list, x=inner()),
+            ]
+        )
     if kind == 10:
         return numpy.arange(rng.choice([0, 4, 12, 3000]), dtype=rng.choice(["i4", "f8"]))
     if kind == 11:
-        arrays = [thing for thing in things if type(thing) is numpy.ndarray and thing.ndim == 1 and thing.size]
-        return rng.choice(arrays)[rng.randrange(3) :: rng.choice([1, 2, -1])] if arrays else numpy.ones((2, 3), order="F")
+        arrays = [
+            thing
+            for thing in things
+            if type(thing) is numpy.ndarray and thing.ndim == 1 and thing.size
+        ]
+        return (
+            rng.choice(arrays)[rng.randrange(3) :: rng.choice([1, 2, -1])]
+            if arrays
+            else numpy.ones((2, 3), order="F")
+        )
     if kind == 12:
         array = numpy.empty(3, dtype=object)
         array[0] = _new(rng, things, depth - 1)
         return array
-    return pandas.DataFrame({"a": range(4), "b": [rng.random() for _ in range(4)], "c": list("wxyz")})
+    return pandas.DataFrame(
+        {"a": range(4), "b": [rng.random() for _ in range(4)], "c": list("wxyz")}
+    )
 
 
 def _set_item(thing: Any, rng: random.Random, things: list[Any]) -> None:
@@ -149,7 +192,9 @@ _BYTES: list[Callable[[Any, random.Random, list[Any]], object]] = [
     lambda thing, rng, things: thing.__setitem__(0, rng.randrange(256)),
 ]
 _OBJECT: list[Callable[[Any, random.Random, list[Any]], object]] = [
-    lambda thing, rng, things: setattr(thing, rng.choice(["left", "right", "a0", "a1", "b"]), _new(rng, things, 2)),
+    lambda thing, rng, things: setattr(
+        thing, rng.choice(["left", "right", "a0", "a1", "b"]), _new(rng, things, 2)
+    ),
     lambda thing, rng, things: delattr(thing, rng.choice(["left", "right", "a0", "a1", "b"])),
     lambda thing, rng, things: setattr(Plain, "shared", _new(rng, things, 1)),
 ]
@@ -165,7 +210,9 @@ _FRAME: list[Callable[[Any, random.Random, list[Any]], object]] = [
     lambda thing, rng, things: thing.__delitem__(rng.choice("abcd")),
     lambda thing, rng, things: thing.insert(0, f"n{rng.randrange(9)}", 1),
     lambda thing, rng, things: thing.loc.__setitem__((rng.randrange(6), "a"), rng.randrange(9)),
-    lambda thing, rng, things: setattr(thing, "columns", [f"c{number}" for number in range(len(thing.columns))]),
+    lambda thing, rng, things: setattr(
+        thing, "columns", [f"c{number}" for number in range(len(thing.columns))]
+    ),
     lambda thing, rng, things: setattr(thing, "index", thing.index + 1),
     lambda thing, rng, things: thing.sort_values("b", inplace=True),
     lambda thing, rng, things: thing.attrs.update(x=_atom(rng)),
@@ -196,7 +243,14 @@ def _things(namespace: dict[str, Any]) -> list[Any]:
         thing = pending.pop(0)
         if type(thing) is tuple:
             pending += thing
-        elif id(thing) not in found and type(thing).__module__ in ("builtins", "collections", "numpy", "pandas", "pandas.core.frame", __name__):
+        elif id(thing) not in found and type(thing).__module__ in (
+            "builtins",
+            "collections",
+            "numpy",
+            "pandas",
+            "pandas.core.frame",
+            __name__,
+        ):
             if isinstance(thing, (int, float, complex, str, bytes, type(None))):
                 continue
             found[id(thing)] = thing
@@ -232,7 +286,10 @@ class Probe:
 
 def digest(namespace: dict[str, Any]) -> str:
     """Everything: values, types, what is the same object, which arrays share memory, and at which addresses the names' objects are."""
-    lines: list[str] = [f"{name} {id(value) if _is_mutable(value) else ''}" for name, value in sorted(ours(namespace).items())]
+    lines: list[str] = [
+        f"{name} {id(value) if _is_mutable(value) else ''}"
+        for name, value in sorted(ours(namespace).items())
+    ]
     numbers: dict[int, int] = {}
     kept: list[Any] = []
     pending = [value for _, value in sorted(ours(namespace).items())] + [Plain.shared]

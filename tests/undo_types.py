@@ -52,13 +52,22 @@ _NEEDED = {
 """Types that cannot be made without arguments."""
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 _CHANGES: tuple[Any, ...] = (
-    *(lambda value, name=name: getattr(value, name)() for name in "pop popleft clear reverse __next__ read getvalue set acquire reset close".split()),
+    *(
+        lambda value, name=name: getattr(value, name)()
+        for name in "pop popleft clear reverse __next__ read getvalue set acquire reset close".split()
+    ),
     *(
         lambda value, name=name: getattr(value, name)(3)
         for name in "append add push put put_nowait appendleft update seek write send set feed".split()
     ),
-    *(lambda value, name=name: getattr(value, name)(b"xy") for name in "update write feed compress extend".split()),
-    *(lambda value, name=name: getattr(value, name)("xy") for name in "write feed add_option append update set setFormat".split()),
+    *(
+        lambda value, name=name: getattr(value, name)(b"xy")
+        for name in "update write feed compress extend".split()
+    ),
+    *(
+        lambda value, name=name: getattr(value, name)("xy")
+        for name in "write feed add_option append update set setFormat".split()
+    ),
     lambda value: operator.setitem(value, 0, 7),
     lambda value: operator.setitem(value, "k", 7),
     lambda value: setattr(value, "extra", 7),
@@ -83,7 +92,13 @@ def make() -> dict[str, Any]:
 def _made(module: types.ModuleType, module_name: str) -> Iterator[tuple[str, Any]]:
     for number, text in enumerate(_NEEDED.get(module_name, "").split(" | ")):
         if text:
-            yield str(number), eval(text, {module_name.partition(".")[0]: sys.modules[module_name.partition(".")[0]]})
+            yield (
+                str(number),
+                eval(
+                    text,
+                    {module_name.partition(".")[0]: sys.modules[module_name.partition(".")[0]]},
+                ),
+            )
     for name, cls in list(vars(module).items()):
         if (
             inspect.isclass(cls)
@@ -101,12 +116,25 @@ def change(value: Any) -> None:
         with contextlib.suppress(Exception):
             if isinstance(value, (int, str, type, types.ModuleType)) or not _can_block(value):
                 each(value)
-    names = [name for base in type(value).__mro__ for name, slot in vars(base).items() if type(slot) in _DESCRIPTORS]
+    names = [
+        name
+        for base in type(value).__mro__
+        for name, slot in vars(base).items()
+        if type(slot) in _DESCRIPTORS
+    ]
     for name in dict.fromkeys(names):
         if name not in ("__dict__", "__class__", "__weakref__"):
             with contextlib.suppress(Exception):
                 now = getattr(value, name)
-                setattr(value, name, not now if isinstance(now, bool) else now + 1 if isinstance(now, int) else "other")
+                setattr(
+                    value,
+                    name,
+                    not now
+                    if isinstance(now, bool)
+                    else now + 1
+                    if isinstance(now, int)
+                    else "other",
+                )
 
 
 def _can_block(value: Any) -> bool:
@@ -120,16 +148,28 @@ _DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 def digest(value: Any, depth: int = 3) -> str:
     """Return a text for what can be seen of an object."""
-    if value is None or (isinstance(value, (bool, int, float, str, bytes)) and type(value).__module__ == "builtins"):
+    if value is None or (
+        isinstance(value, (bool, int, float, str, bytes)) and type(value).__module__ == "builtins"
+    ):
         return repr(value)[:200]
     lines = [type(value).__qualname__]
-    if depth == 0 or isinstance(value, (type, types.ModuleType, types.CodeType, types.BuiltinFunctionType, types.FrameType)):
+    if depth == 0 or isinstance(
+        value, (type, types.ModuleType, types.CodeType, types.BuiltinFunctionType, types.FrameType)
+    ):
         return lines[0]
     with contextlib.suppress(Exception):
         lines.append(_ADDRESS.sub("", repr(value))[:400])
     with contextlib.suppress(Exception):
-        lines.append(_ADDRESS.sub("", repr(copy.copy(value).__reduce_ex__(2)))[:400] if hasattr(value, "__next__") else "")
-    if not hasattr(value, "__next__") and hasattr(value, "__iter__") and not hasattr(value, "fileno"):
+        lines.append(
+            _ADDRESS.sub("", repr(copy.copy(value).__reduce_ex__(2)))[:400]
+            if hasattr(value, "__next__")
+            else ""
+        )
+    if (
+        not hasattr(value, "__next__")
+        and hasattr(value, "__iter__")
+        and not hasattr(value, "fileno")
+    ):
         with contextlib.suppress(Exception):
             lines += [digest(each, depth - 1) for each in [*value][:20]]
     for base in type(value).__mro__:
@@ -137,13 +177,32 @@ def digest(value: Any, depth: int = 3) -> str:
             if (
                 type(slot) in _DESCRIPTORS
                 and not re.match("_[^_]", name)
-                and name not in ("__weakref__", "__doc__", "gi_frame", "__annotations__", "__builtins__", "__globals__")
+                and name
+                not in (
+                    "__weakref__",
+                    "__doc__",
+                    "gi_frame",
+                    "__annotations__",
+                    "__builtins__",
+                    "__globals__",
+                )
             ):
                 with contextlib.suppress(Exception):
                     held = slot.__get__(value)
                     names = sorted(held) if isinstance(held, dict) else []
-                    lines += [f"{name}.{key} {digest(held[key], depth - 1)}" for key in names] or [f"{name} {digest(held, depth - 1)}"]
-    for name in ("getvalue", "tell", "hexdigest", "qsize", "locked", "is_set", "getstate", "cache_info"):
+                    lines += [f"{name}.{key} {digest(held[key], depth - 1)}" for key in names] or [
+                        f"{name} {digest(held, depth - 1)}"
+                    ]
+    for name in (
+        "getvalue",
+        "tell",
+        "hexdigest",
+        "qsize",
+        "locked",
+        "is_set",
+        "getstate",
+        "cache_info",
+    ):
         with contextlib.suppress(Exception):
             lines.append(f"{name} {getattr(value, name)()!r:.3000}")
     if type(value) is types.GeneratorType:

@@ -49,7 +49,11 @@ def end_waiting_kernels(home: Path) -> None:
 
 def descendants(pid: int) -> list[int]:
     """The processes that a process and those of its own have started (on Linux)."""
-    children = [int(word) for task in Path(f"/proc/{pid}/task").iterdir() for word in (task / "children").read_text().split()]
+    children = [
+        int(word)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for word in (task / "children").read_text().split()
+    ]
     return [*children, *(deeper for child in children for deeper in descendants(child))]
 
 

@@ -62,7 +62,9 @@ def _server() -> str:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not address.exists():
             with (folder / "alive").open() as alive:
-                server = subprocess.Popen([sys.executable, "-P", program, address], stdin=alive, stdout=subprocess.PIPE)
+                server = subprocess.Popen(
+                    [sys.executable, "-P", program, address], stdin=alive, stdout=subprocess.PIPE
+                )
             RUNNING.append(server)
             assert server.stdout is not None
             assert server.stdout.readline() == b"ready\n"
@@ -82,7 +84,13 @@ class Forked:
     """A program with three files: stdin, stdout and stderr; `on_terminal`: they are the program's end of a terminal of its own."""
 
     def __init__(
-        self, arguments: Sequence[str], environment: Mapping[str, str], folder: Path, files: Sequence[int], *, on_terminal: bool = True
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        files: Sequence[int],
+        *,
+        on_terminal: bool = True,
     ) -> None:
         self._connection = socket.socket(socket.AF_UNIX)
         self._connection.connect(_server())
@@ -122,7 +130,9 @@ class Piped(NamedTuple):
 def piped(*arguments: str) -> Iterator[Piped]:
     """Start the program in the current folder; it is ended with the block."""
     (its_stdin, stdin), (stdout, its_stdout) = os.pipe(), os.pipe()
-    program = Forked(arguments, os.environ, Path.cwd(), [its_stdin, its_stdout, 2], on_terminal=False)
+    program = Forked(
+        arguments, os.environ, Path.cwd(), [its_stdin, its_stdout, 2], on_terminal=False
+    )
     os.close(its_stdin)
     os.close(its_stdout)
     with os.fdopen(stdin, "w") as into, os.fdopen(stdout) as out:

@@ -88,9 +88,13 @@ def become(connection: socket.socket) -> None:
     os.chdir(folder)
     sys.argv = ["mahtab-tui", *arguments]
     encoding, _, errors = os.environ.get("PYTHONIOENCODING", "utf-8").partition(":")
-    for number, (name, mode, on_error) in enumerate([("stdin", "r", errors), ("stdout", "w", errors), ("stderr", "w", "backslashreplace")]):
+    for number, (name, mode, on_error) in enumerate(
+        [("stdin", "r", errors), ("stdout", "w", errors), ("stderr", "w", "backslashreplace")]
+    ):
         buffering = 1 if name == "stderr" or os.isatty(number) else -1
-        stream = os.fdopen(number, mode, buffering, encoding=encoding, errors=on_error or None, closefd=False)
+        stream = os.fdopen(
+            number, mode, buffering, encoding=encoding, errors=on_error or None, closefd=False
+        )
         vars(sys).update({name: stream, f"__{name}__": stream})
 
 

@@ -17,9 +17,19 @@ from mahtab_tui.llm.usage import tokens_in
 
 SHORT = 600
 """Characters of a shortened output."""
-OUTPUT = re.compile(r"(<((?:user|assistant)-repl-out|assistant-tool)(?: [\w-]+=\"[^\"]*\")*>)(.*?)(</\2>)", re.DOTALL)
+OUTPUT = re.compile(
+    r"(<((?:user|assistant)-repl-out|assistant-tool)(?: [\w-]+=\"[^\"]*\")*>)(.*?)(</\2>)",
+    re.DOTALL,
+)
 """A cell's output or a tool's result. It cannot contain its own end tag, because it is defused."""
-_SECTIONS = ("instructions", "skills", "loaded-skills", "mcp-servers", "earlier-conversation", "attachments")
+_SECTIONS = (
+    "instructions",
+    "skills",
+    "loaded-skills",
+    "mcp-servers",
+    "earlier-conversation",
+    "attachments",
+)
 _TAG = re.compile(rf"^<(/?)({'|'.join(_SECTIONS)})>$", re.MULTILINE)
 """Begins or ends one of the sections that precede a question. Texts from outside hold none, because they are defused."""
 
@@ -42,19 +52,30 @@ def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
     for limit in (8 * SHORT, SHORT, SHORT // 4):
         if size(fitted) <= room:
             return fitted
-        fitted = [type(message)(with_short_outputs(str(message.text), limit)) if message.type == "human" else message for message in fitted]
+        fitted = [
+            type(message)(with_short_outputs(str(message.text), limit))
+            if message.type == "human"
+            else message
+            for message in fitted
+        ]
     if size(fitted) <= room:
         return fitted
     while len(fitted) > 1 and size(fitted) + tokens_in([prompts.BEGINNING_LEFT_OUT]) > room:
         del fitted[0]
         while len(fitted) > 1 and fitted[0].type != "human":
             del fitted[0]
-    text = f"{prompts.BEGINNING_LEFT_OUT}\n\n{fitted[0].text}" if len(fitted) < len(messages) else str(fitted[0].text)
+    text = (
+        f"{prompts.BEGINNING_LEFT_OUT}\n\n{fitted[0].text}"
+        if len(fitted) < len(messages)
+        else str(fitted[0].text)
+    )
     fitted[0] = HumanMessage(shorten(text, max(SHORT, 2 * room)) if size(fitted) > room else text)
     return fitted
 
 
-def sizes_of(messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPicture], room: int) -> dict[str, int]:
+def sizes_of(
+    messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPicture], room: int
+) -> dict[str, int]:
     """Return tokens by kind: sections by name (``earlier-conversation`` is the summary), ``outputs``, ``words`` and ``pictures``.
 
     room: tokens that the model may read; pictures beyond it are not sent.
@@ -68,7 +89,11 @@ def sizes_of(messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPictu
             text = OUTPUT.sub("", text)
         texts["words"].append(text)
     sizes = {name: estimated_tokens(each) for name, each in texts.items()}
-    return sizes | {"pictures": sum(picture.tokens for picture in pictures_to_send(messages, pictures, room).values())}
+    return sizes | {
+        "pictures": sum(
+            picture.tokens for picture in pictures_to_send(messages, pictures, room).values()
+        )
+    }
 
 
 def _without_sections(text: str, sections: dict[str, list[str]]) -> str:

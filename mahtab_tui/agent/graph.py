@@ -34,7 +34,13 @@ from langgraph.graph.state import CompiledStateGraph
 
 from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.agent.nodes import Nodes
-from mahtab_tui.agent.routes import ReflectionMode, after_execute, after_generate, should_continue, should_execute
+from mahtab_tui.agent.routes import (
+    ReflectionMode,
+    after_execute,
+    after_generate,
+    should_continue,
+    should_execute,
+)
 from mahtab_tui.agent.state import AgentState
 from mahtab_tui.bus.records.chat import AnswerFigure
 
@@ -46,7 +52,9 @@ if TYPE_CHECKING:
 ReplGraph = CompiledStateGraph[AgentState, None, AgentState, AgentState]
 
 
-def build_graph(nodes: Nodes, max_turns: int, reflection: ReflectionMode, *, output_answers: bool = False) -> ReplGraph:
+def build_graph(
+    nodes: Nodes, max_turns: int, reflection: ReflectionMode, *, output_answers: bool = False
+) -> ReplGraph:
     def after_blocks(state: AgentState) -> str:
         return after_execute(state, max_turns, reflection, output_answers)
 
@@ -54,20 +62,42 @@ def build_graph(nodes: Nodes, max_turns: int, reflection: ReflectionMode, *, out
         return should_continue(state, max_turns)
 
     graph = StateGraph(AgentState)
-    for name in ("generate", "tools", "extract_code", "approve", "execute", "reflect", "instruct", "close"):
+    for name in (
+        "generate",
+        "tools",
+        "extract_code",
+        "approve",
+        "execute",
+        "reflect",
+        "instruct",
+        "close",
+    ):
         graph.add_node(name, getattr(nodes, name))
     graph.add_edge(START, "generate")
-    graph.add_conditional_edges("generate", after_generate, {"tools": "tools", "extract_code": "extract_code"})
+    graph.add_conditional_edges(
+        "generate", after_generate, {"tools": "tools", "extract_code": "extract_code"}
+    )
     graph.add_edge("tools", "extract_code")
-    graph.add_conditional_edges("extract_code", should_execute, {"approve": "approve", "generate": "generate", "close": "close", "end": END})
+    graph.add_conditional_edges(
+        "extract_code",
+        should_execute,
+        {"approve": "approve", "generate": "generate", "close": "close", "end": END},
+    )
     graph.add_edge("approve", "execute")
-    after: dict[Hashable, str] = {**{name: name for name in ("approve", "reflect", "instruct", "generate", "close")}, "end": END}
+    after: dict[Hashable, str] = {
+        **{name: name for name in ("approve", "reflect", "instruct", "generate", "close")},
+        "end": END,
+    }
     graph.add_conditional_edges("execute", after_blocks, after)
     graph.add_edge("instruct", "generate")
-    graph.add_conditional_edges("reflect", after_check, {"generate": "generate", "close": "close", "end": END})
+    graph.add_conditional_edges(
+        "reflect", after_check, {"generate": "generate", "close": "close", "end": END}
+    )
     graph.add_edge("close", END)
     # The only type of ours in the state; one that is not named here will not be read back by later versions.
-    serde = JsonPlusSerializer(allowed_msgpack_modules=[(AnswerFigure.__module__, AnswerFigure.__name__)])
+    serde = JsonPlusSerializer(
+        allowed_msgpack_modules=[(AnswerFigure.__module__, AnswerFigure.__name__)]
+    )
     return graph.compile(checkpointer=InMemorySaver(serde=serde))
 
 

@@ -33,7 +33,13 @@ class MessageHistory:
     """The history of one conversation. A summary is made when there are too many questions or they are too long for the model, and used
     until a new one is needed, so that as little as possible changes from one question to the next."""
 
-    def __init__(self, host: AgentHost, conversation: Conversation, max_history: int, summary: ConversationSummary | None = None) -> None:
+    def __init__(
+        self,
+        host: AgentHost,
+        conversation: Conversation,
+        max_history: int,
+        summary: ConversationSummary | None = None,
+    ) -> None:
         """max_history: how many questions are told in full. summary: of an earlier part of the session."""
         self._host = host
         self._conversation = conversation
@@ -53,12 +59,21 @@ class MessageHistory:
         if not self._start:
             return told
         digest = self._valid()
-        before = prompts.earlier_conversation(digest.text if digest else "", whole=self._summarised == self._start)
+        before = prompts.earlier_conversation(
+            digest.text if digest else "", whole=self._summarised == self._start
+        )
         if not told or told[0].type != "human":
             return [HumanMessage(before), *told]
         return [HumanMessage(f"{before}\n\n{told[0].text}"), *told[1:]]
 
-    def told(self, llm: BaseChatModel, summariser: BaseChatModel, system: str, turn: int, most: int | None) -> list[AnyMessage]:
+    def told(
+        self,
+        llm: BaseChatModel,
+        summariser: BaseChatModel,
+        system: str,
+        turn: int,
+        most: int | None,
+    ) -> list[AnyMessage]:
         """Return the messages for a new question, which is the last one, after reducing them to what the model can read.
 
         summariser: makes the summary. most: the tokens that the model was found to read, if that is less than it claims.
@@ -76,7 +91,11 @@ class MessageHistory:
             return self.messages
         start = self._start
         kept = [place for place in questions if place >= start][-max(1, self.max_history // 2) :]
-        while len(kept) > 1 and size(self._conversation.told(self._host.left_out, kept[0], short=self._short)) > room // 2:
+        while (
+            len(kept) > 1
+            and size(self._conversation.told(self._host.left_out, kept[0], short=self._short))
+            > room // 2
+        ):
             del kept[0]
         if kept and kept[0] > start:
             failure = failure or self._summarise(summariser, kept[0], turn)
@@ -114,12 +133,19 @@ class MessageHistory:
         return digest if digest is not None and digest.of == self._hash(digest.end) else None
 
     def _hash(self, end: int) -> int:
-        return hash(tuple(str(message.text) for message in self._conversation.told(self._host.left_out, 0, end)))
+        return hash(
+            tuple(
+                str(message.text)
+                for message in self._conversation.told(self._host.left_out, 0, end)
+            )
+        )
 
     def _made(self, end: int, text: str) -> _Digest:
         return _Digest(end, text, self._hash(end))
 
-    def _summarise(self, llm: BaseChatModel, end: int, turn: int, keep: str = "", *, must_shorten: bool = False) -> str | None:
+    def _summarise(
+        self, llm: BaseChatModel, end: int, turn: int, keep: str = "", *, must_shorten: bool = False
+    ) -> str | None:
         """Summarise the messages before `end` and notify the user. Returns an empty string, why it failed, or None if it was stopped.
 
         must_shorten: fail if the conversation does not become shorter.
@@ -128,7 +154,9 @@ class MessageHistory:
         emit(host.log, Agent(state="summarising", turn=turn, step=0, party=host.party))
         said = self._conversation.told(host.left_out, digest.end if digest else 0, end, short=end)
         request = prompts.summary_request(
-            digest.text if digest else "", [(message.type, str(message.text)) for message in fit(said, room // 2)], keep
+            digest.text if digest else "",
+            [(message.type, str(message.text)) for message in fit(said, room // 2)],
+            keep,
         )
 
         def pausing(sentence: str) -> None:
@@ -159,4 +187,8 @@ class MessageHistory:
 
     def _until(self, end: int) -> str:
         last = self._conversation.turn_before(end)
-        return "the beginning of the conversation" if last is None else f"the conversation up to question {last}"
+        return (
+            "the beginning of the conversation"
+            if last is None
+            else f"the conversation up to question {last}"
+        )

@@ -33,7 +33,15 @@ class ApprovalRequest(NamedTuple):
 
     def record(self, party: str) -> Approval:
         """Make the approval record, without its state."""
-        return Approval(self.code, request=self.request, turn=self.turn, step=self.step, block=self.block, blocks=self.blocks, party=party)
+        return Approval(
+            self.code,
+            request=self.request,
+            turn=self.turn,
+            step=self.step,
+            block=self.block,
+            blocks=self.blocks,
+            party=party,
+        )
 
 
 class Execution(NamedTuple):
@@ -123,7 +131,9 @@ class AgentHost(Protocol):
     def decide(self, request: ApprovalRequest) -> Decision:
         """Wait for the user's decision about a block. Returns `stop` if the turn is cancelled."""
 
-    def execute(self, code: str, *, turn: int, step: int, block: int, review: bool = False) -> Execution:
+    def execute(
+        self, code: str, *, turn: int, step: int, block: int, review: bool = False
+    ) -> Execution:
         """Run code in the namespace and wait for it; the host logs it. review: then wait until the user keeps or undoes its changes.
 
         If the user stops the turn there, `cancelled` is set.

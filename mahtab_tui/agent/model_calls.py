@@ -23,7 +23,15 @@ from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.pictures import pictures_in
 from mahtab_tui.llm.spending import OverBudget
 from mahtab_tui.llm.token_estimate import estimated_tokens
-from mahtab_tui.llm.usage import estimated_usage, is_priced, model_name, tokens_in, told_usage, window_of, worst_cost
+from mahtab_tui.llm.usage import (
+    estimated_usage,
+    is_priced,
+    model_name,
+    tokens_in,
+    told_usage,
+    window_of,
+    worst_cost,
+)
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -81,12 +89,22 @@ def call_model(
     messages = masked_messages(messages, host.secrets)
 
     def worst() -> float | None:
-        calls = (str(message.tool_calls) for message in messages if isinstance(message, AIMessage) and message.tool_calls)
-        return worst_cost(llm, [*(str(message.text) for message in messages), *calls, str(options or "")], pictures_in(messages))
+        calls = (
+            str(message.tool_calls)
+            for message in messages
+            if isinstance(message, AIMessage) and message.tool_calls
+        )
+        return worst_cost(
+            llm,
+            [*(str(message.text) for message in messages), *calls, str(options or "")],
+            pictures_in(messages),
+        )
 
     try:
         with host.spending.afford(model_name(llm) or llm._llm_type, worst):
-            answer = read_answer(llm, messages, host.cancelled, on_token, on_pause, options, on_thought)
+            answer = read_answer(
+                llm, messages, host.cancelled, on_token, on_pause, options, on_thought
+            )
             if answer.usage is not None:
                 host.usage(answer.usage.changed(source=source, turn=turn))
             if source == "agent" and (answer.text or answer.calls):
@@ -97,7 +115,11 @@ def call_model(
 
 
 def tell_window(
-    host: AgentHost, llm: BaseChatModel, messages: Sequence[AnyMessage], usage: Usage | None = None, options: Mapping[str, Any] | None = None
+    host: AgentHost,
+    llm: BaseChatModel,
+    messages: Sequence[AnyMessage],
+    usage: Usage | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> None:
     """Log what these messages take of a model's window: as the model has counted them in its usage, otherwise estimated.
 
@@ -108,9 +130,18 @@ def tell_window(
     if usage is not None and usage.input_tokens and not usage.estimated:
         emit(host.log, Window(tokens=usage.input_tokens, size=size))
         return
-    calls = [str(message.tool_calls) for message in messages if isinstance(message, AIMessage) and message.tool_calls]
-    tokens = estimated_tokens([*(str(message.text) for message in messages), *calls, *([str(options)] if options else [])])
-    emit(host.log, Window(tokens=tokens + tokens_in([], pictures_in(messages)), size=size, estimated=True))
+    calls = [
+        str(message.tool_calls)
+        for message in messages
+        if isinstance(message, AIMessage) and message.tool_calls
+    ]
+    tokens = estimated_tokens(
+        [*(str(message.text) for message in messages), *calls, *([str(options)] if options else [])]
+    )
+    emit(
+        host.log,
+        Window(tokens=tokens + tokens_in([], pictures_in(messages)), size=size, estimated=True),
+    )
 
 
 def read_answer(
@@ -172,7 +203,9 @@ class _AnswerReader:
             for chunk in _chunks(self._llm, self._messages, self._cancelled, self._options):
                 if self._options:
                     self._pieces.append(chunk)
-                self._sent = self._sent or bool(chunk.content or getattr(chunk, "tool_call_chunks", None))
+                self._sent = self._sent or bool(
+                    chunk.content or getattr(chunk, "tool_call_chunks", None)
+                )
                 if has_restarted(chunk.response_metadata):
                     self._thought.clear()
                     if self.tokens:
@@ -196,9 +229,20 @@ class _AnswerReader:
         stopped = self._cancelled.is_set()
         said = "".join(self.tokens)
         usage = told_usage(self._llm, self._usage, self._metadata)
-        if usage is None and self._sent and ((said and (stopped or failure)) or is_priced(self._llm)):
-            usage = estimated_usage(self._llm, (str(message.text) for message in self._messages), said, pictures_in(self._messages))
-        text = without_copied_tags(said if stopped or failure else str(self._metadata.get("final_text") or said))
+        if (
+            usage is None
+            and self._sent
+            and ((said and (stopped or failure)) or is_priced(self._llm))
+        ):
+            usage = estimated_usage(
+                self._llm,
+                (str(message.text) for message in self._messages),
+                said,
+                pictures_in(self._messages),
+            )
+        text = without_copied_tags(
+            said if stopped or failure else str(self._metadata.get("final_text") or said)
+        )
         message, calls = (None if stopped or failure else gathered(self._pieces)) or (None, ())
         return ModelAnswer(
             encodable(text),
@@ -213,7 +257,12 @@ class _AnswerReader:
         )
 
 
-def _chunks(llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled: threading.Event, options: Mapping[str, Any]) -> Iterator[BaseMessage]:
+def _chunks(
+    llm: BaseChatModel,
+    messages: Sequence[AnyMessage],
+    cancelled: threading.Event,
+    options: Mapping[str, Any],
+) -> Iterator[BaseMessage]:
     if not isinstance(llm, Stoppable):
         yield from _chunks_until(llm, messages, cancelled, options)
         return
@@ -226,7 +275,10 @@ def _chunks(llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled: threa
 
 
 def _chunks_until(
-    llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled: threading.Event, options: Mapping[str, Any]
+    llm: BaseChatModel,
+    messages: Sequence[AnyMessage],
+    cancelled: threading.Event,
+    options: Mapping[str, Any],
 ) -> Iterator[BaseMessage]:
     """Yield the chunks of a model that cannot be stopped. A thread reads it, and is abandoned when the turn is cancelled."""
     arrived: queue.SimpleQueue[BaseMessage | Exception | None] = queue.SimpleQueue()

@@ -33,7 +33,14 @@ from mahtab_tui.bus.figures import FigureSource, figures_of, find_figures
 from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.parser import parse_response
-from mahtab_tui.bus.records import Agent, AnswerFigure, AssistantThought, AssistantThoughtStream, AssistantTool, Notice
+from mahtab_tui.bus.records import (
+    Agent,
+    AnswerFigure,
+    AssistantThought,
+    AssistantThoughtStream,
+    AssistantTool,
+    Notice,
+)
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import SelfChecking
 from mahtab_tui.llm.chunks import encodable
@@ -50,9 +57,13 @@ Update = dict[str, Any]
 _CHANCE = 0.7
 """The temperature of an answer that would otherwise be the same again."""
 _CELL = re.compile(r' cell="([0-9]+)"')
-_SOURCES = re.compile(r"<((?:user|assistant)-repl-out|assistant-tool|user-attachment)[ >].*?</\1>", re.DOTALL)
+_SOURCES = re.compile(
+    r"<((?:user|assistant)-repl-out|assistant-tool|user-attachment)[ >].*?</\1>", re.DOTALL
+)
 """Records that figures may come from."""
-_NO_RESULTS = re.compile(r"^\w+\.head\(\d+\):\n.*?(?=\n\n|\Z)|^\w+: module = [^\n]*$", re.DOTALL | re.MULTILINE)
+_NO_RESULTS = re.compile(
+    r"^\w+\.head\(\d+\):\n.*?(?=\n\n|\Z)|^\w+: module = [^\n]*$", re.DOTALL | re.MULTILINE
+)
 """The first rows of a table, which are an example, and the versions of modules."""
 
 
@@ -60,7 +71,13 @@ class Nodes:
     """The graph's nodes over one model and one session."""
 
     def __init__(
-        self, llm: BaseChatModel, session: AgentHost, max_turns: int, *, reflection_llm: BaseChatModel | None = None, tools: Toolset | None = None
+        self,
+        llm: BaseChatModel,
+        session: AgentHost,
+        max_turns: int,
+        *,
+        reflection_llm: BaseChatModel | None = None,
+        tools: Toolset | None = None,
     ) -> None:
         self.llm = llm
         self._tools = tools
@@ -88,17 +105,30 @@ class Nodes:
         count = state["tool_count"]
         for place, asked in enumerate(state["tool_calls"]):
             turn, step = state["turn"], state["step"]
-            record = AssistantTool(call=f"{turn}.{step}.{place}", turn=turn, step=step, party=self._session.party, state="running")
-            record = record.changed(name=asked["name"], arguments=json.dumps(asked["arguments"], ensure_ascii=False))
+            record = AssistantTool(
+                call=f"{turn}.{step}.{place}",
+                turn=turn,
+                step=step,
+                party=self._session.party,
+                state="running",
+            )
+            record = record.changed(
+                name=asked["name"], arguments=json.dumps(asked["arguments"], ensure_ascii=False)
+            )
             if count >= CALLS:
-                ran, seconds = ToolOutcome("refused", prompts.TOO_MANY_CALLS.format(calls=CALLS)), 0.0
+                ran, seconds = (
+                    ToolOutcome("refused", prompts.TOO_MANY_CALLS.format(calls=CALLS)),
+                    0.0,
+                )
             else:
                 writer(record)
                 began = time.monotonic()
                 ran = run_call(asked, self._tools, self._session.cancelled)
                 seconds = time.monotonic() - began
                 count += 1
-            record = record.changed(text=ran.text, state=ran.state, duration=round(seconds, 3), time=0.0)
+            record = record.changed(
+                text=ran.text, state=ran.state, duration=round(seconds, 3), time=0.0
+            )
             writer(record)
             if ran.state == "ok":
                 update |= kept({**state, **update}, asked, ran.text, self._tools)  # type: ignore[typeddict-item]
@@ -106,16 +136,26 @@ class Nodes:
             messages.append(ToolMessage(told, tool_call_id=asked["id"], name=asked["name"]))
             if ran.state == "stopped":
                 break
-        return {**update, "messages": messages, "tool_count": count, "stopped": self._session.cancelled.is_set()}
+        return {
+            **update,
+            "messages": messages,
+            "tool_count": count,
+            "stopped": self._session.cancelled.is_set(),
+        }
 
     def close(self, state: AgentState, writer: StreamWriter) -> Update:
         """Get a last answer, which tells the user the results; code in it is shown but does not run."""
         results = state["execution_results"]
-        prompt = prompts.closing(state["original_prompt"], failed=bool(results) and all(result["is_error"] for result in results))
+        prompt = prompts.closing(
+            state["original_prompt"],
+            failed=bool(results) and all(result["is_error"] for result in results),
+        )
         if state["turn_count"] >= self._max_turns and not is_complete(state):
             self._say(writer, "max-turns", state, state["step"])
             prompt = f"{prompts.OUT_OF_TURNS.format(max_turns=self._max_turns)} {prompt}"
-        return self._answer(state, _with_last(state["messages"], prompt), writer, self._options(state, closing=True)) | {"code_blocks": []}
+        return self._answer(
+            state, _with_last(state["messages"], prompt), writer, self._options(state, closing=True)
+        ) | {"code_blocks": []}
 
     def extract_code(self, state: AgentState) -> Update:
         """Extract the answer's code. Code of a stopped or failed answer does not run, nor code that has run before for this question.
@@ -127,7 +167,9 @@ class Nodes:
             return update
         blocks = list(parse_response(state["current_response"], ended=state["ended"]).code_blocks)
         if not blocks:
-            return update | ({"next": "generate"} if state["tool_calls"] else self._send_back(state))
+            return update | (
+                {"next": "generate"} if state["tool_calls"] else self._send_back(state)
+            )
         update["turn_count"] = state["turn_count"] + 1
         earlier = _earlier(state)
         if any(normalized(block) not in earlier for block in blocks):
@@ -142,13 +184,25 @@ class Nodes:
     def _send_back(self, state: AgentState) -> Update:
         """Ask the model to compute the figures that it has stated without computing them, once for a question about data."""
         missing = [figure.text for figure in state["figures"] if not figure.found]
-        if state["sent_back"] or not missing or not (state["execution_results"] or state["about_data"]):
+        if (
+            state["sent_back"]
+            or not missing
+            or not (state["execution_results"] or state["about_data"])
+        ):
             return {}
         if state["execution_results"]:
             text = prompts.correct_figures(missing)
-            return {"sent_back": True, "messages": [*state["messages"], HumanMessage(text)], "next": "generate"}
+            return {
+                "sent_back": True,
+                "messages": [*state["messages"], HumanMessage(text)],
+                "next": "generate",
+            }
         # Without the figures, which a model that sees them repeats.
-        return {"sent_back": True, "messages": _with_last(_without_answer(state["messages"]), prompts.COMPUTE_FIRST), "next": "generate"}
+        return {
+            "sent_back": True,
+            "messages": _with_last(_without_answer(state["messages"]), prompts.COMPUTE_FIRST),
+            "next": "generate",
+        }
 
     def approve(self, state: AgentState, writer: StreamWriter) -> Update:
         """Wait for the user, unless the code must not run at all. LangGraph runs this node again from its start to resume it."""
@@ -175,7 +229,12 @@ class Nodes:
             for later in range(block, len(state["code_blocks"])):  # they rely on it
                 results.append(_skipped(state, later, prompts.not_run(later, undone=undone)))
             block = len(state["code_blocks"])
-        update: Update = {"execution_results": results, "block": block, "decision": None, "stopped": stopped}
+        update: Update = {
+            "execution_results": results,
+            "block": block,
+            "decision": None,
+            "stopped": stopped,
+        }
         if stopped or block == len(state["code_blocks"]):
             text = render_results(results_of_step({**state, "execution_results": results}))
             text = f"{text}\n{prompts.STOPPED_RUN}".strip() if stopped else text
@@ -187,23 +246,45 @@ class Nodes:
         results = results_of_step(state)
         failed = any(result["is_error"] for result in results)
         printed = any(result["output"].strip() for result in results)
-        return {"messages": _with_last(state["messages"], prompts.next_step(state["original_prompt"], failed=failed, printed=printed))}
+        return {
+            "messages": _with_last(
+                state["messages"],
+                prompts.next_step(state["original_prompt"], failed=failed, printed=printed),
+            )
+        }
 
     def reflect(self, state: AgentState, writer: StreamWriter) -> Update:
         """Ask whether the question is answered. An unreadable judgement counts as complete."""
         self._say(writer, "reflecting", state, state["step"])
         prompt = build_reflection_prompt(state["original_prompt"], state["execution_results"])
         pausing = partial(_notice, writer, level="warning")
-        answer = call_model(self._session, self.checker, [HumanMessage(prompt)], state["turn"], "reflection", pausing)
+        answer = call_model(
+            self._session,
+            self.checker,
+            [HumanMessage(prompt)],
+            state["turn"],
+            "reflection",
+            pausing,
+        )
         result = parse_reflection(answer.text)
         if result is None:
             result = ReflectionResult(is_complete=True, reasoning="", next_action="")
             if not answer.stopped:
-                why = f"failed ({answer.failure.rstrip('.')})" if answer.failure else "could not be read"
-                _notice(writer, f"The check of the result {why}, so the result counts as complete.", "warning")
+                why = (
+                    f"failed ({answer.failure.rstrip('.')})"
+                    if answer.failure
+                    else "could not be read"
+                )
+                _notice(
+                    writer,
+                    f"The check of the result {why}, so the result counts as complete.",
+                    "warning",
+                )
         update: Update = {"reflection": dict(result), "stopped": answer.stopped}
         if not result["is_complete"] and state["turn_count"] < self._max_turns:
-            hint = prompts.INCOMPLETE.format(reasoning=result["reasoning"], next_action=result["next_action"]).strip()
+            hint = prompts.INCOMPLETE.format(
+                reasoning=result["reasoning"], next_action=result["next_action"]
+            ).strip()
             update["messages"] = _with_last(state["messages"], hint)
         return update
 
@@ -216,7 +297,11 @@ class Nodes:
     @property
     def offered_tools(self) -> set[str]:
         """Names of the tools that the model is offered as tools."""
-        return {tool.name for tool in self._tools.offered} if self._tools is not None and self._binding() else set()
+        return (
+            {tool.name for tool in self._tools.offered}
+            if self._tools is not None and self._binding()
+            else set()
+        )
 
     def _binding(self, *, forbidden: bool = False) -> dict[str, Any]:
         """Return the arguments that offer tools to the model; empty if it gets none.
@@ -231,14 +316,26 @@ class Nodes:
         """Return the arguments of the next call. Tools stay when they may no longer be called: a prompt begins with them."""
         return self._binding(forbidden=closing or state["tool_count"] >= CALLS)
 
-    def _answer(self, state: AgentState, messages: list[AnyMessage], writer: StreamWriter, options: dict[str, Any]) -> Update:
+    def _answer(
+        self,
+        state: AgentState,
+        messages: list[AnyMessage],
+        writer: StreamWriter,
+        options: dict[str, Any],
+    ) -> Update:
         step = state["step"] + 1
         self._say(writer, "thinking", state, step)
         answer = self._ask(state, messages, writer, options)
         if answer.thought.strip():
-            writer(AssistantThought(answer.thought, turn=state["turn"], step=step, party=self._session.party))
+            writer(
+                AssistantThought(
+                    answer.thought, turn=state["turn"], step=step, party=self._session.party
+                )
+            )
         if answer.cut:
-            _notice(writer, "The answer was cut off: it reached the model's token limit.", "warning")
+            _notice(
+                writer, "The answer was cut off: it reached the model's token limit.", "warning"
+            )
         if answer.ended and not answer.text.strip() and not answer.calls:
             _notice(writer, "The model gave an empty answer.", "warning")
         text, calls, message = answer.text, list(answer.calls), answer.message
@@ -248,7 +345,10 @@ class Nodes:
                 message = call_message(text, calls)
         message = message or AIMessage(_remembered(answer))
         return {
-            "messages": [*messages, message.model_copy(update={"id": step_id(state["turn"], step)})],
+            "messages": [
+                *messages,
+                message.model_copy(update={"id": step_id(state["turn"], step)}),
+            ],
             "tool_calls": calls,
             "step": step,
             "current_response": text,
@@ -258,7 +358,13 @@ class Nodes:
             "failure": answer.failure,
         }
 
-    def _ask(self, state: AgentState, messages: list[AnyMessage], writer: StreamWriter, options: dict[str, Any]) -> ModelAnswer:
+    def _ask(
+        self,
+        state: AgentState,
+        messages: list[AnyMessage],
+        writer: StreamWriter,
+        options: dict[str, Any],
+    ) -> ModelAnswer:
         """Ask the model. If its service rejects pictures, tools, or the length of the messages, ask again without them or with less."""
         system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
         given = messages if options else in_words(messages)
@@ -266,12 +372,26 @@ class Nodes:
         told = self._fitted(given, system, pictures, writer)
         if not set(picture_ids(given[-1:])) <= set(self._sent(told, pictures)):
             blind = "The model cannot see pictures; it only knows that they exist."
-            _notice(writer, "Not all pictures fit; the model only knows that the others exist." if pictures else blind, "warning")
+            _notice(
+                writer,
+                "Not all pictures fit; the model only knows that the others exist."
+                if pictures
+                else blind,
+                "warning",
+            )
         answer = self._call([*system, *self._shown(told, pictures)], state, writer, options)
-        if not answer.text and self._sent(told, pictures) and _refuses(answer, "image", "vision", "multimodal"):
+        if (
+            not answer.text
+            and self._sent(told, pictures)
+            and _refuses(answer, "image", "vision", "multimodal")
+        ):
             if sees(self.llm) is None:
                 self._blind = self.llm
-            _notice(writer, f"The service rejected the pictures, so the model is asked without them. {answer.failure}", "warning")
+            _notice(
+                writer,
+                f"The service rejected the pictures, so the model is asked without them. {answer.failure}",
+                "warning",
+            )
             pictures = {}
             answer = self._call([*system, *self._shown(told, pictures)], state, writer, options)
         if answer.too_long and not answer.text:
@@ -280,18 +400,40 @@ class Nodes:
             answer = self._call([*system, *self._shown(told, pictures)], state, writer, options)
         elif options and not answer.text and _refuses(answer, "tool", "function call"):
             self._text_only = self.llm
-            _notice(writer, "The model does not support tools, so it is asked without them.", "info")
-            answer = self._call([*system, *self._shown(in_words(told), pictures)], state, writer, {})
+            _notice(
+                writer, "The model does not support tools, so it is asked without them.", "info"
+            )
+            answer = self._call(
+                [*system, *self._shown(in_words(told), pictures)], state, writer, {}
+            )
         return answer
 
-    def _call(self, messages: list[AnyMessage], state: AgentState, writer: StreamWriter, options: dict[str, Any]) -> ModelAnswer:
-        piece = AssistantThoughtStream(turn=state["turn"], step=state["step"] + 1, party=self._session.party)
+    def _call(
+        self,
+        messages: list[AnyMessage],
+        state: AgentState,
+        writer: StreamWriter,
+        options: dict[str, Any],
+    ) -> ModelAnswer:
+        piece = AssistantThoughtStream(
+            turn=state["turn"], step=state["step"] + 1, party=self._session.party
+        )
 
         def on_thought(text: str) -> None:
             writer(piece.changed(text=encodable(text)))
 
         on_pause = partial(_notice, writer, level="warning")
-        return call_model(self._session, self.llm, messages, state["turn"], "agent", on_pause, writer, options, on_thought)
+        return call_model(
+            self._session,
+            self.llm,
+            messages,
+            state["turn"],
+            "agent",
+            on_pause,
+            writer,
+            options,
+            on_thought,
+        )
 
     @property
     def _pictures(self) -> Mapping[str, EncodedPicture]:
@@ -299,7 +441,11 @@ class Nodes:
         return {} if sees(self.llm) is False or self._blind is self.llm else self._session.pictures
 
     def _fitted(
-        self, messages: list[AnyMessage], system: list[SystemMessage], pictures: Mapping[str, EncodedPicture], writer: StreamWriter
+        self,
+        messages: list[AnyMessage],
+        system: list[SystemMessage],
+        pictures: Mapping[str, EncodedPicture],
+        writer: StreamWriter,
     ) -> list[AnyMessage]:
         """Fit the messages into the model's context window, with the pictures that are sent."""
         fitted = fit(messages, self._room - size(system) - _tokens(self._sent(messages, pictures)))
@@ -308,11 +454,15 @@ class Nodes:
             _notice(writer, why, "warning")
         return fitted
 
-    def _sent(self, messages: list[AnyMessage], pictures: Mapping[str, EncodedPicture]) -> Mapping[str, EncodedPicture]:
+    def _sent(
+        self, messages: list[AnyMessage], pictures: Mapping[str, EncodedPicture]
+    ) -> Mapping[str, EncodedPicture]:
         """Choose the pictures to send; they may take half of the context window."""
         return pictures_to_send(messages, pictures, self._room // 2)
 
-    def _shown(self, messages: list[AnyMessage], pictures: Mapping[str, EncodedPicture]) -> list[AnyMessage]:
+    def _shown(
+        self, messages: list[AnyMessage], pictures: Mapping[str, EncodedPicture]
+    ) -> list[AnyMessage]:
         return with_pictures(messages, self._sent(messages, pictures))
 
     @property
@@ -329,7 +479,13 @@ class Nodes:
         if decision.action == "skip":
             return _skipped(state, request.block, prompts.skipped(request.block, decision.reason))
         code = request.code if decision.code is None else encodable(decision.code)
-        ran = self._session.execute(code, turn=request.turn, step=request.step, block=request.block, review=decision.action == "review")
+        ran = self._session.execute(
+            code,
+            turn=request.turn,
+            step=request.step,
+            block=request.block,
+            review=decision.action == "review",
+        )
         note = "" if code == request.code else prompts.edited(request.block)
         if ran.undone is not None:
             note = prompts.undone(request.block, ran.undone)
@@ -347,24 +503,50 @@ class Nodes:
             variables=encodable(ran.variables),
         )
 
-    def _say(self, writer: StreamWriter, doing: Literal["thinking", "reflecting", "max-turns"], state: AgentState, step: int) -> None:
+    def _say(
+        self,
+        writer: StreamWriter,
+        doing: Literal["thinking", "reflecting", "max-turns"],
+        state: AgentState,
+        step: int,
+    ) -> None:
         writer(Agent(state=doing, turn=state["turn"], step=step, party=self._session.party))
 
 
 def request_of(state: AgentState) -> ApprovalRequest:
     """Make the approval request for the next block."""
     turn, step, block = state["turn"], state["step"], state["block"]
-    return ApprovalRequest(f"{turn}.{step}.{block}", turn, step, block, len(state["code_blocks"]), state["code_blocks"][block])
+    return ApprovalRequest(
+        f"{turn}.{step}.{block}",
+        turn,
+        step,
+        block,
+        len(state["code_blocks"]),
+        state["code_blocks"][block],
+    )
 
 
 def _skipped(state: AgentState, block: int, note: str, status: str = "skipped") -> ExecutionResult:
     code = state["code_blocks"][block]
-    return ExecutionResult(step=state["step"], block=block, cell=None, code=code, output="", is_error=False, status=status, note=note)
+    return ExecutionResult(
+        step=state["step"],
+        block=block,
+        cell=None,
+        code=code,
+        output="",
+        is_error=False,
+        status=status,
+        note=note,
+    )
 
 
 def _earlier(state: AgentState) -> dict[str, ExecutionResult]:
     """Return what has run for the question, by its normalized code."""
-    return {normalized(result["code"]): result for result in state["execution_results"] if result["cell"] is not None}
+    return {
+        normalized(result["code"]): result
+        for result in state["execution_results"]
+        if result["cell"] is not None
+    }
 
 
 def normalized(code: str) -> str:
@@ -375,22 +557,31 @@ def normalized(code: str) -> str:
         return "\n".join(line.rstrip() for line in code.splitlines() if line.strip())
 
 
-def _figures(state: AgentState, answer: str, messages: Sequence[AnyMessage]) -> tuple[AnswerFigure, ...]:
+def _figures(
+    state: AgentState, answer: str, messages: Sequence[AnyMessage]
+) -> tuple[AnswerFigure, ...]:
     """Look up the figures of an answer in outputs, attachments and what the model was told of variables, without their first rows.
 
     The answer's own code is a source, because words before it may repeat its numbers: "The first 5 rows". Its output comes later.
     """
     parsed = parse_response(answer)
-    sources = [FigureSource(result["cell"], result.get("variables", "")) for result in state["execution_results"]]
+    sources = [
+        FigureSource(result["cell"], result.get("variables", ""))
+        for result in state["execution_results"]
+    ]
     sources += [FigureSource(None, block) for block in parsed.code_blocks]
     for text in (str(message.text) for message in messages if message.type != "ai"):
         for record in _SOURCES.finditer(text):
             tag, _, content = record[0].partition(">")
             cell = _CELL.search(tag)
             sources.append(FigureSource(int(cell[1]) if cell else None, content))
-        variables = text.rpartition(f"{prompts.VARIABLES}\n")[2].rpartition(f"\n{prompts.QUESTION} ")[0]
+        variables = text.rpartition(f"{prompts.VARIABLES}\n")[2].rpartition(
+            f"\n{prompts.QUESTION} "
+        )[0]
         sources.append(FigureSource(None, _NO_RESULTS.sub("", variables)))
-    code = "\n".join([*(result["code"] for result in state["execution_results"]), *parsed.code_blocks])
+    code = "\n".join(
+        [*(result["code"] for result in state["execution_results"]), *parsed.code_blocks]
+    )
     return figures_of(find_figures(parsed.spoken, sources, state["original_prompt"], code=code))
 
 
@@ -407,7 +598,13 @@ def _with_last(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:
 
 def _remembered(answer: ModelAnswer) -> str:
     """Return an answer as the conversation keeps it: never empty, since some providers reject empty messages."""
-    mark = prompts.STOPPED_ANSWER if answer.stopped else prompts.FAILED_ANSWER if answer.failure else ""
+    mark = (
+        prompts.STOPPED_ANSWER
+        if answer.stopped
+        else prompts.FAILED_ANSWER
+        if answer.failure
+        else ""
+    )
     return "\n\n".join(part for part in (answer.text, mark) if part.strip()) or prompts.EMPTY_ANSWER
 
 

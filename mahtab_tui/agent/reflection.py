@@ -17,7 +17,9 @@ _LAST = 20_000
 
 def build_reflection_prompt(question: str, results: Sequence[ExecutionResult]) -> str:
     """Return the prompt that asks for a judgement of correctness and completeness."""
-    return REFLECTION_PROMPT_TEMPLATE.format(question=question, results=render_results(results, with_code=True, limit=_LIMIT))
+    return REFLECTION_PROMPT_TEMPLATE.format(
+        question=question, results=render_results(results, with_code=True, limit=_LIMIT)
+    )
 
 
 def parse_reflection(text: str) -> ReflectionResult | None:

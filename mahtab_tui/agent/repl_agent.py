@@ -26,7 +26,13 @@ from mahtab_tui.llm.base import ModelError, Preparable, SelfChecking, Stoppable
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.pictures import sees
-from mahtab_tui.llm.prompts import COMPUTE, background, changed_sections, render_variables, system_prompt
+from mahtab_tui.llm.prompts import (
+    COMPUTE,
+    background,
+    changed_sections,
+    render_variables,
+    system_prompt,
+)
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.token_estimate import estimated_tokens
 from mahtab_tui.llm.usage import room_of
@@ -70,7 +76,9 @@ class ReplAgent:
         self._tools = tools
         self._one_at_a_time = threading.Lock()
         self._current: Future[str] | None = None
-        self._conversation = Conversation(said if isinstance(said, KeptMessage) else KeptMessage(*said) for said in history)
+        self._conversation = Conversation(
+            said if isinstance(said, KeptMessage) else KeptMessage(*said) for said in history
+        )
         self._history = MessageHistory(host, self._conversation, max_history, summary)
 
     @property
@@ -83,7 +91,9 @@ class ReplAgent:
         """Whether the model accepts pictures; None if unknown."""
         return sees(self._nodes.llm)
 
-    def ask_sync(self, prompt: str, callbacks: Callbacks | None = None, *, shown: int | None = None) -> str:
+    def ask_sync(
+        self, prompt: str, callbacks: Callbacks | None = None, *, shown: int | None = None
+    ) -> str:
         """Ask and wait for the final words. Raises `ModelError` if the model fails; what was said so far stays.
 
         shown: the number of a question that is already on the bus. A keyboard interrupt while waiting stops the turn.
@@ -108,7 +118,11 @@ class ReplAgent:
         counts the blocks of the turn from 0.
         """
         silent = Callbacks()
-        callbacks = Callbacks(on_token or silent.on_token, on_code_block or silent.on_code_block, on_execution or silent.on_execution)
+        callbacks = Callbacks(
+            on_token or silent.on_token,
+            on_code_block or silent.on_code_block,
+            on_execution or silent.on_execution,
+        )
         turn = self._begin(prompt, callbacks)
         try:
             return await asyncio.wrap_future(turn)
@@ -160,12 +174,22 @@ class ReplAgent:
         with self._one_at_a_time:
             self._history.max_history = max_history
             old = self._nodes.reflection_llm
-            self._nodes = Nodes(self._nodes.llm, self._host, max_turns, reflection_llm=reflection_llm, tools=self._tools)
-            self._graph = build_graph(self._nodes, max_turns, reflection, output_answers=output_answers)
+            self._nodes = Nodes(
+                self._nodes.llm,
+                self._host,
+                max_turns,
+                reflection_llm=reflection_llm,
+                tools=self._tools,
+            )
+            self._graph = build_graph(
+                self._nodes, max_turns, reflection, output_answers=output_answers
+            )
             self._reflection = reflection
         if isinstance(old, Stoppable):
             old.close()
-        if isinstance(self._nodes.llm, SelfChecking) and (reflection == "never" or reflection_llm is not None):
+        if isinstance(self._nodes.llm, SelfChecking) and (
+            reflection == "never" or reflection_llm is not None
+        ):
             self._nodes.llm.close_checker()
 
     def compact(self, keep: str, turn: int) -> str | None:
@@ -175,15 +199,23 @@ class ReplAgent:
         """
         with self._one_at_a_time:
             self._host.cancelled.clear()
-            failure = self._history.compact(self._nodes.reflection_llm or self._nodes.llm, encodable(keep), turn)
+            failure = self._history.compact(
+                self._nodes.reflection_llm or self._nodes.llm, encodable(keep), turn
+            )
             if failure == "":
-                tell_window(self._host, self._nodes.llm, [SystemMessage(self._system_prompt()), *self._history.messages])
+                tell_window(
+                    self._host,
+                    self._nodes.llm,
+                    [SystemMessage(self._system_prompt()), *self._history.messages],
+                )
             return failure
 
     def _begin(self, prompt: str, callbacks: Callbacks, shown: int | None = None) -> Future[str]:
         """Answer on a new thread, so that the caller can stop waiting."""
         turn: Future[str] = Future()
-        threading.Thread(target=self._run, args=(turn, prompt, callbacks, shown), name="agent-turn", daemon=True).start()
+        threading.Thread(
+            target=self._run, args=(turn, prompt, callbacks, shown), name="agent-turn", daemon=True
+        ).start()
         return turn
 
     def _run(self, turn: Future[str], prompt: str, callbacks: Callbacks, shown: int | None) -> None:
@@ -193,7 +225,9 @@ class ReplAgent:
             self._current = turn
             try:
                 turn.set_result(self._answer(prompt, callbacks, shown))
-            except BaseException as error:  # the thread's outermost frame; the waiting thread raises it
+            except (
+                BaseException
+            ) as error:  # the thread's outermost frame; the waiting thread raises it
                 turn.set_exception(error)
             finally:
                 self._current = None
@@ -204,28 +238,47 @@ class ReplAgent:
         turn = self._host.new_turn() if shown is None else shown
         if shown is None:
             emit(self._host.log, UserChat(prompt, turn=turn))
-        known = "\n".join(str(message.text) for message in self._history.messages if message.type != "ai")
+        known = "\n".join(
+            str(message.text) for message in self._history.messages if message.type != "ai"
+        )
         context = self._host.context(turn, prompt, known)
         variables = {name: encodable(text) for name, text in context.variables.items()}
         self._conversation.ask(
-            turn, prompt, encodable(context.sections), variables, COMPUTE if context.about_data else "", self._host.left_out.private
+            turn,
+            prompt,
+            encodable(context.sections),
+            variables,
+            COMPUTE if context.about_data else "",
+            self._host.left_out.private,
         )
         nodes, system = self._nodes, self._system_prompt()
-        told = self._history.told(nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.most)
-        if changed := changed_sections(self._sections(), [str(message.text) for message in told]):  # a summary may have replaced them
+        told = self._history.told(
+            nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.most
+        )
+        if changed := changed_sections(
+            self._sections(), [str(message.text) for message in told]
+        ):  # a summary may have replaced them
             self._conversation.precede(encodable(changed))
             told = self._history.messages
-        state = create_initial_state(prompt, messages=told, system_prompt=system, turn=turn, about_data=context.about_data)
+        state = create_initial_state(
+            prompt, messages=told, system_prompt=system, turn=turn, about_data=context.about_data
+        )
         try:
             run_graph(self._graph, state, self._host, callbacks)
         finally:
-            self._conversation.instruct(str(state["messages"][len(told) - 1].text)[len(str(told[-1].text)) :])
+            self._conversation.instruct(
+                str(state["messages"][len(told) - 1].text)[len(str(told[-1].text)) :]
+            )
             self._conversation.add(turn, state["messages"][len(told) :])
         if state["failure"]:
             raise ModelError(state["failure"])
         words = parse_response(state["current_response"], ended=state["ended"]).chat
-        outputs = [result["output"] for result in state["execution_results"] if result["output"].strip()]
-        ends_with_code = state["execution_results"] and parse_response(state["current_response"]).code_blocks
+        outputs = [
+            result["output"] for result in state["execution_results"] if result["output"].strip()
+        ]
+        ends_with_code = (
+            state["execution_results"] and parse_response(state["current_response"]).code_blocks
+        )
         return outputs[-1].strip() if outputs and ends_with_code and not state["stopped"] else words
 
     def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:
@@ -237,12 +290,17 @@ class ReplAgent:
                 sizes[name] = estimated_tokens([text])
         in_questions = estimated_tokens(self._conversation.variables())
         sizes["words"] = max(0, sizes["words"] - in_questions)
-        sizes["variables"] = in_questions + (estimated_tokens([render_variables(variables)]) if variables else 0)
+        sizes["variables"] = in_questions + (
+            estimated_tokens([render_variables(variables)]) if variables else 0
+        )
         return room, {"program": estimated_tokens([self._system_prompt()])} | sizes
 
     def _system_prompt(self) -> str:
         """Make the system prompt. What may change in a session comes with the questions, so that the beginning of a prompt stays the same."""
-        functions, offered = self._tools.functions() if self._tools is not None else (), self._nodes.offered_tools
+        functions, offered = (
+            self._tools.functions() if self._tools is not None else (),
+            self._nodes.offered_tools,
+        )
         return system_prompt([function for function in functions if function.called not in offered])
 
     def _sections(self) -> dict[str, str]:
@@ -251,7 +309,9 @@ class ReplAgent:
         if tools is None:
             return sections | background(self._skills)
         skills = {**tools.skills.descriptions(bundled=False), **self._skills}
-        return sections | background(skills, tools.loaded.instructions(), tools.instructions(), tools.servers())
+        return sections | background(
+            skills, tools.loaded.instructions(), tools.instructions(), tools.servers()
+        )
 
     def _withdraw(self, turn: Future[str]) -> None:
         """Cancel a turn that nobody waits for, or stop it if it runs."""

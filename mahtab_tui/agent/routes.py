@@ -36,9 +36,17 @@ def after_execute(
     results = results_of_step(state)
     failed = any(result["is_error"] for result in results)
     declined = any(result["status"] == "skipped" or result.get("undone") for result in results)
-    if (failed or not declined) and (reflection == "always" or (reflection == "on_error" and failed)):
+    if (failed or not declined) and (
+        reflection == "always" or (reflection == "on_error" and failed)
+    ):
         return "reflect"
-    if output_answers and not failed and not declined and len(results) == 1 and is_short(results[0]["output"]):
+    if (
+        output_answers
+        and not failed
+        and not declined
+        and len(results) == 1
+        and is_short(results[0]["output"])
+    ):
         return "end"
     if state["turn_count"] >= max_turns:
         return "close"

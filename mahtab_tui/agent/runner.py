@@ -22,7 +22,9 @@ RECURSION_LIMIT = 10_000
 _STATE_AFTER = {"run": "run", "all": "run", "skip": "skipped", "stop": "stopped"}
 
 
-def run_graph(graph: ReplGraph, state: AgentState, session: AgentHost, callbacks: Callbacks | None = None) -> AgentState:
+def run_graph(
+    graph: ReplGraph, state: AgentState, session: AgentHost, callbacks: Callbacks | None = None
+) -> AgentState:
     """Run one turn to its end, asking the session about each block, and report it to the bus and the callbacks.
 
     `state` is updated in place during the turn, and returned. If the model fails, the turn ends with ``failure`` set. Other exceptions (of
@@ -59,8 +61,14 @@ def _decide(session: AgentHost, request: ApprovalRequest) -> Decision:
     alone = session.decide_alone(request)
     if isinstance(alone, Decision):
         if alone.action == "refuse":
-            emit(session.log, request.record(session.party).changed(state="refused", reason=alone.reason))
-            emit(session.log, Notice(f"Code from {session.party} was not run. {alone.reason}", level="warning"))
+            emit(
+                session.log,
+                request.record(session.party).changed(state="refused", reason=alone.reason),
+            )
+            emit(
+                session.log,
+                Notice(f"Code from {session.party} was not run. {alone.reason}", level="warning"),
+            )
         return alone
     asked = request.record(session.party).changed(why=alone or None)
     emit(session.log, asked.changed(state="waiting"))
@@ -103,7 +111,9 @@ class Narration:
             if isinstance(data, Record):
                 emit(self._session.log, data)
                 if isinstance(data, Agent) and data.state == "thinking":
-                    self._stream = StreamingHandler(self._session.log, data.turn, data.step, data.party)
+                    self._stream = StreamingHandler(
+                        self._session.log, data.turn, data.step, data.party
+                    )
             elif data is not None:
                 if self._stream is not None:
                     self._stream.process_token(data)
@@ -119,7 +129,15 @@ class Narration:
 
     def end(self, state: str) -> None:
         self._end_stream()
-        emit(self._session.log, Agent(state=state, turn=self._state["turn"], step=self._state["step"], party=self._session.party))
+        emit(
+            self._session.log,
+            Agent(
+                state=state,
+                turn=self._state["turn"],
+                step=self._state["step"],
+                party=self._session.party,
+            ),
+        )
 
     def _update(self, node: str, update: Mapping[str, Any]) -> None:
         ran = len(self._state["execution_results"])
@@ -138,7 +156,13 @@ class Narration:
         self._end_stream()
         if text := self._state["current_response"]:
             stopped = self._state["stopped"] or bool(self._state["failure"])
-            answer = AssistantChat(text, turn=self._state["turn"], step=self._state["step"], party=self._session.party, stopped=stopped)
+            answer = AssistantChat(
+                text,
+                turn=self._state["turn"],
+                step=self._state["step"],
+                party=self._session.party,
+                stopped=stopped,
+            )
             emit(self._session.log, answer.changed(figures=self._state["figures"]))
 
     def _end_stream(self) -> None:

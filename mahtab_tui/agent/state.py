@@ -101,7 +101,12 @@ class AgentState(TypedDict):
 
 
 def create_initial_state(
-    prompt: str, *, messages: Sequence[AnyMessage] | None = None, system_prompt: str = "", turn: int = 1, about_data: bool = False
+    prompt: str,
+    *,
+    messages: Sequence[AnyMessage] | None = None,
+    system_prompt: str = "",
+    turn: int = 1,
+    about_data: bool = False,
 ) -> AgentState:
     """Make the initial state of a turn. messages: the conversation, ending with the user's message; by default only the prompt."""
     return AgentState(

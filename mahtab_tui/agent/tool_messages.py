@@ -25,19 +25,30 @@ class ToolCall(TypedDict):
     """A sentence for the model saying why it cannot be made; otherwise empty."""
 
 
-def binding(llm: BaseChatModel, tools: Sequence[BaseTool], *, forbidden: bool = False) -> dict[str, Any]:
+def binding(
+    llm: BaseChatModel, tools: Sequence[BaseTool], *, forbidden: bool = False
+) -> dict[str, Any]:
     """Return the arguments that offer tools to a model; empty if it does not support tools. forbidden: they are shown, but none may be called."""
     try:
         bound: Any = llm.bind_tools(tools)
     except NotImplementedError:
         return {}
     anthropic = getattr(llm, "provider", llm._llm_type).startswith("anthropic")
-    return {**bound.kwargs, **({"tool_choice": {"type": "none"} if anthropic else "none"} if forbidden else {})}
+    return {
+        **bound.kwargs,
+        **({"tool_choice": {"type": "none"} if anthropic else "none"} if forbidden else {}),
+    }
 
 
 def call_message(text: str, calls: Sequence[ToolCall]) -> AIMessage:
     """Make the message that goes back to a provider for tool calls."""
-    return AIMessage(text, tool_calls=[{"id": call["id"], "name": call["name"], "args": call["arguments"], "type": "tool_call"} for call in calls])
+    return AIMessage(
+        text,
+        tool_calls=[
+            {"id": call["id"], "name": call["name"], "args": call["arguments"], "type": "tool_call"}
+            for call in calls
+        ],
+    )
 
 
 def gathered(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall]] | None:
@@ -45,14 +56,27 @@ def gathered(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall]] 
 
     Arguments are parsed strictly: truncated ones are never completed by a guess.
     """
-    kept = [piece for piece in pieces if piece.content or piece.additional_kwargs or getattr(piece, "tool_calls", None) or _chunks(piece)]
+    kept = [
+        piece
+        for piece in pieces
+        if piece.content
+        or piece.additional_kwargs
+        or getattr(piece, "tool_calls", None)
+        or _chunks(piece)
+    ]
     if not any(_raw(piece) for piece in kept):
         return None
     whole = kept[-1]
     if isinstance(first := kept[0], AIMessageChunk):
-        whole = add_ai_message_chunks(first, *(piece for piece in kept[1:] if isinstance(piece, AIMessageChunk)))
+        whole = add_ai_message_chunks(
+            first, *(piece for piece in kept[1:] if isinstance(piece, AIMessageChunk))
+        )
     calls = [_call(place, *raw) for place, raw in enumerate(_raw(whole))]
-    extra = {key: value for key, value in whole.additional_kwargs.items() if key not in ("tool_calls", "function_call")}
+    extra = {
+        key: value
+        for key, value in whole.additional_kwargs.items()
+        if key not in ("tool_calls", "function_call")
+    }
     message = call_message("", calls)
     return message.model_copy(update={"content": whole.content, "additional_kwargs": extra}), calls
 
@@ -79,12 +103,20 @@ def _raw(piece: BaseMessage) -> list[tuple[str | None, str | None, str]]:
     """Return id, name and arguments (JSON) of each call."""
     if chunks := _chunks(piece):
         return [(chunk["id"], chunk["name"], chunk["args"] or "{}") for chunk in chunks]
-    valid = [(call["id"], call["name"], json.dumps(call["args"])) for call in getattr(piece, "tool_calls", ())]
-    return valid + [(call["id"], call["name"], call["args"] or "{}") for call in getattr(piece, "invalid_tool_calls", ())]
+    valid = [
+        (call["id"], call["name"], json.dumps(call["args"]))
+        for call in getattr(piece, "tool_calls", ())
+    ]
+    return valid + [
+        (call["id"], call["name"], call["args"] or "{}")
+        for call in getattr(piece, "invalid_tool_calls", ())
+    ]
 
 
 def _call(place: int, number: str | None, name: str | None, written: str) -> ToolCall:
-    call = ToolCall(id=number or f"call_{place}", name=encodable(name or ""), arguments={}, problem="")
+    call = ToolCall(
+        id=number or f"call_{place}", name=encodable(name or ""), arguments={}, problem=""
+    )
     try:
         arguments = json.loads(written)
         if not isinstance(arguments, dict):

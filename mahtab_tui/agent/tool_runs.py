@@ -62,10 +62,18 @@ def kept(state: AgentState, call: ToolCall, text: str, tools: Toolset) -> dict[s
     tool = tools.tools[call["name"]]
     asked = tool.with_defaults(call["arguments"])
     if tool.keeps == "searches":
-        return {"search_results": [*state["search_results"], {"tool": tool.name, "arguments": asked, "text": text}]}
+        return {
+            "search_results": [
+                *state["search_results"],
+                {"tool": tool.name, "arguments": asked, "text": text},
+            ]
+        }
     if tool.keeps == "files":
         return {"file_contents": {**state["file_contents"], str(asked["path"]): text}}
     if tool.keeps == "skills":
-        contexts = {**state["skill_contexts"], "/".join(filter(None, (str(asked["name"]), str(asked.get("file", ""))))): text}
+        contexts = {
+            **state["skill_contexts"],
+            "/".join(filter(None, (str(asked["name"]), str(asked.get("file", ""))))): text,
+        }
         return {"skill_contexts": contexts, "loaded_skills": tools.loaded.names}
     return {}

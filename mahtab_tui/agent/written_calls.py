@@ -80,9 +80,15 @@ def _name_and_arguments(value: object) -> tuple[str, dict[str, Any]] | None:
 
 
 def _call(place: int, name: str, arguments: dict[str, Any], tools: Collection[str]) -> ToolCall:
-    problem = "" if name in tools else f"There is no tool {encodable(name)!r}. Write a Python code block instead."
+    problem = (
+        ""
+        if name in tools
+        else f"There is no tool {encodable(name)!r}. Write a Python code block instead."
+    )
     try:
         arguments = json.loads(encodable(json.dumps(arguments, ensure_ascii=False)))
     except (TypeError, ValueError):
         arguments, problem = {}, "The arguments cannot be read as JSON."
-    return ToolCall(id=f"written_{place}", name=encodable(name), arguments=arguments, problem=problem)
+    return ToolCall(
+        id=f"written_{place}", name=encodable(name), arguments=arguments, problem=problem
+    )

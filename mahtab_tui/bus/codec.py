@@ -43,7 +43,9 @@ def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
     if kind is None:
         return None
     readers = _readers(kind)
-    values = {name: _field(readers[name], name, attrs[name]) for name in readers.keys() & attrs.keys()}
+    values = {
+        name: _field(readers[name], name, attrs[name]) for name in readers.keys() & attrs.keys()
+    }
     try:
         record: Record = kind(text, time=time, **values)
     except TypeError as missing:
@@ -61,7 +63,9 @@ def from_json(value: object) -> Record | None:
 
 @cache
 def _readers(kind: type[Any]) -> Mapping[str, _Read]:
-    return {name: _reader(hint) for name, hint in kind.hints().items() if name not in ("text", "time")}
+    return {
+        name: _reader(hint) for name, hint in kind.hints().items() if name not in ("text", "time")
+    }
 
 
 def _field(read: _Read, name: str, value: object) -> Any:
@@ -81,7 +85,9 @@ def _reader(hint: Any) -> _Read:
     if origin is Mapping:
         return _mapping(_reader(args[1]))
     if origin is tuple:
-        return _rows(_reader(args[0])) if args[1:] == (...,) else _row([_reader(arg) for arg in args])
+        return (
+            _rows(_reader(args[0])) if args[1:] == (...,) else _row([_reader(arg) for arg in args])
+        )
     if hasattr(hint, "_fields"):
         return _named(hint)
     return {str: _text, int: _whole, float: _number, bool: _truth, type(None): _nothing}[hint]
@@ -164,6 +170,11 @@ def _named(kind: Any) -> _Read:
     def read(value: Any) -> Any:
         if not isinstance(value, dict) or not needed <= value.keys():
             raise InvalidRecord(f"not an object with {', '.join(sorted(needed))}")
-        return kind(**{name: _field(readers[name], name, value[name]) for name in readers.keys() & value.keys()})
+        return kind(
+            **{
+                name: _field(readers[name], name, value[name])
+                for name in readers.keys() & value.keys()
+            }
+        )
 
     return read

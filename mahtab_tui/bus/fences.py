@@ -30,8 +30,12 @@ LONGEST = 300
 
 _MARGIN = r"[ \t]*(?:>[ \t]*)*"
 """Indentation of a fence in a quotation or a list."""
-_OPENING = re.compile(rf"(?P<margin>{_MARGIN})(?P<item>(?:(?:[-*+]|\d{{1,9}}[.)])[ \t]+)?)(?P<marks>`{{3,}}|~{{3,}})(?P<info>.*)")
-_TO_BE_OPENING = re.compile(rf"{_MARGIN}(?:(?:[-*+]|\d{{1,9}}[.)]?)|(?:(?:[-*+]|\d{{1,9}}[.)])[ \t]+)?(?:`*|~*))")
+_OPENING = re.compile(
+    rf"(?P<margin>{_MARGIN})(?P<item>(?:(?:[-*+]|\d{{1,9}}[.)])[ \t]+)?)(?P<marks>`{{3,}}|~{{3,}})(?P<info>.*)"
+)
+_TO_BE_OPENING = re.compile(
+    rf"{_MARGIN}(?:(?:[-*+]|\d{{1,9}}[.)]?)|(?:(?:[-*+]|\d{{1,9}}[.)])[ \t]+)?(?:`*|~*))"
+)
 _CLOSING = re.compile(rf"{_MARGIN}(?P<marks>`{{3,}}|~{{3,}})[ \t]*")
 _TO_BE_CLOSING = re.compile(rf"{_MARGIN}(?:`*|~*)[ \t]*")
 _QUOTATION = re.compile(r"[ \t]*(?:>[ \t]?)+")
@@ -88,7 +92,9 @@ def _markdown() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").disable(["code", "html_block", "inline"])
-    parser.block.ruler.at("fence", _fence, {"alt": ["paragraph", "reference", "blockquote", "list"]})
+    parser.block.ruler.at(
+        "fence", _fence, {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    )
     return parser
 
 
@@ -112,7 +118,9 @@ def _fence(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         return True
     token = state.tokens[-1]
     if is_python(token.info) and in_docstring(token.content):
-        lines = (line for line in range(state.line, end) if _closes(_line_of(state, line), token.markup))
+        lines = (
+            line for line in range(state.line, end) if _closes(_line_of(state, line), token.markup)
+        )
         for line in islice(lines, MOST_PASSED):
             content = state.getLines(start + 1, line, state.sCount[start], True)
             if not in_docstring(content):
@@ -156,12 +164,16 @@ def opening(line: str) -> OpenFence | None:
         return None
     quotation = _QUOTATION.match(found["margin"])
     inner = len(found["margin"]) - (quotation.end() if quotation else 0)
-    return OpenFence(found["marks"], found["info"], inner + len(found["item"]), quotation is not None)
+    return OpenFence(
+        found["marks"], found["info"], inner + len(found["item"]), quotation is not None
+    )
 
 
 def may_open(line: str) -> bool:
     """Return whether the start of a line could still open a fence."""
-    return len(line) <= LONGEST and (_TO_BE_OPENING.fullmatch(line) is not None or opening(line) is not None)
+    return len(line) <= LONGEST and (
+        _TO_BE_OPENING.fullmatch(line) is not None or opening(line) is not None
+    )
 
 
 def may_close(line: str) -> bool:

@@ -47,7 +47,9 @@ class Figure(NamedTuple):
     found: bool
 
 
-def find_figures(answer: str, sources: Sequence[FigureSource], question: str, *, code: str = "") -> list[Figure]:
+def find_figures(
+    answer: str, sources: Sequence[FigureSource], question: str, *, code: str = ""
+) -> list[Figure]:
     """Return the figures of an answer in order. Takes linear time for any text.
 
     sources: in the order in which they came. code: the code of the question's cells; a name that
@@ -186,10 +188,14 @@ _NAMED = (
     r"(?:columns?|variables?|fields?|features?|functions?|methods?|parameters?|arguments?|attributes?|keys?|options?"
     r"|files?|packages?|modules?|library|index|frames?)"
 )
-_NAMED_BEFORE = re.compile(rf"(?i:\b{_NAMED}(?:\snames?)?:?\s\(?(?:['\"`“‘]\w{{1,40}}['\"`”’](?:,\s|,?\s(?:and|or)\s)){{0,9}})$")
+_NAMED_BEFORE = re.compile(
+    rf"(?i:\b{_NAMED}(?:\snames?)?:?\s\(?(?:['\"`“‘]\w{{1,40}}['\"`”’](?:,\s|,?\s(?:and|or)\s)){{0,9}})$"
+)
 """The name of a thing of Python before a quotation, or before a list of them."""
 _NAMED_AFTER = re.compile(rf"(?i:\s{_NAMED}\b)")
-_CODE = re.compile(r"[=<>{}\[\]\\|_;]|\w\(|\w\.\w|\*\*|^[.@%!/]|^(?:for|import|from|if|def|pip|return|not|lambda)\b")
+_CODE = re.compile(
+    r"[=<>{}\[\]\\|_;]|\w\(|\w\.\w|\*\*|^[.@%!/]|^(?:for|import|from|if|def|pip|return|not|lambda)\b"
+)
 _NUMBER_WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
 _MOST_WORDS = 6
 """A longer quotation is a sentence, not a value."""
@@ -242,7 +248,9 @@ def _quoted(text: str, match: re.Match[str], name: str) -> _Token | None:
         return None
     if not any(map(str.isalnum, inner)):
         return None
-    near_name = _NAMED_BEFORE.search(text[max(0, start - 120) : start]) or _NAMED_AFTER.match(text[end : end + 16])
+    near_name = _NAMED_BEFORE.search(text[max(0, start - 120) : start]) or _NAMED_AFTER.match(
+        text[end : end + 16]
+    )
     may_be_name = is_word and (name == "ticked" or inner.islower() or near_name is not None)
     return _Token(start, end, match[0], "quoted", match, inner, may_be_name)
 
@@ -349,8 +357,12 @@ def _power(text: str) -> float:
 _PLAIN_NUMBER = re.compile(
     r"((?<![\w.)\]])[-−])?(\d++(?:\.\d++)?|\.\d++)(?:[eE]([-+]?\d{1,4}))?(?:\s?(%|(?i:thousand|million|billion)|[kKMB](?!\w)))?"
 )
-_GROUPED_NUMBER = re.compile(r"(?<![\d.,'’_])\d{1,3}([,'’_\u00a0\u2009\u202f])\d{3}(?:\1\d{3}){0,8}+(?!\d)(?:\.\d++)?")
-_SOURCE_DATE = re.compile(rf"{_DATE} | datetime(?:\.date(?:time)?)?\(\d{{4}},\s?\d{{1,2}},\s?\d{{1,2}}", re.VERBOSE)
+_GROUPED_NUMBER = re.compile(
+    r"(?<![\d.,'’_])\d{1,3}([,'’_\u00a0\u2009\u202f])\d{3}(?:\1\d{3}){0,8}+(?!\d)(?:\.\d++)?"
+)
+_SOURCE_DATE = re.compile(
+    rf"{_DATE} | datetime(?:\.date(?:time)?)?\(\d{{4}},\s?\d{{1,2}},\s?\d{{1,2}}", re.VERBOSE
+)
 _SOURCE_TIME = re.compile(_TIME.replace(r"(?<![\w.:])", r"(?<![\d.:])", 1), re.VERBOSE)
 
 _Date = tuple[int | None, int, int | None]
@@ -362,7 +374,9 @@ class _Source:
 
     def __init__(self, cell: int | None, text: str) -> None:
         self.cell = cell
-        self._text = text if len(text) <= 2 * SOURCE_END else f"{text[:SOURCE_END]}\n{text[-SOURCE_END:]}"
+        self._text = (
+            text if len(text) <= 2 * SOURCE_END else f"{text[:SOURCE_END]}\n{text[-SOURCE_END:]}"
+        )
 
     def __len__(self) -> int:
         return len(self._text)
@@ -377,19 +391,27 @@ class _Source:
         values: set[float] = set()
         for sign, digits, exponent, unit in set(_PLAIN_NUMBER.findall(self._text)):
             if len(digits) <= LONGEST:
-                value = float(digits) * _power(f"e{exponent}" if exponent else "") * (-1 if sign else 1)
-                values.update(value * scale for scale in _SCALES.get(unit.lower(), _SCALES.get(unit, (1,))))
+                value = (
+                    float(digits) * _power(f"e{exponent}" if exponent else "") * (-1 if sign else 1)
+                )
+                values.update(
+                    value * scale for scale in _SCALES.get(unit.lower(), _SCALES.get(unit, (1,)))
+                )
         for match in _GROUPED_NUMBER.finditer(self._text):
             values.add(float(re.sub(r"[^\d.]", "", match[0])))
         return sorted(filter(isfinite, values))
 
     @cached_property
     def dates(self) -> set[_Date]:
-        return {date for match in _SOURCE_DATE.finditer(self._text) for date in _read_date(match[0])}
+        return {
+            date for match in _SOURCE_DATE.finditer(self._text) for date in _read_date(match[0])
+        }
 
     @cached_property
     def times(self) -> set[tuple[int, int, int | None]]:
-        return {time for match in _SOURCE_TIME.finditer(self._text) for time in _read_time(match[0])}
+        return {
+            time for match in _SOURCE_TIME.finditer(self._text) for time in _read_time(match[0])
+        }
 
     def has_number(self, among: _Range, half: float) -> bool:
         """Return whether a number of the source is at most `half` away from the middle of a range."""
@@ -397,13 +419,19 @@ class _Source:
             return False
         half += abs(among.middle) * 1e-12 + half * 1e-9
         middles = (among.middle,) if among.signed else (among.middle, -among.middle)
-        return any(bisect_left(self.numbers, middle - half) < bisect_right(self.numbers, middle + half) for middle in middles)
+        return any(
+            bisect_left(self.numbers, middle - half) < bisect_right(self.numbers, middle + half)
+            for middle in middles
+        )
 
     def has_text(self, folded: str) -> bool:
         """Return whether whole words of the source are a text, which is folded."""
         if folded not in self.folded:
             return False
-        before, after = (r"(?<!\w)" if folded[0].isalnum() else ""), (r"(?!\w)" if folded[-1].isalnum() else "")
+        before, after = (
+            (r"(?<!\w)" if folded[0].isalnum() else ""),
+            (r"(?!\w)" if folded[-1].isalnum() else ""),
+        )
         return re.search(before + re.escape(folded) + after, self.folded) is not None
 
     def has_date(self, date: _Date) -> bool:
@@ -418,7 +446,9 @@ class _Source:
     def has_time(self, time: tuple[int, int, int | None]) -> bool:
         hour, minute, second = time
         same = any((hour, minute) == (h, m) and second in (None, s) for h, m, s in self.times)
-        return same or (second is None and self.has_number(_Range(hour * 100 + minute, 0, False), 0))
+        return same or (
+            second is None and self.has_number(_Range(hour * 100 + minute, 0, False), 0)
+        )
 
 
 class _Sources:
@@ -444,7 +474,11 @@ class _Sources:
             return self._find_number(token)
         if token.kind == "date":
             dates = _read_date(token.text)
-            return self._first(lambda source: any(map(source.has_date, dates)) or source.has_text(_fold(token.text)))
+            return self._first(
+                lambda source: (
+                    any(map(source.has_date, dates)) or source.has_text(_fold(token.text))
+                )
+            )
         if token.kind == "time":
             times = _read_time(token.text)
             return self._first(lambda source: any(map(source.has_time, times)))
@@ -461,14 +495,22 @@ class _Sources:
         ranges = _ranges(match, token.hedge)
         found = self._first(lambda source: any(source.has_number(each, 0) for each in ranges))
         if not found[0]:
-            found = self._first(lambda source: any(source.has_number(each, each.half) for each in ranges))
+            found = self._first(
+                lambda source: any(source.has_number(each, each.half) for each in ranges)
+            )
         if not found[0] and (match["gap"] or "," in match["digits"]):
             found = self._first(lambda source: source.has_text(_fold(match["digits"])))
         if not found[0] and (match["gap"] or "") in ("", ",", *_GAPS):  # two numbers, not one
             parts = re.split(rf"[,{_GAPS}]", match["digits"])
-            whole = [_Range(float(part), 0, False) for part in parts if part.replace(".", "", 1).isdecimal()]
+            whole = [
+                _Range(float(part), 0, False)
+                for part in parts
+                if part.replace(".", "", 1).isdecimal()
+            ]
             if len(whole) == len(parts) > 1:
-                found = self._first(lambda source: all(source.has_number(each, 0) for each in whole))
+                found = self._first(
+                    lambda source: all(source.has_number(each, 0) for each in whole)
+                )
         return found
 
 
@@ -500,7 +542,13 @@ def _read_date(text: str) -> list[_Date]:
             name = match["m"].lower()
             month = int(name) if name.isdecimal() else _MONTHS.index(name[:3]) + 1
             if 1 <= month <= 12:
-                dates.append((int(match["y"]) if match["y"] else None, month, int(match["d"]) if match["d"] else None))
+                dates.append(
+                    (
+                        int(match["y"]) if match["y"] else None,
+                        month,
+                        int(match["d"]) if match["d"] else None,
+                    )
+                )
     return dates
 
 
@@ -529,12 +577,16 @@ def _with_derived(answer: str, figures: list[Figure], tokens: Sequence[_Token]) 
     operands: dict[int, dict[float, None]] = {}
     for figure, token in zip(figures, tokens, strict=True):
         if figure.found:
-            operands.setdefault(bisect_left(ends, figure.start), {}).update(dict.fromkeys(_operands(token)))
+            operands.setdefault(bisect_left(ends, figure.start), {}).update(
+                dict.fromkeys(_operands(token))
+            )
     results = list(figures)
     for number, (figure, token) in enumerate(zip(figures, tokens, strict=True)):
         if not figure.found and token.kind == "number":
             values = list(operands.get(bisect_left(ends, figure.start), ()))[:_MOST_OPERANDS]
-            results[number] = figure._replace(found=_follows(_ranges(token.match), values, token.match))
+            results[number] = figure._replace(
+                found=_follows(_ranges(token.match), values, token.match)
+            )
     return results
 
 
@@ -553,4 +605,6 @@ def _follows(ranges: Sequence[_Range], values: Sequence[float], match: re.Match[
         made |= {a + b, abs(a - b)}
         if "%" in match[0] or "per" in match[0] or "." in match["digits"]:
             made |= {top / bottom for top, bottom in ((a, b), (b, a)) if bottom}
-    return any(abs(abs(each.middle) - value) <= each.half * (1 + 1e-9) for each in ranges for value in made)
+    return any(
+        abs(abs(each.middle) - value) <= each.half * (1 + 1e-9) for each in ranges for value in made
+    )

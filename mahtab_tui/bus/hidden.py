@@ -18,7 +18,16 @@ _BLANK = frozenset(
     map(
         chr,
         (
-            *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0),  # joiners and fillers that count as letters
+            *(
+                0x034F,
+                0x115F,
+                0x1160,
+                0x17B4,
+                0x17B5,
+                0x2800,
+                0x3164,
+                0xFFA0,
+            ),  # joiners and fillers that count as letters
             *(0x180B, 0x180C, 0x180D, 0x180F),
             *range(0xFE00, 0xFE10),  # variation selectors
             *range(0xE0100, 0xE01F0),
@@ -30,10 +39,15 @@ _LOOKALIKES = frozenset(map(chr, (0x2B9, 0x2BA, 0x2BC, 0x2EE, 0x374, 0x37E, 0xFF
 _ZWNJ, _ZWJ, _KEYCAP = "\u200c", "\u200d", "\u20e3"
 _SELECTORS = "\ufe0e\ufe0f"
 """They choose between text and picture for the emoji before them."""
-_FLAGS = frozenset("\U0001f3f4" + "".join(chr(0xE0000 + ord(each)) for each in f"{tag}\x7f") for tag in ("gbeng", "gbsct", "gbwls"))
+_FLAGS = frozenset(
+    "\U0001f3f4" + "".join(chr(0xE0000 + ord(each)) for each in f"{tag}\x7f")
+    for tag in ("gbeng", "gbsct", "gbwls")
+)
 """The flags of England, Scotland and Wales, which are written with tag characters; other texts in them would be hidden."""
 _FLAG_LENGTH = 7
-_NEEDED = frozenset((_ZWNJ, _ZWJ, _KEYCAP, *_SELECTORS, *(char for flag in _FLAGS for char in flag[1:])))
+_NEEDED = frozenset(
+    (_ZWNJ, _ZWJ, _KEYCAP, *_SELECTORS, *(char for flag in _FLAGS for char in flag[1:]))
+)
 _JOINING = "\u1161-\u11ff\ud7b0-\ud7ff"
 _LONG = 100_000
 """Characters of a text in which each hidden one is looked up."""
@@ -51,7 +65,9 @@ def places(text: str) -> Iterator[tuple[int, str]]:
     for found in _SUSPECT.finditer(text):
         if found[0] in _NEEDED and _is_needed(text, found.start()):
             continue
-        if symbol := _symbol(found[0]) or (_joins(found[0]) and _stray(text, found.start()) and _code_point(found[0])):
+        if symbol := _symbol(found[0]) or (
+            _joins(found[0]) and _stray(text, found.start()) and _code_point(found[0])
+        ):
             yield found.start(), symbol
 
 
@@ -60,7 +76,9 @@ def symbols(text: str) -> set[str]:
     if len(text) <= _LONG:
         return {symbol for _, symbol in places(text)}
     rare = (char for char in set(text) if _SUSPECT.fullmatch(char))
-    return {symbol for char in rare if (symbol := _symbol(char) or (_joins(char) and _code_point(char)))}
+    return {
+        symbol for char in rare if (symbol := _symbol(char) or (_joins(char) and _code_point(char)))
+    }
 
 
 def visible(text: str) -> str:
@@ -93,15 +111,24 @@ def _is_needed(text: str, place: int) -> bool:
     """Return whether a joiner, selector or tag is one that emoji or words are written with."""
     char, before, after = text[place], text[place - 1 : place], text[place + 1 : place + 2]
     if char in _SELECTORS:
-        return _is_emoji(before) or (before in _OTHER_EMOJI and bool(before)) or (after == _KEYCAP and _has_keycap(before))
+        return (
+            _is_emoji(before)
+            or (before in _OTHER_EMOJI and bool(before))
+            or (after == _KEYCAP and _has_keycap(before))
+        )
     if char == _KEYCAP:
-        return _has_keycap(text[place - 2 : place - 1] if before and before in _SELECTORS else before)
+        return _has_keycap(
+            text[place - 2 : place - 1] if before and before in _SELECTORS else before
+        )
     if char not in (_ZWNJ, _ZWJ):
         start = text.rfind("\U0001f3f4", max(0, place - _FLAG_LENGTH), place)
         return start >= 0 and text[start : start + _FLAG_LENGTH] in _FLAGS
     if before and unicodedata.combining(before) == _VIRAMA:
         return True
-    letter = next((each for each in reversed(text[max(0, place - _MOST_MARKS) : place]) if not _joins(each)), "")
+    letter = next(
+        (each for each in reversed(text[max(0, place - _MOST_MARKS) : place]) if not _joins(each)),
+        "",
+    )
     if _is_arabic(letter) and _is_arabic(after):
         return True
     return char == _ZWJ and _is_emoji(letter) and _is_emoji(after)

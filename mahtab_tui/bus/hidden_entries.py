@@ -75,7 +75,9 @@ class HiddenEntries:
             (self._hidden.add if record.hidden else self._hidden.discard)(record.entry)
         elif isinstance(record, records.Replace):
             names = list(self._entries)
-            self._replaced.update(names[names.index(record.entry) if record.entry in self._entries else 0 :])
+            self._replaced.update(
+                names[names.index(record.entry) if record.entry in self._entries else 0 :]
+            )
         elif isinstance(record, records.Private):
             (self.private.add if record.private else self.private.discard)(record.name)
             for cell in record.cells:

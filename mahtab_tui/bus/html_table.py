@@ -29,7 +29,9 @@ _NUMBERED = re.compile(r"&#(?:\d{8,}|x[0-9a-f]{7,});?", re.IGNORECASE)
 """References to numbers that are no characters; `html.unescape` raises on very long ones."""
 
 
-_NUMBER = re.compile(r"[-+]?[\d.,_ ]*\d[\d.,_]*(?:[eE][-+]?\d+)?%?|NaN|nan|inf|-inf|<NA>|null|\.\.\.|…|")
+_NUMBER = re.compile(
+    r"[-+]?[\d.,_ ]*\d[\d.,_]*(?:[eE][-+]?\d+)?%?|NaN|nan|inf|-inf|<NA>|null|\.\.\.|…|"
+)
 LONGEST_NUMBER = 40
 """Characters of a text that can be a number."""
 
@@ -55,7 +57,10 @@ class HtmlTable(NamedTuple):
 def numeric_columns(lines: Sequence[Sequence[TableCell]]) -> list[bool]:
     """Return for each column whether all its values are numbers."""
     width = max(map(len, lines), default=0)
-    return [all(column >= len(line) or is_number(line[column].text) for line in lines) for column in range(width)]
+    return [
+        all(column >= len(line) or is_number(line[column].text) for line in lines)
+        for column in range(width)
+    ]
 
 
 def read_table(source: str) -> HtmlTable | None:
@@ -136,7 +141,10 @@ class _TableReader:
         for number in range(self._spans["colspan"]):
             shown = cell if number == 0 else cell._replace(text="")
             if self._spans["rowspan"] > 1:
-                self._below[len(self.lines[-1])] = (self._spans["rowspan"] - 1, shown._replace(text=""))
+                self._below[len(self.lines[-1])] = (
+                    self._spans["rowspan"] - 1,
+                    shown._replace(text=""),
+                )
             self._add(shown)
             self._fill_from_above()
 

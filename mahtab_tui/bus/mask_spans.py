@@ -21,6 +21,10 @@ def between(text: str, spans: Sequence[SecretSpan], start: int, end: int) -> str
     pieces: list[str] = []
     for span in spans:
         if start < span.end and span.start < end:
-            pieces += (text[start : span.start], MASK, "\n" * text.count("\n", span.start, span.end))
+            pieces += (
+                text[start : span.start],
+                MASK,
+                "\n" * text.count("\n", span.start, span.end),
+            )
             start = span.end
     return "".join([*pieces, text[start:end]])

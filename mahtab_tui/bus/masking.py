@@ -77,7 +77,9 @@ class Secrets:
     def record(self, record: Record) -> Record:
         """Return a record with the secrets masked."""
         forms = self.forms
-        return record.changed(text=mask_spans(record.text, forms.spans(record.text)), **masked_fields(record, forms))
+        return record.changed(
+            text=mask_spans(record.text, forms.spans(record.text)), **masked_fields(record, forms)
+        )
 
     def page(self, fetch: Callable[[int, int], str], start: int, end: int) -> str:
         """Return a part of a long text, with a dot for each character of a secret, even if the secret reaches beyond the part.
@@ -172,14 +174,23 @@ def dotted(text: str, spans: Sequence[SecretSpan]) -> str:
     pieces: list[str] = []
     done = 0
     for span in spans:
-        pieces += (text[done : span.start], "".join("\n" if c == "\n" else MASK[0] for c in text[span.start : span.end]))
+        pieces += (
+            text[done : span.start],
+            "".join("\n" if c == "\n" else MASK[0] for c in text[span.start : span.end]),
+        )
         done = span.end
     return "".join([*pieces, text[done:]])
 
 
-def _masked(value: Any, forms: SecretMatcher | PrivateTexts, name: str = "", *, keys: bool = False) -> Any:
+def _masked(
+    value: Any, forms: SecretMatcher | PrivateTexts, name: str = "", *, keys: bool = False
+) -> Any:
     if isinstance(value, str):
-        return value if name in _STRUCTURE else mask_spans(value, forms.spans(value, words=name not in _NAMES))
+        return (
+            value
+            if name in _STRUCTURE
+            else mask_spans(value, forms.spans(value, words=name not in _NAMES))
+        )
     if isinstance(value, dict):
         picture = str(value.get("mime", "")).startswith("image/")
         return {

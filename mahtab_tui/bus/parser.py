@@ -12,7 +12,9 @@ from mahtab_tui.bus.fences import python_fences
 from mahtab_tui.bus.splitter import AnswerSplitter, Kind
 
 _RECORD = r"(?:(?:user|assistant)-repl-out|user-repl-in|user-chat|assistant-tool|user-attachment|recent-activity|surroundings)"
-_COPIED = re.compile(rf"(?m)^[ \t]{{0,20}}</?{_RECORD}(?:[ \t][^<>\n]{{0,200}})?>|</?{_RECORD}(?:[ \t][^<>\n]{{0,200}})?>[ \t]{{0,20}}$")
+_COPIED = re.compile(
+    rf"(?m)^[ \t]{{0,20}}</?{_RECORD}(?:[ \t][^<>\n]{{0,200}})?>|</?{_RECORD}(?:[ \t][^<>\n]{{0,200}})?>[ \t]{{0,20}}$"
+)
 _COPIED_END = re.compile(r"(?m)</assistant-repl-in[ \t]{0,20}>[ \t]{0,20}$")
 
 
@@ -37,7 +39,9 @@ class ParsedResponse:
     @property
     def code_blocks(self) -> tuple[str, ...]:
         """The code that may run. A block without an end counts only if the model ended its turn itself."""
-        return tuple(part.text for part in self.parts if part.kind == "code" and (part.closed or self.ended))
+        return tuple(
+            part.text for part in self.parts if part.kind == "code" and (part.closed or self.ended)
+        )
 
     @property
     def chat(self) -> str:
@@ -70,21 +74,34 @@ def without_copied_tags(text: str) -> str:
 def _parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:
     splitter = AnswerSplitter(fences=False)
     pieces = [*splitter.feed(text), *splitter.end()]
-    stretches = [(kind, "".join(piece.text for piece in group)) for (kind, _), group in groupby(pieces, key=lambda piece: piece[:2])]
+    stretches = [
+        (kind, "".join(piece.text for piece in group))
+        for (kind, _), group in groupby(pieces, key=lambda piece: piece[:2])
+    ]
     thoughts = _end_of_thoughts(stretches)
     for number, (kind, stretch) in enumerate(stretches, 1):
         if kind == "thought" or number <= thoughts:
             yield AnswerPart("thought", stretch.strip("\n"))
         elif kind == "code":
-            yield AnswerPart("code", _trimmed(stretch), closed=number < len(stretches) or not splitter.in_tag)
+            yield AnswerPart(
+                "code", _trimmed(stretch), closed=number < len(stretches) or not splitter.in_tag
+            )
         else:
             yield from _markdown_parts(stretch, also)
 
 
 def _end_of_thoughts(stretches: Sequence[tuple[Kind, str]]) -> int:
     """Return how many stretches are thoughts that the prompt began: those before an unmatched ``</think>`` on a line of its own."""
-    ends = (number for number, (kind, text) in enumerate(stretches) if kind == "thought" and text.startswith("</"))
-    alone = (number for number in ends if _text(stretches, number - 1)[-1:] in "\n" and _text(stretches, number + 1)[:1] in "\n")
+    ends = (
+        number
+        for number, (kind, text) in enumerate(stretches)
+        if kind == "thought" and text.startswith("</")
+    )
+    alone = (
+        number
+        for number in ends
+        if _text(stretches, number - 1)[-1:] in "\n" and _text(stretches, number + 1)[:1] in "\n"
+    )
     return max(alone, default=0)
 
 

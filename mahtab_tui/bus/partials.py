@@ -9,7 +9,9 @@ LIMIT = 64_000_000
 """Characters of one partial record; output beyond it is kept only by the whole record."""
 
 
-StoredStream = records.UserReplOutStream | records.AssistantReplOutStream | records.AssistantChatStream
+StoredStream = (
+    records.UserReplOutStream | records.AssistantReplOutStream | records.AssistantChatStream
+)
 """A piece of a stream whose whole record is kept on disk."""
 
 
@@ -17,7 +19,11 @@ def key_of(record: Record) -> str:
     """Return the name of the output or answer to which a piece or whole record belongs; empty for other records."""
     match record:
         case records.ReplOut() | records.ReplOutStream():
-            whose = "user" if isinstance(record, records.UserReplOut | records.UserReplOutStream) else "assistant"
+            whose = (
+                "user"
+                if isinstance(record, records.UserReplOut | records.UserReplOutStream)
+                else "assistant"
+            )
             return f"{whose}:{record.cell}:{record.late}"
         case records.AssistantChat() | records.AssistantChatStream():
             return f"answer:{record.turn}:{record.step}"
@@ -54,9 +60,17 @@ class Partial:
         self._pieces = [text] = ["".join(self._pieces)]
         first = self._first
         if isinstance(first, records.AssistantChatStream):
-            return records.AssistantChat(text, turn=first.turn, step=first.step, party=first.party, time=first.time)
-        whole = records.UserReplOut if isinstance(first, records.UserReplOutStream) else records.AssistantReplOut
-        return whole(text, cell=first.cell, late=first.late, kinds=tuple(self._kinds), time=first.time)
+            return records.AssistantChat(
+                text, turn=first.turn, step=first.step, party=first.party, time=first.time
+            )
+        whole = (
+            records.UserReplOut
+            if isinstance(first, records.UserReplOutStream)
+            else records.AssistantReplOut
+        )
+        return whole(
+            text, cell=first.cell, late=first.late, kinds=tuple(self._kinds), time=first.time
+        )
 
     def _fence(self, kind: str) -> str:
         """Return the fence line that the stream left out before a piece of this kind."""

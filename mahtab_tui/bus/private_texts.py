@@ -40,7 +40,11 @@ class PrivateTexts:
         """Find these texts, too: line by line, as they are and as code and JSON write them."""
         for text in texts:
             for line in text.splitlines():
-                for form in {line.strip(), repr(line.strip())[1:-1], json.dumps(line.strip())[1:-1]}:
+                for form in {
+                    line.strip(),
+                    repr(line.strip())[1:-1],
+                    json.dumps(line.strip())[1:-1],
+                }:
                     if len(form) >= _SHORT:
                         self._add(form)
 
@@ -77,14 +81,24 @@ class PrivateTexts:
     def _at(self, text: str, place: int) -> SecretSpan | None:
         """Return the longest span of known text that begins here, or that has a whole piece here."""
         whole = self._whole.get(text[place : place + _SHORT], {})
-        ends = [place + length for length, lines in whole.items() if text[place : place + length] in lines]
+        ends = [
+            place + length
+            for length, lines in whole.items()
+            if text[place : place + length] in lines
+        ]
         starts = [place]
         for line, offset in self._pieces.get(text[place : place + _LONG], ()):
             before = 0
-            while before < min(offset, place) and line[offset - before - 1] == text[place - before - 1]:
+            while (
+                before < min(offset, place)
+                and line[offset - before - 1] == text[place - before - 1]
+            ):
                 before += 1
             after = _LONG
-            while offset + after < len(line) and text[place + after : place + after + 1] == line[offset + after]:
+            while (
+                offset + after < len(line)
+                and text[place + after : place + after + 1] == line[offset + after]
+            ):
                 after += 1
             starts.append(place - before)
             ends.append(place + after)

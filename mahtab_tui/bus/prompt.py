@@ -27,7 +27,13 @@ _RAW = 32_000
 RESUMED = "The session was resumed here with a new kernel: the variables of what ran before are gone, but for those that are said to be back."
 """What the model is told after the cells of the earlier kernel."""
 
-_MESSAGES = records.UserChat | records.AssistantChat | records.AssistantReplIn | records.AssistantReplOut | records.AssistantTool
+_MESSAGES = (
+    records.UserChat
+    | records.AssistantChat
+    | records.AssistantReplIn
+    | records.AssistantReplOut
+    | records.AssistantTool
+)
 """Records that are already messages of the conversation, except other agents' cells."""
 
 
@@ -56,7 +62,9 @@ class PromptHandler(logging.Handler):
             return
         self.left_out.fold(record)
         of_agent = isinstance(record, records.ReplIn | records.ReplOut) and record.guest is not None
-        if isinstance(record, records.Hide | records.Replace | records.Private) or (isinstance(record, _MESSAGES) and not of_agent):
+        if isinstance(record, records.Hide | records.Replace | records.Private) or (
+            isinstance(record, _MESSAGES) and not of_agent
+        ):
             return
         if isinstance(record, records.ReplOut):
             if record.status == "ok" and not record.text.strip() and not record.detail:
@@ -83,7 +91,9 @@ class PromptHandler(logging.Handler):
             text = escape_output(record.text, rewritten=rewritten).rstrip("\n")
             element = to_xml(record.changed(text=shorten(text, min(LONGEST, max_chars // 2))))
             entry = entry_of(record)
-            room -= 0 if entry in self.left_out or self.left_out.held_back(entry) else len(element) + 1
+            room -= (
+                0 if entry in self.left_out or self.left_out.held_back(entry) else len(element) + 1
+            )
             if room < 0:
                 break
             elements.append(element)

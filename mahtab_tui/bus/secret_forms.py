@@ -49,9 +49,15 @@ class SecretMatcher:
 
     def __init__(self, secrets: Sequence[str]) -> None:
         self.secrets = tuple(secrets)
-        self._whole = {quoted for secret in secrets if len(secret) < WORD for quoted in _quoted(secret)}
-        self._words = _seen(form for secret in secrets if WORD <= len(secret) < LONG for form in _escaped(secret))
-        written = _seen(form for secret in secrets if len(secret) >= LONG for form in _escaped(secret))
+        self._whole = {
+            quoted for secret in secrets if len(secret) < WORD for quoted in _quoted(secret)
+        }
+        self._words = _seen(
+            form for secret in secrets if WORD <= len(secret) < LONG for form in _escaped(secret)
+        )
+        written = _seen(
+            form for secret in secrets if len(secret) >= LONG for form in _escaped(secret)
+        )
         self._beginnings = (*written, *self._words)
         """The forms that a stream may begin with one piece and end with another."""
         encoded = {form for secret in secrets if len(secret) >= LONG for form in _encoded(secret)}
@@ -69,10 +75,14 @@ class SecretMatcher:
             return []
         if words and self._whole and len(text) < _SHORT and text.strip() in self._whole:
             return [SecretSpan(0, len(text))]
-        found = [span for noise in _noises(text) for span in self._long_ones(_ReducedText(noise, text))]
+        found = [
+            span for noise in _noises(text) for span in self._long_ones(_ReducedText(noise, text))
+        ]
         if words and self._words:
             noises = (_SINGLE_IN_LINE, _NOISE_IN_LINE) if "\x1b" in text else (_SINGLE_IN_LINE,)
-            found += [span for noise in noises for span in self._single_words(_ReducedText(noise, text))]
+            found += [
+                span for noise in noises for span in self._single_words(_ReducedText(noise, text))
+            ]
         return _merged(found)
 
     def begun(self, text: str) -> tuple[int, int]:
@@ -96,7 +106,11 @@ class SecretMatcher:
     def _long_ones(self, removed: _ReducedText) -> list[SecretSpan]:
         bare = removed.bare
         needles = [needle for needle in self._long if needle in bare]
-        return [removed.span(place) for needle in needles for place in _places(bare, needle, self._long[needle])]
+        return [
+            removed.span(place)
+            for needle in needles
+            for place in _places(bare, needle, self._long[needle])
+        ]
 
     def _single_words(self, removed: _ReducedText) -> list[SecretSpan]:
         bare = removed.bare
@@ -158,7 +172,9 @@ def _places(text: str, needle: str, forms: Collection[str]) -> Iterator[SecretSp
                 end = max(end, place + _common(text[place : place + len(form)], form))
             if form.endswith(needle):
                 last = place + len(needle)
-                start = min(start, last - _common(text[max(0, last - len(form)) : last][::-1], form[::-1]))
+                start = min(
+                    start, last - _common(text[max(0, last - len(form)) : last][::-1], form[::-1])
+                )
         yield SecretSpan(start, end)
         place = text.find(needle, end)
 
@@ -177,7 +193,9 @@ def _common(one: str, other: str) -> int:
 def _stands_alone(text: str, span: SecretSpan, form: str) -> bool:
     """Return whether a short form is not part of a longer word."""
     before, after = text[max(0, span.start - 1) : span.start], text[span.end : span.end + 1]
-    return not ((_is_word(before) and _is_word(form[0])) or (_is_word(after) and _is_word(form[-1])))
+    return not (
+        (_is_word(before) and _is_word(form[0])) or (_is_word(after) and _is_word(form[-1]))
+    )
 
 
 def _is_word(character: str) -> bool:
@@ -196,7 +214,14 @@ def _merged(spans: list[SecretSpan]) -> list[SecretSpan]:
 
 def _quoted(secret: str) -> list[str]:
     """Return a secret as it is and as literals."""
-    return [secret, repr(secret), repr(secret.encode("utf-8", "surrogatepass")), json.dumps(secret), f'"{secret}"', f"'{secret}'"]
+    return [
+        secret,
+        repr(secret),
+        repr(secret.encode("utf-8", "surrogatepass")),
+        json.dumps(secret),
+        f'"{secret}"',
+        f"'{secret}'",
+    ]
 
 
 def _escaped(secret: str) -> Iterator[str]:
@@ -210,14 +235,26 @@ def _escaped(secret: str) -> Iterator[str]:
     literals = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
     data = secret.encode("utf-8", "surrogatepass")
     # Python chooses the quotes by the whole text: if it has both kinds, Python escapes the single ones.
-    for literal in (repr(f"'\"{secret}")[4:-1], ascii(f"'\"{secret}")[4:-1], repr(b"'\"" + data)[5:-1]):
+    for literal in (
+        repr(f"'\"{secret}")[4:-1],
+        ascii(f"'\"{secret}")[4:-1],
+        repr(b"'\"" + data)[5:-1],
+    ):
         literals += (literal, literal.replace("\\'", "'"))
     yield from literals
     for literal in literals:  # a literal in a literal
         escaped = literal.replace("\\", "\\\\")
-        yield from (escaped, escaped.replace("'", "\\'"), json.dumps(literal, ensure_ascii=False)[1:-1])
+        yield from (
+            escaped,
+            escaped.replace("'", "\\'"),
+            json.dumps(literal, ensure_ascii=False)[1:-1],
+        )
     markup = secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    yield from (markup, markup.replace('"', "&quot;"), markup.replace('"', "&quot;").replace("'", "&#x27;"))
+    yield from (
+        markup,
+        markup.replace('"', "&quot;"),
+        markup.replace('"', "&quot;").replace("'", "&#x27;"),
+    )
     yield from (quote(data, safe=""), quote(data), quote_plus(data))
 
 

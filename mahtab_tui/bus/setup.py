@@ -41,7 +41,9 @@ class BusLogger(logging.Logger):
             finally:
                 self._handing_on = False
 
-    def findCaller(self, stack_info: bool = False, stacklevel: int = 1) -> tuple[str, int, str, str | None]:
+    def findCaller(
+        self, stack_info: bool = False, stacklevel: int = 1
+    ) -> tuple[str, int, str, str | None]:
         return "", 0, "", None
 
     def makeRecord(
@@ -90,7 +92,10 @@ _BRIDGING = threading.Lock()
 
 
 def _bridge() -> Bridge | None:
-    return next((handler for handler in logging.getLogger(NAME).handlers if isinstance(handler, Bridge)), None)
+    return next(
+        (handler for handler in logging.getLogger(NAME).handlers if isinstance(handler, Bridge)),
+        None,
+    )
 
 
 def setup_logging(store: Store | None = None) -> tuple[logging.Logger, PromptHandler]:

@@ -56,7 +56,9 @@ def after(graphic: Graphic, parameters: str) -> Graphic:
         if code in (38, 48):
             if not more:
                 more = [group[0] for group in codes[place : place + 4]]
-                place += {5: 2, 2: 4}.get(more[0], 1) if more else 0  # how many of them belong to it
+                place += (
+                    {5: 2, 2: 4}.get(more[0], 1) if more else 0
+                )  # how many of them belong to it
             elif len(more) > 4:  # 38:2:SPACE:R:G:B: ignore the colour space
                 more = [more[0], *more[2:5]]
             name = "foreground" if code == 38 else "background"

@@ -39,7 +39,9 @@ def steps_for(name: str, steps: Sequence[Step], follow: Callable[[str], bool]) -
         always |= later
 
 
-def _chosen(name: str, always: set[str], steps: Sequence[Step], follow: Callable[[str], bool]) -> tuple[list[Step], set[str]]:
+def _chosen(
+    name: str, always: set[str], steps: Sequence[Step], follow: Callable[[str], bool]
+) -> tuple[list[Step], set[str]]:
     """Return the cells, and the names that functions in them read. always: names that are wanted wherever they are made."""
     wanted, chosen, later = {name}, list[Step](), set[str]()
     for step in reversed(steps):
@@ -64,13 +66,25 @@ def _read(code: str) -> tuple[set[str], set[str]]:
     if tree is None:
         words = set(_WORD.findall(code))
         return words, words
-    bodies = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda)]
+    bodies = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda)
+    ]
     return _names(tree), {name for body in bodies for name in _names(body)}
 
 
 def _names(tree: ast.AST) -> set[str]:
-    read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store)}
-    return read | {node.target.id for node in ast.walk(tree) if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)}
+    read = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store)
+    }
+    return read | {
+        node.target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
+    }
 
 
 def parsed(code: str) -> ast.AST | None:
@@ -78,7 +92,13 @@ def parsed(code: str) -> ast.AST | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about escapes in strings would go to stderr
-            tree: ast.AST = compile(code, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+            tree: ast.AST = compile(
+                code,
+                "<cell>",
+                "exec",
+                ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
+                dont_inherit=True,
+            )
             return tree
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

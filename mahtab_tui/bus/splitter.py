@@ -24,7 +24,11 @@ _TO_BE_TAG = re.compile(r"</?assistant-(?:repl-in|chat)(?:\s[^<>\n]{0,200})?\Z")
 _END = re.compile(r"</assistant-repl-in\s{0,10}>")
 _TO_BE_END = re.compile(r"</assistant-repl-in\s{0,10}\Z")
 _THOUGHT = re.compile(r"<(?P<end>/?)(?P<name>think|thinking|thought|reasoning)>", re.IGNORECASE)
-_THOUGHTS = tuple(f"<{slash}{name}>" for slash in ("", "/") for name in ("think", "thinking", "thought", "reasoning"))
+_THOUGHTS = tuple(
+    f"<{slash}{name}>"
+    for slash in ("", "/")
+    for name in ("think", "thinking", "thought", "reasoning")
+)
 _HEADS = tuple(f"<{slash}assistant-{name}" for slash in ("", "/") for name in ("repl-in", "chat"))
 _BLANKS = re.compile(r"[ \t]+|\n")
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
@@ -110,7 +114,11 @@ class AnswerSplitter:
             return True
         tag = _TAG.match(self._held, self._at)
         if tag is None:
-            return False if self._unfinished(_HEADS, _TO_BE_TAG) or self._unfinished_thought() else None
+            return (
+                False
+                if self._unfinished(_HEADS, _TO_BE_TAG) or self._unfinished_thought()
+                else None
+            )
         if tag["name"] == "chat":
             self._at = tag.end()
             return True
@@ -215,7 +223,9 @@ class AnswerSplitter:
     def _line(self) -> tuple[str, bool]:
         """Return the held part of the line, and whether it is complete."""
         end = self._held.find("\n", self._at)
-        return (self._held[self._at :], self._final) if end < 0 else (self._held[self._at : end], True)
+        return (
+            (self._held[self._at :], self._final) if end < 0 else (self._held[self._at : end], True)
+        )
 
     def _up_to(self, sign: str) -> int:
         """Return the end of the line, including its newline, or the next `sign` before that; at least one character on."""

@@ -164,14 +164,23 @@ class StoreHandler(logging.Handler):
     def _fail(self, error: StoreError) -> None:
         if not self._failing:
             self._failing = True
-            self._news.append(("warning", f"{error} The session continues; new records stay in memory until they can be saved."))
+            self._news.append(
+                (
+                    "warning",
+                    f"{error} The session continues; new records stay in memory until they can be saved.",
+                )
+            )
         self._trim()
         self._arm()
 
     def _recover(self) -> None:
         if self._failing:
             self._failing = False
-            lost = f" {self._lost} records did not fit into memory and are missing." if self._lost else ""
+            lost = (
+                f" {self._lost} records did not fit into memory and are missing."
+                if self._lost
+                else ""
+            )
             self._news.append(("info", f"Saving the session works again.{lost}"))
             self._lost = 0
 

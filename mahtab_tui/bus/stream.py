@@ -12,7 +12,13 @@ from mahtab_tui.bus.splitter import AnswerPiece, AnswerSplitter
 class StreamingHandler:
     """Logs the tokens of one answer as ``assistant-chat-stream`` records. Only `parse_response` decides what runs."""
 
-    def __init__(self, log: logging.Logger, turn: int | None = None, step: int | None = None, party: str | None = None) -> None:
+    def __init__(
+        self,
+        log: logging.Logger,
+        turn: int | None = None,
+        step: int | None = None,
+        party: str | None = None,
+    ) -> None:
         self._log = log
         self._answer = AssistantChatStream(turn=turn, step=step, party=party)
         self._splitter = AnswerSplitter()
@@ -32,4 +38,9 @@ class StreamingHandler:
 
     def _emit(self, pieces: Iterable[AnswerPiece]) -> None:
         for kind, block, text in pieces:
-            emit(self._log, self._answer.changed(text=text, kind="code" if kind == "code" else "chat", block=block))
+            emit(
+                self._log,
+                self._answer.changed(
+                    text=text, kind="code" if kind == "code" else "chat", block=block
+                ),
+            )

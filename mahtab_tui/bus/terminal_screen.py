@@ -93,7 +93,14 @@ _EMPTY = PrintedLine("", NO_STYLE, NO_STYLE)
 class Screen:
     """The lines of a growing text, with a cursor in one of the last `HEIGHT`. Feeding takes linear time."""
 
-    def __init__(self, rows: Sequence[PrintedLine] = (_EMPTY,), *, above: int = 0, column: int | None = None, pen: Graphic = NO_STYLE) -> None:
+    def __init__(
+        self,
+        rows: Sequence[PrintedLine] = (_EMPTY,),
+        *,
+        above: int = 0,
+        column: int | None = None,
+        pen: Graphic = NO_STYLE,
+    ) -> None:
         """rows: the lines so far. above: lines from the cursor to the last one. column: of the cursor; None at the end of its line."""
         self._rows: list[PrintedLine | ScreenLine] = list(rows)
         self._row = len(self._rows) - 1 - above
@@ -115,7 +122,10 @@ class Screen:
     def goes_on(self) -> bool:
         """Whether the cursor is at the end of the text."""
         row = self._rows[-1]
-        return self.above == 0 and (self.column is None or self.column == len(row if isinstance(row, ScreenLine) else row.text))
+        return self.above == 0 and (
+            self.column is None
+            or self.column == len(row if isinstance(row, ScreenLine) else row.text)
+        )
 
     def rows(self) -> list[PrintedLine]:
         """Return all lines, without the empty ones below the cursor."""
@@ -148,10 +158,16 @@ class Screen:
             if not line:
                 continue
             row = self._rows[self._row]
-            if isinstance(row, PrintedLine) and len(row.text) > LONGEST:  # appending to it would copy it each time
+            if (
+                isinstance(row, PrintedLine) and len(row.text) > LONGEST
+            ):  # appending to it would copy it each time
                 self._feed_line()
                 row = self._rows[self._row]
-            if _moves(line) or isinstance(row, ScreenLine) or (self.column is not None and (self.column or row.text)):
+            if (
+                _moves(line)
+                or isinstance(row, ScreenLine)
+                or (self.column is not None and (self.column or row.text))
+            ):
                 self._play(_seen_passes(line))
             else:
                 start, self.column = row.start if row.text else self.pen, None
@@ -280,7 +296,11 @@ class Screen:
 
 def _seen_passes(line: str) -> str:
     """Keep only the passes of an overwritten line that may still be visible: those longer than all after them."""
-    if line.count("\r") < 16 or not line.replace("\r", "").isprintable() or not all(width(char) == 1 for char in set(line)):
+    if (
+        line.count("\r") < 16
+        or not line.replace("\r", "").isprintable()
+        or not all(width(char) == 1 for char in set(line))
+    ):
         return line
     seen: list[str] = []
     longest = -1

@@ -31,7 +31,9 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LAST_WORDS = 2.0
 """Seconds for ending the session's processes after a signal."""
 _NO_REVIEW = "Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
-_REFUSAL = "Nobody can approve code, because the question was asked without a screen. Answer in words."
+_REFUSAL = (
+    "Nobody can approve code, because the question was asked without a screen. Answer in words."
+)
 
 
 class RecordPrinter(logging.Handler):
@@ -68,7 +70,9 @@ def _for_stderr(record: Record) -> str:
             return f"{record.name} {record.arguments}"
         case records.AssistantTool(state="error"):
             return record.text
-        case records.Kernel() if record.pid:  # a kernel that did not start has no pid; the failure to answer reports that
+        case records.Kernel() if (
+            record.pid
+        ):  # a kernel that did not start has no pid; the failure to answer reports that
             return record.text
         case records.UserAttachment():
             return f"{record.label}: {record.problem or record.size}"
@@ -95,7 +99,9 @@ class Approver(logging.Handler):
             threading.Thread(target=self._give_line, args=(value,), daemon=True).start()
 
     def _give_line(self, record: records.Input) -> None:
-        self._session.answer_input(record.request, self._read_line(record) if self._terminal else None)
+        self._session.answer_input(
+            record.request, self._read_line(record) if self._terminal else None
+        )
 
     def _read_line(self, record: records.Input) -> str | None:
         """Read a line from the terminal; None at the end of the input."""
@@ -117,13 +123,25 @@ class Approver(logging.Handler):
 
     def _refuse(self, code: str) -> Decision:
         self.refused = True
-        self._session.notice(f"Not run: no one is here to approve it (--approval auto runs it):\n{visible(code)}", "warning")
+        self._session.notice(
+            f"Not run: no one is here to approve it (--approval auto runs it):\n{visible(code)}",
+            "warning",
+        )
         return Decision("skip", reason=_REFUSAL)
 
     def _ask(self, code: str) -> Decision:
-        print(visible(code), "[y]es run it, [n]o skip it, [a]ll from now on, [s]top? ", sep="\n", end="", file=sys.stderr, flush=True)
+        print(
+            visible(code),
+            "[y]es run it, [n]o skip it, [a]ll from now on, [s]top? ",
+            sep="\n",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
         letter = sys.stdin.readline().strip().lower()[:1]
-        return {"y": Decision("run"), "a": Decision("all"), "n": Decision("skip")}.get(letter, Decision("stop"))
+        return {"y": Decision("run"), "a": Decision("all"), "n": Decision("skip")}.get(
+            letter, Decision("stop")
+        )
 
 
 def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as_json: bool) -> int:
@@ -139,13 +157,19 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
 
     def stop(signum: int, frame: object) -> None:
         stopped_by.append(signum)
-        if signum != signal.SIGINT:  # the program ends soon even if the running cell cannot be stopped
+        if (
+            signum != signal.SIGINT
+        ):  # the program ends soon even if the running cell cannot be stopped
             last = threading.Timer(_LAST_WORDS, exit_by_signal, (signum,))
             last.daemon = True
             last.start()
         session.stop()
 
-    ignored = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_IGN]  # as by nohup
+    ignored = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is signal.SIG_IGN
+    ]  # as by nohup
     before = {number: signal.signal(number, stop) for number in _STOPPING if number not in ignored}
     try:
         session.start_kernel()

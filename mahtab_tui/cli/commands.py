@@ -54,11 +54,15 @@ def _sentence_about_unknown_option() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if type(error).__name__ != "NoSuchOption":  # typer has a copy of click in some versions, so the class is not imported
+        if (
+            type(error).__name__ != "NoSuchOption"
+        ):  # typer has a copy of click in some versions, so the class is not imported
             raise
         name, known = error.option_name, error.possibilities or ()  # type: ignore[attr-defined]
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        fail(f"There is no option {name}.{f' Did you mean {near[0]}?' if near else ' --help lists the options.'}")
+        fail(
+            f"There is no option {name}.{f' Did you mean {near[0]}?' if near else ' --help lists the options.'}"
+        )
 
 
 def _loaded(name: str) -> Any:

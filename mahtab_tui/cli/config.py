@@ -13,7 +13,12 @@ from mahtab_tui.settings.model import Settings, SettingsError, config_files, loa
 
 config_app = typer.Typer(help="Show every setting and where it comes from; change, edit, trust.")
 
-Project = Annotated[bool, typer.Option("--project", help="Use the project's .mahtab/config.toml instead of ~/.mahtab/config.toml")]
+Project = Annotated[
+    bool,
+    typer.Option(
+        "--project", help="Use the project's .mahtab/config.toml instead of ~/.mahtab/config.toml"
+    ),
+]
 
 
 @config_app.callback(invoke_without_command=True)
@@ -29,8 +34,14 @@ def config(context: typer.Context, given: Given = None) -> None:
     with fail_on(SettingsError):
         settings = load_settings(**given_by(given))
         rows = entries(settings)
-    rows = [row._replace(value=default_model()) if row.key == "model" and row.value == NOT_SET else row for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in (SettingEntry._fields.index("key"), SettingEntry._fields.index("value"))]
+    rows = [
+        row._replace(value=default_model()) if row.key == "model" and row.value == NOT_SET else row
+        for row in rows
+    ]
+    widths = [
+        max(len(row[column]) for row in rows)
+        for column in (SettingEntry._fields.index("key"), SettingEntry._fields.index("value"))
+    ]
     for row in rows:
         say(f"{row.key:<{widths[0]}}  {row.value:<{min(widths[1], 40)}}  {row.place.text}")
     warn_of_held_back(settings)
@@ -38,7 +49,12 @@ def config(context: typer.Context, given: Given = None) -> None:
 
 @config_app.command("set")
 def set_(
-    key: Annotated[str, typer.Argument(help="A setting, such as max_turns, or an entry of a table, such as keymap.help")],
+    key: Annotated[
+        str,
+        typer.Argument(
+            help="A setting, such as max_turns, or an entry of a table, such as keymap.help"
+        ),
+    ],
     value: Annotated[str, typer.Argument(help="The value; separate folders with :")],
     project: Project = False,
 ) -> None:
@@ -58,7 +74,10 @@ def set_(
 
 
 @config_app.command()
-def unset(key: Annotated[str, typer.Argument(help="A setting, or an entry of a table")], project: Project = False) -> None:
+def unset(
+    key: Annotated[str, typer.Argument(help="A setting, or an entry of a table")],
+    project: Project = False,
+) -> None:
     """Remove a setting from a configuration file."""
     from mahtab_tui.settings.writing import unset as take_out
 
@@ -126,11 +145,21 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
             say(f"{each.path}, line {line}: {key} = {_in_full(key, value)}")
     for file in instructions:
         for part in file.parts:
-            say(f"{file.path}: instructions for the model, from {part.name}:\n{escape_for_model(part.text)}")
+            say(
+                f"{file.path}: instructions for the model, from {part.name}:\n{escape_for_model(part.text)}"
+            )
     for path, text in skills.items():
         say(f"{path}: a skill for the model:\n{escape_for_model(text)}")
     if not yes:
-        named = [name for name, held in (("values", found), ("instructions", instructions), ("skills", skills)) if held]
+        named = [
+            name
+            for name, held in (
+                ("values", found),
+                ("instructions", instructions),
+                ("skills", skills),
+            )
+            if held
+        ]
         typer.confirm(f"Trust these {' and '.join(named)}?", abort=True)
     with fail_on(SettingsError, code=1):
         for each in found:
@@ -149,7 +178,9 @@ def _held_back_skills() -> dict[Path, str]:
 
     settings = load_settings()
     of_project = settings.of_project("skills_dir")
-    loader = SkillsLoader(*skill_folders(project_folder(), settings.skills_dir, of_project=of_project))
+    loader = SkillsLoader(
+        *skill_folders(project_folder(), settings.skills_dir, of_project=of_project)
+    )
     loader.load_all()
     return {path: text for skill in loader.held_back for path, text in skill_texts(skill).items()}
 

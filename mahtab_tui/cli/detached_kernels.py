@@ -11,7 +11,15 @@ from mahtab_tui.kernel.detached.waiting import WaitingKernel, waiting_kernels
 from mahtab_tui.kernel.detached.waiting import stop as stop_kernel
 from mahtab_tui.kernel.remote.notes import Noted, noted_kernels
 from mahtab_tui.kernel.remote.stations import stop as stop_elsewhere
-from mahtab_tui.session.detached_kernels import begun, cpu_seconds, folder, memory, waiting_elsewhere, waiting_here, work
+from mahtab_tui.session.detached_kernels import (
+    begun,
+    cpu_seconds,
+    folder,
+    memory,
+    waiting_elsewhere,
+    waiting_here,
+    work,
+)
 from mahtab_tui.store.session_lock import locked_sessions
 
 
@@ -30,12 +38,19 @@ def kernels_that_wait() -> Iterator[str]:
 
 def stop(session: str) -> None:
     """End the kernel that waits for a session. Ends the command with a sentence and code 1 if it cannot."""
-    found: list[WaitingKernel | Noted] = [kernel for kernel in waiting_kernels() if kernel.session.startswith(session)]
+    found: list[WaitingKernel | Noted] = [
+        kernel for kernel in waiting_kernels() if kernel.session.startswith(session)
+    ]
     found += [noted for noted in noted_kernels() if noted.session.startswith(session)]
     if len({kernel.session for kernel in found}) != 1:
-        fail(f"There {'is no kernel' if not found else f'are {len(found)} kernels'} whose session ID begins with {session!r}.", 1)
+        fail(
+            f"There {'is no kernel' if not found else f'are {len(found)} kernels'} whose session ID begins with {session!r}.",
+            1,
+        )
     for kernel in found:
-        if kernel.session in locked_sessions() or (isinstance(kernel, WaitingKernel) and kernel.has_host):
+        if kernel.session in locked_sessions() or (
+            isinstance(kernel, WaitingKernel) and kernel.has_host
+        ):
             fail(f"Session {kernel.session} is open in another terminal. Close it there first.", 1)
         if isinstance(kernel, Noted):
             _stop_elsewhere(kernel)
@@ -61,7 +76,13 @@ def _stop_elsewhere(kernel: Noted) -> None:
 def _stop_here(kernel: WaitingKernel) -> None:
     try:
         if not stop_kernel(kernel):
-            fail(f"The kernel of session {kernel.session} (process {kernel.pid}) has not stopped yet.", 1)
+            fail(
+                f"The kernel of session {kernel.session} (process {kernel.pid}) has not stopped yet.",
+                1,
+            )
     except OSError as error:
-        fail(f"The kernel of session {kernel.session} cannot be reached: {error.strerror or error}.", 1)
+        fail(
+            f"The kernel of session {kernel.session} cannot be reached: {error.strerror or error}.",
+            1,
+        )
     say(f"Stopped the kernel of session {kernel.session}.")

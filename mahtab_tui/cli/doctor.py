@@ -25,7 +25,14 @@ from mahtab_tui.sandbox.base import CallRefusedError, SandboxError
 from mahtab_tui.sandbox.open import missing, open_sandboxes
 from mahtab_tui.sandbox.text import Text
 from mahtab_tui.settings.mcp_servers import McpServer
-from mahtab_tui.settings.model import Settings, SettingsError, config_files, home_folder, load_settings, resource_folder
+from mahtab_tui.settings.model import (
+    Settings,
+    SettingsError,
+    config_files,
+    home_folder,
+    load_settings,
+    resource_folder,
+)
 from mahtab_tui.store.namespaces import kept_bytes
 from mahtab_tui.system.exporting import sent_to_langsmith
 from mahtab_tui.system.programs import find_program
@@ -61,7 +68,11 @@ def report() -> Iterator[str]:
         yield _login(executable, use_api_key=settings is not None and settings.claude_api_key)
     yield _model_servers(servers)
     if variable := sent_to_langsmith():
-        yield _line("langsmith", f"gets every prompt and answer ({variable}=true)", f"Without {variable}, or with --no-store, it gets none.")
+        yield _line(
+            "langsmith",
+            f"gets every prompt and answer ({variable}=true)",
+            f"Without {variable}, or with --no-store, it gets none.",
+        )
     yield _ripgrep()
     yield _terminal()
     yield _config(settings, problem)
@@ -113,7 +124,13 @@ def _variables(settings: Settings | None) -> str:
     if not settings.keep_namespace:
         return _line("variables", f"not saved (keep_namespace is false); {saved}")
     found = f"{saved}, {settings.keep_namespace_mb:,} MB at most per session (keep_namespace_mb)"
-    return _line("variables", found, "" if sys.platform == "linux" else "This system cannot fork the kernel safely: nothing is saved.")
+    return _line(
+        "variables",
+        found,
+        ""
+        if sys.platform == "linux"
+        else "This system cannot fork the kernel safely: nothing is saved.",
+    )
 
 
 def _environments(settings: Settings | None) -> str:
@@ -125,8 +142,15 @@ def _environments(settings: Settings | None) -> str:
     found = found_environments(Path.cwd(), used)
     if not found:
         return _line("others", "no other environment found (.venv, venv, the shell's, conda's)")
-    listed = ", ".join(f"{each.path}{' (with pandas)' if has_package(each.prefix, 'pandas') else ''}" for each in found)
-    return _line("others", listed, f"--python {found[0].path}, or /python {found[0].path} in Ask, uses it for the kernel.")
+    listed = ", ".join(
+        f"{each.path}{' (with pandas)' if has_package(each.prefix, 'pandas') else ''}"
+        for each in found
+    )
+    return _line(
+        "others",
+        listed,
+        f"--python {found[0].path}, or /python {found[0].path} in Ask, uses it for the kernel.",
+    )
 
 
 def _sandbox() -> str:
@@ -164,11 +188,17 @@ class _RefusingHost:
 def _claude(local: str) -> str:
     """Report the `claude` program. local: the model that answers in its place; empty if there is none but `demo`."""
     advice = "To use Claude, install Claude Code and run `claude` once to log in. "
-    advice += f"Until then {local} answers." if local else "Until then the offline `demo` model answers, with canned rules."
+    advice += (
+        f"Until then {local} answers."
+        if local
+        else "Until then the offline `demo` model answers, with canned rules."
+    )
     if (executable := find_program("claude")) is None:
         return _line("claude", "not on the PATH", advice)
     try:
-        answer = subprocess.run([executable, "--version"], capture_output=True, text=True, timeout=20, check=False)
+        answer = subprocess.run(
+            [executable, "--version"], capture_output=True, text=True, timeout=20, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return _line("claude", executable, f"No answer: {error}.")
     if answer.returncode:
@@ -183,34 +213,59 @@ def _login(executable: str, *, use_api_key: bool) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         return _line("login", "unknown", f"`claude auth status` does not answer: {error}.")
     if status is None:
-        return _line("login", "unknown", "`claude auth status` does not report it. Run `claude update`.")
+        return _line(
+            "login", "unknown", "`claude auth status` does not report it. Run `claude update`."
+        )
     if not status.logged_in:
-        return _line("login", "not logged in to `claude`", f"Run `claude`, then /login in it. {hint}".rstrip())
+        return _line(
+            "login",
+            "not logged in to `claude`",
+            f"Run `claude`, then /login in it. {hint}".rstrip(),
+        )
     return _line("login", f"{status.method or 'logged in'}. {hint}".rstrip(". "))
 
 
 def _model_servers(servers: Sequence[FoundServer]) -> str:
     """Report the servers of models on this machine."""
     if not servers:
-        return _line("models", "no model server on this machine (llama.cpp, LM Studio, vLLM, Ollama)")
-    listed = (f"{', '.join(server.specs[:_SOME]) or server.provider + ': no model'} at {server.address}" for server in servers)
+        return _line(
+            "models", "no model server on this machine (llama.cpp, LM Studio, vLLM, Ollama)"
+        )
+    listed = (
+        f"{', '.join(server.specs[:_SOME]) or server.provider + ': no model'} at {server.address}"
+        for server in servers
+    )
     return _line("models", "; ".join(listed))
 
 
 def _ripgrep() -> str:
     if (executable := find_program("rg")) is None:
-        return _line("ripgrep", "not on the PATH", "search_code() works without it; with ripgrep it is faster.")
+        return _line(
+            "ripgrep",
+            "not on the PATH",
+            "search_code() works without it; with ripgrep it is faster.",
+        )
     return _line("ripgrep", executable)
 
 
 def _terminal() -> str:
     term = os.environ.get("TERM", "")
     if term in ("", "dumb"):
-        return _line("terminal", f"TERM={term or '(not set)'}", "Set TERM, as in TERM=xterm-256color.")
-    colours = "24-bit colour" if os.environ.get("COLORTERM") in ("truecolor", "24bit") else "256 colours" if "256" in term else "few colours"
+        return _line(
+            "terminal", f"TERM={term or '(not set)'}", "Set TERM, as in TERM=xterm-256color."
+        )
+    colours = (
+        "24-bit colour"
+        if os.environ.get("COLORTERM") in ("truecolor", "24bit")
+        else "256 colours"
+        if "256" in term
+        else "few colours"
+    )
     columns, lines = shutil.get_terminal_size()
     inside = " in tmux" if os.environ.get("TMUX") else ""
-    return _line("terminal", f"{term}{inside}, {colours}, {columns} x {lines}, pictures: {_pictures()}")
+    return _line(
+        "terminal", f"{term}{inside}, {colours}, {columns} x {lines}, pictures: {_pictures()}"
+    )
 
 
 def _pictures() -> str:
@@ -234,7 +289,9 @@ def _config(settings: Settings | None, problem: str) -> str:
 def _servers(servers: Mapping[str, McpServer]) -> Iterator[str]:
     """List the MCP servers; none is started."""
     if servers and find_spec("mcp") is None:
-        yield _line("mcp", f"{len(servers)} servers", "They need the package mcp: install mahtab-tui[mcp].")
+        yield _line(
+            "mcp", f"{len(servers)} servers", "They need the package mcp: install mahtab-tui[mcp]."
+        )
     for name, server in servers.items():
         found, advice = f"{visible(name)}: {visible(str(server))}", ""
         try:
@@ -250,7 +307,11 @@ def _home() -> str:
     home = home_folder()
     place = home if home.exists() else home.parent
     if not os.access(place, os.W_OK):
-        return _line("home", str(home), "This folder cannot be written to. Sessions and history will not be saved.")
+        return _line(
+            "home",
+            str(home),
+            "This folder cannot be written to. Sessions and history will not be saved.",
+        )
     free = shutil.disk_usage(place).free // 2**20
     advice = "" if free >= _ROOM else "The disk is full. Sessions and history may not be saved."
     return _line("home", f"{home}, {free:,} MiB free", advice)

@@ -13,7 +13,9 @@ _IN_A_LOOP = (
 )
 
 
-def run_repl(ns: dict[str, Any] | None = None, *, model: str | None = None, approval: str | None = None) -> None:
+def run_repl(
+    ns: dict[str, Any] | None = None, *, model: str | None = None, approval: str | None = None
+) -> None:
     """Open the full screen over a live namespace, by default a new one; returns when the user leaves.
 
     ns: a dictionary of names, such as ``globals()``. Cells run in this process on their own thread, and bind names in

@@ -18,7 +18,18 @@ import typer
 from mahtab_tui import __version__
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.commands import COMMANDS, Commands
-from mahtab_tui.cli.options import Approval, CodeDir, Given, Json, KernelAddress, MaxUsd, Model, Python, SkillsDir, checked_settings
+from mahtab_tui.cli.options import (
+    Approval,
+    CodeDir,
+    Given,
+    Json,
+    KernelAddress,
+    MaxUsd,
+    Model,
+    Python,
+    SkillsDir,
+    checked_settings,
+)
 from mahtab_tui.cli.printing import fail, fail_on, guard_terminal, need_folder, say, warn
 from mahtab_tui.system.working_folder import leave_deleted_folder
 
@@ -38,7 +49,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     subcommand_metavar="[FILE|FOLDER]... | COMMAND [ARGS]...",
 )
-Load = Annotated[list[Path] | None, typer.Option(metavar="PATH", help="Load a file as a variable named after it, or work in a folder")]
+Load = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="PATH", help="Load a file as a variable named after it, or work in a folder"
+    ),
+]
 
 CELLS = (".ipynb", ".py", ".md")
 """Endings of files that are opened as cells, unless an option says that they become variables."""
@@ -70,21 +86,48 @@ def screen(
     theme: Annotated[str | None, typer.Option(help="A theme's name")] = None,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="[ID]", help="Resume a session with its saved variables; without ID, the last one"),
+        typer.Option(
+            metavar="[ID]",
+            help="Resume a session with its saved variables; without ID, the last one",
+        ),
     ] = None,
-    no_share: Annotated[bool, typer.Option("--no-share", help="Do not let agents join the session")] = False,
-    no_store: Annotated[bool, typer.Option("--no-store", help="Save nothing: no conversation, variables or inputs. Agents cannot join")] = False,
-    continue_: Annotated[bool, typer.Option("--continue", help="Continue this folder's last session")] = False,
-    query: Annotated[str | None, typer.Option(metavar="QUESTION", help="Answer one question without a screen, like the command ask")] = None,
+    no_share: Annotated[
+        bool, typer.Option("--no-share", help="Do not let agents join the session")
+    ] = False,
+    no_store: Annotated[
+        bool,
+        typer.Option(
+            "--no-store",
+            help="Save nothing: no conversation, variables or inputs. Agents cannot join",
+        ),
+    ] = False,
+    continue_: Annotated[
+        bool, typer.Option("--continue", help="Continue this folder's last session")
+    ] = False,
+    query: Annotated[
+        str | None,
+        typer.Option(
+            metavar="QUESTION", help="Answer one question without a screen, like the command ask"
+        ),
+    ] = None,
     load: Load = None,
     cells: Annotated[list[Path] | None, typer.Option(hidden=True)] = None,
-    notebook: Annotated[Path | None, typer.Option(metavar="FILE.ipynb", help="Keep a new or existing notebook of the session up to date")] = None,
-    json: Annotated[bool, typer.Option("--json", help="With --query: print every event as one line of JSON")] = False,
+    notebook: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.ipynb", help="Keep a new or existing notebook of the session up to date"
+        ),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="With --query: print every event as one line of JSON")
+    ] = False,
     skills_dir: SkillsDir = None,
     code_dir: CodeDir = None,
     max_usd: MaxUsd = None,
     given: Given = None,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version")
+    ] = False,
 ) -> None:
     """You and a language model work in one live Python namespace. Without a command, opens the screen.
 
@@ -93,14 +136,29 @@ def screen(
     """
     if context.invoked_subcommand is not None:
         if any(context.params.values()):
-            fail(f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them.")
+            fail(
+                f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them."
+            )
         gc.enable()  # `mahtab_tui.__main__` has disabled it; the screen's `Collector` keeps it disabled for longer
         return
     if query is not None:
         if theme or resume or continue_ or no_share or no_store or notebook:
-            fail("--query opens no screen: leave out --theme, --resume, --continue, --no-share, --no-store and --notebook.")
+            fail(
+                "--query opens no screen: leave out --theme, --resume, --continue, --no-share, --no-store and --notebook."
+            )
         gc.enable()
-        ask(query, model, approval, python, [*(load or ()), *(cells or ())], skills_dir, code_dir, max_usd, given, json)
+        ask(
+            query,
+            model,
+            approval,
+            python,
+            [*(load or ()), *(cells or ())],
+            skills_dir,
+            code_dir,
+            max_usd,
+            given,
+            json,
+        )
         return
     if no_store and (resume or continue_):
         fail("--no-store starts a session that is not saved: leave out --resume and --continue.")
@@ -136,7 +194,9 @@ def screen(
     try:
         check_name(full_name(settings.model or "demo", settings.provider))
     except ModelError as error:
-        fail(str(error))  # Ask mode reports a model that cannot be reached; Python works without it.
+        fail(
+            str(error)
+        )  # Ask mode reports a model that cannot be reached; Python works without it.
     from mahtab_tui.tui.collector import Collector
 
     collector = Collector()
@@ -153,41 +213,90 @@ def screen(
         from mahtab_tui.cli.session_setup import ground_without_store
 
         ground = Lazy.of(ground_without_store(settings))
-        raise typer.Exit(open_screen(settings, ground, collector=collector, moved=moved, files=files, notebook=opened, no_trace=True).code)
+        raise typer.Exit(
+            open_screen(
+                settings,
+                ground,
+                collector=collector,
+                moved=moved,
+                files=files,
+                notebook=opened,
+                no_trace=True,
+            ).code
+        )
     project = Path.cwd()
-    names_kernel = bool(python or kernel or {pair.partition("=")[0].strip() for pair in given or ()} & {"python", "kernel"})
+    names_kernel = bool(
+        python
+        or kernel
+        or {pair.partition("=")[0].strip() for pair in given or ()} & {"python", "kernel"}
+    )
     while True:  # one session after the other, as the user switches between them
         if resume or continue_:
             from mahtab_tui.cli.session_setup import resumed_ground
 
             wanted = None if resume == LATEST else resume
-            found = resumed_ground(settings, wanted, project if continue_ else None, opened, its_kernel=not names_kernel)
-            ground, name, past, opened = Lazy.of(found.ground), found.name, found.past, found.notebook
+            found = resumed_ground(
+                settings,
+                wanted,
+                project if continue_ else None,
+                opened,
+                its_kernel=not names_kernel,
+            )
+            ground, name, past, opened = (
+                Lazy.of(found.ground),
+                found.name,
+                found.past,
+                found.notebook,
+            )
             _check_reachable(files, found.kernel)
             moved = f"{moved} {found.problem}".strip()
         else:
-            ground, name, past = Lazy(partial(_new_ground, settings, project)), project.name or "session", []
+            ground, name, past = (
+                Lazy(partial(_new_ground, settings, project)),
+                project.name or "session",
+                [],
+            )
             if settings.kernel is not None:
                 ground.get()  # an address that is none ends the command
         try:
-            closed = open_screen(settings, ground, name=name, past=past, collector=collector, moved=moved, files=files, notebook=opened)
+            closed = open_screen(
+                settings,
+                ground,
+                name=name,
+                past=past,
+                collector=collector,
+                moved=moved,
+                files=files,
+                notebook=opened,
+            )
         finally:
             if ground.made:
                 ground.get().release()
         if not closed.next_session:
             break
-        resume, continue_, files, opened, moved, names_kernel = closed.next_session, False, [], None, "", False
+        resume, continue_, files, opened, moved, names_kernel = (
+            closed.next_session,
+            False,
+            [],
+            None,
+            "",
+            False,
+        )
     if ground.made:
         from mahtab_tui.cli.session_setup import tell_how_to_continue
 
-        tell_how_to_continue(ground.get(), name, resumed=bool(resume or continue_), cell=closed.running_cell)
+        tell_how_to_continue(
+            ground.get(), name, resumed=bool(resume or continue_), cell=closed.running_cell
+        )
     raise typer.Exit(closed.code)
 
 
 def _check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
     """End the command if files of this machine are to be loaded into a kernel elsewhere."""
     if kernel and files:
-        fail(f"{files[0].path} is on this machine, but the kernel runs on another ({kernel}). Load it in a cell, from a path there.")
+        fail(
+            f"{files[0].path} is on this machine, but the kernel runs on another ({kernel}). Load it in a cell, from a path there."
+        )
 
 
 def _new_ground(settings: Settings, project: Path) -> SessionBackend:
@@ -218,7 +327,14 @@ def ask(
         fail('Give a question: mahtab-tui ask "question".')
     files = _opened(load)
     settings = checked_settings(
-        ("model",), given, model=model, approval=approval, python=python, skills_dir=skills_dir or None, code_dir=code_dir, max_usd=max_usd
+        ("model",),
+        given,
+        model=model,
+        approval=approval,
+        python=python,
+        skills_dir=skills_dir or None,
+        code_dir=code_dir,
+        max_usd=max_usd,
     )
     from mahtab_tui.cli.ask import ask_once
 
@@ -226,7 +342,12 @@ def ask(
 
 
 def watch(
-    what: Annotated[str | None, typer.Argument(metavar="[FILE|SESSION]", help="A log, or a running session's name or process id")] = None,
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FILE|SESSION]", help="A log, or a running session's name or process id"
+        ),
+    ] = None,
 ) -> None:
     """Watch what agents run, read-only: the MCP server's log, or a session on another screen."""
     from mahtab_tui.tui.open import NoTerminal, watch_live
@@ -240,7 +361,11 @@ def watch(
         fail(f"{error.filename or what} cannot be read: {error.strerror}.")
 
 
-def help_(topic: Annotated[str | None, typer.Argument(help="A topic of the manual; without one, the list of topics")] = None) -> None:
+def help_(
+    topic: Annotated[
+        str | None, typer.Argument(help="A topic of the manual; without one, the list of topics")
+    ] = None,
+) -> None:
     """Show a page of the manual: keys, models, search, agents and more."""
     from mahtab_tui.cli.help import overview, show
     from mahtab_tui.manual.pages import NoTopic, page
@@ -301,8 +426,16 @@ def _with_load(words: list[str], with_value: Set[str], options_there: Set[str]) 
     for path in paths:
         if not os.path.lexists(path):
             near = difflib.get_close_matches(path, COMMANDS, n=1)
-            fail(f"There is no file, folder or command {path}.{f' Did you mean {near[0]}?' if near else ''} mahtab-tui --help lists the commands.")
-    return [*options, *(f"--{'cells' if path.lower().endswith(CELLS) and not os.path.isdir(path) else 'load'}={path}" for path in paths)]
+            fail(
+                f"There is no file, folder or command {path}.{f' Did you mean {near[0]}?' if near else ''} mahtab-tui --help lists the commands."
+            )
+    return [
+        *options,
+        *(
+            f"--{'cells' if path.lower().endswith(CELLS) and not os.path.isdir(path) else 'load'}={path}"
+            for path in paths
+        ),
+    ]
 
 
 def _with_optional_value(words: list[str]) -> list[str]:
@@ -317,12 +450,22 @@ def _with_optional_value(words: list[str]) -> list[str]:
 
 def main() -> None:
     """Read the arguments and run the command."""
-    if isinstance(sys.stdout, TextIOWrapper):  # an encoding that lacks a character must not lose the answer
+    if isinstance(
+        sys.stdout, TextIOWrapper
+    ):  # an encoding that lacks a character must not lose the answer
         sys.stdout.reconfigure(errors="backslashreplace")
     guard_terminal()
     command = typer.main.get_command(app)
-    with_value = {name for option in command.params if not getattr(option, "is_flag", False) for name in option.opts}
-    options_there = {"--help", *(name for option in command.params for name in (*option.opts, *option.secondary_opts))}
+    with_value = {
+        name
+        for option in command.params
+        if not getattr(option, "is_flag", False)
+        for name in option.opts
+    }
+    options_there = {
+        "--help",
+        *(name for option in command.params for name in (*option.opts, *option.secondary_opts)),
+    }
     try:
         words = _with_load(_with_optional_value(sys.argv[1:]), with_value, options_there)
     except typer.Exit as error:
@@ -333,5 +476,9 @@ def main() -> None:
         if error.errno not in _REFUSALS:
             raise
         named = f": {error.filename}" if error.filename else ""
-        warn(one_line(f"The system refused a resource: {error.strerror}{named}. See ulimit -a and df."))
+        warn(
+            one_line(
+                f"The system refused a resource: {error.strerror}{named}. See ulimit -a and df."
+            )
+        )
         raise SystemExit(1) from None

@@ -17,9 +17,15 @@ mcp_app = typer.Typer(help="Serve MCP over stdin and stdout: a persistent Python
 def mcp(
     context: typer.Context,
     python: Python = None,
-    project: Annotated[Path | None, typer.Option(help="The project to activate: its folder, or an environment")] = None,
+    project: Annotated[
+        Path | None, typer.Option(help="The project to activate: its folder, or an environment")
+    ] = None,
     attach: Annotated[
-        str | None, typer.Option(metavar="[NAME]", help="Join the session on a screen: this project's, or the one with this name or process id")
+        str | None,
+        typer.Option(
+            metavar="[NAME]",
+            help="Join the session on a screen: this project's, or the one with this name or process id",
+        ),
     ] = None,
     private: Annotated[bool, typer.Option("--private", help="Never join a session")] = False,
 ) -> None:
@@ -38,9 +44,12 @@ def mcp(
 @mcp_app.command("install")
 def mcp_install(
     client: Annotated[
-        Literal["claude-code", "codex"], typer.Option(help="claude-code: this folder's .mcp.json; codex: ~/.codex/config.toml")
+        Literal["claude-code", "codex"],
+        typer.Option(help="claude-code: this folder's .mcp.json; codex: ~/.codex/config.toml"),
     ] = "claude-code",
-    only_print: Annotated[bool, typer.Option("--print", help="Print what would be written")] = False,
+    only_print: Annotated[
+        bool, typer.Option("--print", help="Print what would be written")
+    ] = False,
 ) -> None:
     """Register the server with a client."""
     from mahtab_tui.mcp.install import InstallError, command, configuration, install

@@ -24,7 +24,9 @@ def named_notebook(paths: Sequence[Path], kept: Path | None) -> NotebookFile | N
     """
     if len(paths) + (kept is not None) > 1:
         first, second, *_ = [*paths, *([] if kept is None else [kept])]
-        fail(f"Only one file can be opened as cells: {first} or {second}. --load FILE loads the other as a variable.")
+        fail(
+            f"Only one file can be opened as cells: {first} or {second}. --load FILE loads the other as a variable."
+        )
     try:
         if kept is not None:
             return _kept(kept)
@@ -52,10 +54,23 @@ def notebook_of(past: list[Record]) -> NotebookFile | None:
     opened = next((record for record in reversed(past) if isinstance(record, NotebookOpened)), None)
     if opened is None:
         return None
-    written = next((record for record in reversed(past) if isinstance(record, NotebookWritten) and record.time >= opened.time), None)
+    written = next(
+        (
+            record
+            for record in reversed(past)
+            if isinstance(record, NotebookWritten) and record.time >= opened.time
+        ),
+        None,
+    )
     file = written.file if written is not None and written.file else opened.file
     try:
         return replace(read_notebook(Path(file)), kept=opened.kept)
     except CannotOpen as error:
-        past.append(Notice(f"The session's notebook cannot be opened. {error}", level="warning", time=time.time()))
+        past.append(
+            Notice(
+                f"The session's notebook cannot be opened. {error}",
+                level="warning",
+                time=time.time(),
+            )
+        )
         return None

@@ -12,25 +12,55 @@ from mahtab_tui.cli.printing import fail, fail_on, warn
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 
 Model = Annotated[
-    str | None, typer.Option("--model", "-m", help="claude, claude:NAME, openai:NAME, llamacpp, ollama:NAME, demo … (mahtab-tui help models)")
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        help="claude, claude:NAME, openai:NAME, llamacpp, ollama:NAME, demo … (mahtab-tui help models)",
+    ),
 ]
 Approval = Annotated[
-    str | None, typer.Option(help="ask: the model's code waits for you; review: it runs, then you keep or undo its changes; auto: it just runs")
+    str | None,
+    typer.Option(
+        help="ask: the model's code waits for you; review: it runs, then you keep or undo its changes; auto: it just runs"
+    ),
 ]
-Python = Annotated[str | None, typer.Option(help="The kernel's Python: an interpreter, or the folder of a virtual environment")]
+Python = Annotated[
+    str | None,
+    typer.Option(
+        help="The kernel's Python: an interpreter, or the folder of a virtual environment"
+    ),
+]
 KernelAddress = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help='Where the kernel runs: ssh://HOST, "command: docker exec -i box python3", or jupyter:NAME')
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help='Where the kernel runs: ssh://HOST, "command: docker exec -i box python3", or jupyter:NAME',
+    ),
 ]
-MaxUsd = Annotated[float | None, typer.Option(help="The most that the session may cost, in US dollars")]
-CodeDir = Annotated[Path | None, typer.Option(help="The folder that search_code and read_file cannot leave  [default: .]")]
+MaxUsd = Annotated[
+    float | None, typer.Option(help="The most that the session may cost, in US dollars")
+]
+CodeDir = Annotated[
+    Path | None,
+    typer.Option(help="The folder that search_code and read_file cannot leave  [default: .]"),
+]
 SkillsDir = Annotated[
     list[Path] | None,
-    typer.Option("--skills-dir", metavar="FOLDER", help="A folder of skills; may be repeated. If names clash, the last folder wins"),
+    typer.Option(
+        "--skills-dir",
+        metavar="FOLDER",
+        help="A folder of skills; may be repeated. If names clash, the last folder wins",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")]
 Given = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Set any setting; may be repeated. mahtab-tui config lists the settings"),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set any setting; may be repeated. mahtab-tui config lists the settings",
+    ),
 ]
 
 
@@ -52,7 +82,9 @@ def warn_of_held_back(settings: Settings) -> None:
         warn(sentence)
 
 
-def checked_settings(models: Sequence[Literal["model", "sub_model"]], pairs: list[str] | None, **given: object) -> Settings:
+def checked_settings(
+    models: Sequence[Literal["model", "sub_model"]], pairs: list[str] | None, **given: object
+) -> Settings:
     """Load the settings. Ends the command with a sentence if they are invalid or a model is not available. Warns of untrusted settings.
 
     models: which models to check. pairs: the arguments of ``--set``.
@@ -61,7 +93,9 @@ def checked_settings(models: Sequence[Literal["model", "sub_model"]], pairs: lis
     from mahtab_tui.llm.providers import check_model
 
     with fail_on(SettingsError):
-        settings = load_settings(**given_by(pairs) | {key: value for key, value in given.items() if value is not None})
+        settings = load_settings(
+            **given_by(pairs) | {key: value for key, value in given.items() if value is not None}
+        )
     warn_of_held_back(settings)
     for which in models:
         name = getattr(settings, which)

@@ -19,14 +19,25 @@ class _Gate(TextIOWrapper):
     """A stream to a terminal that passes only text, colours and styles, also from the argument parser and tracebacks."""
 
     def __init__(self, stream: TextIOWrapper) -> None:
-        super().__init__(stream.buffer, stream.encoding, stream.errors, line_buffering=stream.line_buffering, write_through=stream.write_through)
+        super().__init__(
+            stream.buffer,
+            stream.encoding,
+            stream.errors,
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
+        )
         self._stream = stream
         """Kept alive, since its destruction would close the file that both write to."""
 
     def write(self, text: str, /) -> int:
         from mahtab_tui.bus.sanitize import plain
 
-        super().write("".join(piece if _ALLOWED.fullmatch(piece) else plain(piece) for piece in _ALLOWED.split(text)))
+        super().write(
+            "".join(
+                piece if _ALLOWED.fullmatch(piece) else plain(piece)
+                for piece in _ALLOWED.split(text)
+            )
+        )
         return len(text)
 
 
@@ -78,6 +89,15 @@ def answer(prompt: str, hidden: bool) -> str | None:
     from mahtab_tui.bus.sanitize import plain
 
     try:
-        return str(typer.prompt(plain(prompt).strip(), prompt_suffix=" ", default="", show_default=False, hide_input=hidden, err=True))
+        return str(
+            typer.prompt(
+                plain(prompt).strip(),
+                prompt_suffix=" ",
+                default="",
+                show_default=False,
+                hide_input=hidden,
+                err=True,
+            )
+        )
     except typer.Abort:
         return None

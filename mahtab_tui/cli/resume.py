@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from mahtab_tui.kernel.remote.stations import Connected
 
 
-def resume(session: str | None, project: Path | None, *, variables: bool) -> tuple[SqliteStore, str, list[Record]]:
+def resume(
+    session: str | None, project: Path | None, *, variables: bool
+) -> tuple[SqliteStore, str, list[Record]]:
     """Return the store of a session, its name, and its past records.
 
     session: the start of its id; None for the last one, of the project or of all. variables: whether those that were kept come back, too. Raises `NoSession`; ends the command if the user declines.
@@ -48,7 +50,9 @@ def resume(session: str | None, project: Path | None, *, variables: bool) -> tup
     raise typer.Exit(1)
 
 
-def attach(store: SqliteStore, past: list[Record], settings: Settings) -> tuple[Waiting, list[Record]]:
+def attach(
+    store: SqliteStore, past: list[Record], settings: Settings
+) -> tuple[Waiting, list[Record]]:
     """Attach to the session's kernel if it has waited; returns it, and the past records then.
 
     A kernel at another place than the settings name is left where it is. Ends the command if another machine, where it waits, cannot be reached.
@@ -76,7 +80,10 @@ def _attach_elsewhere(noted: Noted) -> Connected | None:
     from mahtab_tui.kernel.remote.stations import attach as attach_to
     from mahtab_tui.kernel.remote.transport import KernelGone
 
-    say(f"Connecting to {one_line(noted.station.label)}, where the session's kernel is running …", err=True)
+    say(
+        f"Connecting to {one_line(noted.station.label)}, where the session's kernel is running …",
+        err=True,
+    )
     try:
         return attach_to(noted, answer)
     except KernelGone:
@@ -84,19 +91,25 @@ def _attach_elsewhere(noted: Noted) -> Connected | None:
         return None
     except KernelError as error:
         warn(one_line(str(error)))
-        fail(f"Try again later, or give up that kernel: mahtab-tui sessions stop {noted.session}", 1)
+        fail(
+            f"Try again later, or give up that kernel: mahtab-tui sessions stop {noted.session}", 1
+        )
 
 
 def _shared_by(holder: Holder) -> RunningSession | None:
     """Return the running session of a program, if it can be watched."""
     try:
-        return next((each for each in running_sessions() if each.pid == holder.pid and holder.is_here), None)
+        return next(
+            (each for each in running_sessions() if each.pid == holder.pid and holder.is_here), None
+        )
     except SharingError:
         return None
 
 
 def _choice(row: SessionRow, holder: Holder, *, can_watch: bool) -> str:
-    say(f'The session "{row.name}" ({row.id}) is open in another terminal:\n{holder.sentence_part()}. You can')
+    say(
+        f'The session "{row.name}" ({row.id}) is open in another terminal:\n{holder.sentence_part()}. You can'
+    )
     if can_watch:
         say("  w  watch it: see what happens there, without changing anything")
     say("  f  fork it: continue with a copy, as a new session")

@@ -66,8 +66,16 @@ class Progress:
     def _line(self) -> str:
         with self._lock:
             used, nodes = self._tree.used, len(self._tree.nodes)
-            alive = sum(count for state, count in self._tree.counts.items() if state in ("thinking", "running"))
-        cost = "price unknown" if used.calls and used.unpriced == used.calls else f"${used.cost:.4f}{'+' if used.unpriced else ''}"
+            alive = sum(
+                count
+                for state, count in self._tree.counts.items()
+                if state in ("thinking", "running")
+            )
+        cost = (
+            "price unknown"
+            if used.calls and used.unpriced == used.calls
+            else f"${used.cost:.4f}{'+' if used.unpriced else ''}"
+        )
         seconds = time.monotonic() - self._began
         return f"{_count(nodes, 'call')} ({alive:,} running), {_count(used.calls, 'model call')}, {used.tokens:,} tokens, {cost}, {seconds:.0f} s"
 
@@ -132,14 +140,25 @@ def search_once(
             try:
                 kept = Log(log)
             except OSError as error:
-                progress.fold(Notice(secrets.mask(f"mahtab-tui: {log} cannot be written: {error.strerror}.")))
+                progress.fold(
+                    Notice(secrets.mask(f"mahtab-tui: {log} cannot be written: {error.strerror}."))
+                )
                 return WRONG_ARGUMENTS
             takers.append(kept.write)
-        search = Search(lambda record: _give(takers, masking.record(record)), make_llm=make_llm, secrets=secrets)
+        search = Search(
+            lambda record: _give(takers, masking.record(record)), make_llm=make_llm, secrets=secrets
+        )
         if as_json:
             takers.append(partial(_print_json, stdout, search))
         context: Any = _piped_in() if source == "-" else Path(source)
-        answer = search.run(query, context, model=model, sub_model=sub_model, limits=limits, asking="run" if yes else "refuse")
+        answer = search.run(
+            query,
+            context,
+            model=model,
+            sub_model=sub_model,
+            limits=limits,
+            asking="run" if yes else "refuse",
+        )
     except KeyboardInterrupt:
         return INTERRUPTED
     except (ContextError, ModelError, SandboxError) as error:
@@ -160,7 +179,9 @@ def search_once(
     if not as_json:
         stdout.write(plain(secrets.mask(answer.text)))
     if answer.state == "partial":
-        _tell(f"mahtab-tui: {plain(secrets.mask(answer.why)).rstrip('.') or 'the search ended early'}; this answer is partial.")
+        _tell(
+            f"mahtab-tui: {plain(secrets.mask(answer.why)).rstrip('.') or 'the search ended early'}; this answer is partial."
+        )
     return FAILED if stdout.failed else PARTIAL if answer.state == "partial" else ANSWERED
 
 

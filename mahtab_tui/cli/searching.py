@@ -14,19 +14,34 @@ from mahtab_tui.cli.printing import fail
 
 def rlm(
     query: Annotated[str | None, typer.Argument(help="What to find out")] = None,
-    source: Annotated[str | None, typer.Argument(metavar="FILE|-", help="A text file, a folder of text files, or - for piped input")] = None,
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE|-", help="A text file, a folder of text files, or - for piped input"
+        ),
+    ] = None,
     model: Model = None,
     sub_model: Annotated[str | None, typer.Option(help="A cheaper model for the parts")] = None,
     max_depth: Annotated[
-        int | None, typer.Option(help="Max depth of calls; those at this depth run no code. The question is at depth 0  [default: 1]")
+        int | None,
+        typer.Option(
+            help="Max depth of calls; those at this depth run no code. The question is at depth 0  [default: 1]"
+        ),
     ] = None,
     max_turns: Annotated[int | None, typer.Option(help="Turns of one call")] = None,
-    max_calls: Annotated[int | None, typer.Option(help="Model calls of the whole search  [default: 200]")] = None,
+    max_calls: Annotated[
+        int | None, typer.Option(help="Model calls of the whole search  [default: 200]")
+    ] = None,
     max_usd: Annotated[float | None, typer.Option(help="US dollars of the whole search")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Seconds of the whole search")] = None,
     concurrency: Annotated[int | None, typer.Option(help="Model calls at once")] = None,
-    log: Annotated[Path | None, typer.Option(help="Write the events to this file, as JSON lines")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Allow more than 50 sub-calls, which are refused otherwise")] = False,
+    log: Annotated[
+        Path | None, typer.Option(help="Write the events to this file, as JSON lines")
+    ] = None,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", help="Allow more than 50 sub-calls, which are refused otherwise"),
+    ] = False,
     json: Json = False,
     given: Given = None,
 ) -> None:

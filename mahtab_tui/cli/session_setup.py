@@ -79,15 +79,28 @@ def resumed_ground(
         notebook = notebook_of(past)
     waiting, past = attach(store, past, settings)
     settings, problem = _with_kernel_of(settings, past) if its_kernel else (settings, "")
-    return Resumed(_ground(settings, store, waiting), name, past, notebook, settings.kernel or "", problem)
+    return Resumed(
+        _ground(settings, store, waiting), name, past, notebook, settings.kernel or "", problem
+    )
 
 
 def _with_kernel_of(settings: Settings, past: list[Record]) -> tuple[Settings, str]:
     """Return settings with the address and interpreter that a session had last, and a sentence if they are gone."""
-    last = next((each for each in reversed(past) if isinstance(each, Kernel) and each.pid and each.executable), None)
-    if last is None or (last.place and not last.address):  # of a version that did not save addresses
+    last = next(
+        (
+            each
+            for each in reversed(past)
+            if isinstance(each, Kernel) and each.pid and each.executable
+        ),
+        None,
+    )
+    if last is None or (
+        last.place and not last.address
+    ):  # of a version that did not save addresses
         return settings, ""
-    update = {"kernel": last.address} if last.address else {"kernel": None, "python": last.executable}
+    update = (
+        {"kernel": last.address} if last.address else {"kernel": None, "python": last.executable}
+    )
     changed = settings.model_copy(update=update)
     try:
         if changed.kernel:
@@ -95,7 +108,9 @@ def _with_kernel_of(settings: Settings, past: list[Record]) -> tuple[Settings, s
         else:
             find_interpreter(changed.python)
     except KernelError as error:
-        return settings, _gone(last, settings, f" ({str(error).rstrip('.')})" if last.address else "")
+        return settings, _gone(
+            last, settings, f" ({str(error).rstrip('.')})" if last.address else ""
+        )
     return changed, ""
 
 
@@ -110,8 +125,12 @@ def _gone(last: Kernel, settings: Settings, why: str) -> str:
     return one_line(f"This session's {had} is gone{why}; it continues with {now}. {listed}")
 
 
-def _ground(settings: Settings, store: SqliteStore, waiting: Waiting | None = None) -> SessionBackend:
-    keep = keep_place(store.session, settings.keep_namespace_mb) if settings.keep_namespace else None
+def _ground(
+    settings: Settings, store: SqliteStore, waiting: Waiting | None = None
+) -> SessionBackend:
+    keep = (
+        keep_place(store.session, settings.keep_namespace_mb) if settings.keep_namespace else None
+    )
     held = store.session if store.claim is not None else ""
     try:
         kernel = process_kernel(settings, keep, session=held, waiting=waiting)

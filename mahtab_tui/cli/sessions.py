@@ -16,7 +16,9 @@ from mahtab_tui.cli.printing import fail, fail_on, need_folder, say, warn
 if TYPE_CHECKING:
     from mahtab_tui.store.sqlite import SessionRow
 
-sessions_app = typer.Typer(help="List open sessions and those that can be resumed; search, rename or delete them.")
+sessions_app = typer.Typer(
+    help="List open sessions and those that can be resumed; search, rename or delete them."
+)
 SessionId = Annotated[str, typer.Argument(metavar="ID", help="The beginning of the session's ID")]
 AllProjects = Annotated[bool, typer.Option("--all", help="The sessions of every folder")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists")]
@@ -99,7 +101,11 @@ def _saved(project: Path | None, limit: int) -> Iterator[str]:
     except StoreError as error:
         fail(str(error), 1)
     if not rows:
-        yield "No sessions yet." if project is None else "No sessions in this folder yet. --all lists those of every folder."
+        yield (
+            "No sessions yet."
+            if project is None
+            else "No sessions in this folder yet. --all lists those of every folder."
+        )
     open_now = locked_sessions()
     for row in rows:
         holder = open_now.get(row.id)
@@ -117,9 +123,17 @@ def _line(row: SessionRow) -> str:
 
 @sessions_app.command()
 def search(
-    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="One entry must contain all of them; the last may be the start of a word")],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="WORDS",
+            help="One entry must contain all of them; the last may be the start of a word",
+        ),
+    ],
     all_projects: AllProjects = False,
-    limit: Annotated[int, typer.Option(metavar="N", help="Print only the newest N", min=1)] = NEWEST,
+    limit: Annotated[
+        int, typer.Option(metavar="N", help="Print only the newest N", min=1)
+    ] = NEWEST,
 ) -> None:
     """Find sessions by their conversations and cells. Exit codes: 0 found, 1 nothing was found."""
     from mahtab_tui.store.resume import database
@@ -132,7 +146,9 @@ def search(
         fail("A search needs a word: letters or digits.")
     with _stored():
         behind = catch_up(database(), _CATCH_UP)
-        found = find_sessions(database(), typed, None if all_projects else str(Path.cwd()), limit=limit)
+        found = find_sessions(
+            database(), typed, None if all_projects else str(Path.cwd()), limit=limit
+        )
     for hit in found.hits:
         say(_line(hit.session))
         if hit.excerpt:
@@ -145,11 +161,19 @@ def search(
     if found.note:
         say(found.note)
     if not found.hits:
-        fail("Nothing was found." if all_projects else "Nothing was found in this folder's sessions. --all searches those of every folder.", 1)
+        fail(
+            "Nothing was found."
+            if all_projects
+            else "Nothing was found in this folder's sessions. --all searches those of every folder.",
+            1,
+        )
 
 
 @sessions_app.command()
-def rename(session: SessionId, title: Annotated[str, typer.Argument(metavar="TITLE", help="The title that lists show")]) -> None:
+def rename(
+    session: SessionId,
+    title: Annotated[str, typer.Argument(metavar="TITLE", help="The title that lists show")],
+) -> None:
     """Give a session another title. Exit codes: 0 renamed, 1 not renamed."""
     from mahtab_tui.store.resume import database, find_session
     from mahtab_tui.store.session_index import rename_session, title_of
@@ -171,7 +195,9 @@ def stop_kernel(session: SessionId) -> None:
 
 
 @sessions_app.command("rm")
-def remove(session: SessionId, yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False) -> None:
+def remove(
+    session: SessionId, yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False
+) -> None:
     """Delete a session for good: its conversation and its variables. Exit codes: 0 deleted, 1 not deleted."""
     from mahtab_tui.store.resume import find_session, remove_session
 
@@ -179,16 +205,39 @@ def remove(session: SessionId, yes: Annotated[bool, typer.Option("--yes", help="
         row = find_session(session, None)
         if not yes:
             heading = one_line(row.heading or row.name)
-            typer.confirm(f'Delete the session "{heading}" ({one_line(row.id)}, {row.records:,} records) for good?', abort=True)
+            typer.confirm(
+                f'Delete the session "{heading}" ({one_line(row.id)}, {row.records:,} records) for good?',
+                abort=True,
+            )
         remove_session(row)
     say(f"Deleted session {row.id}.")
 
 
 def export(
-    session: Annotated[str | None, typer.Argument(metavar="[SESSION]", help="The beginning of its ID; without it, this folder's last one")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file, ending in .ipynb, .py, .md or .html")] = None,
-    shown: Annotated[bool, typer.Option("--shown", help="Leave out what was hidden from the model, replaced or undone")] = False,
-    whole: Annotated[bool, typer.Option("--whole", help="Keep outputs whole; otherwise at most 100,000 characters per cell")] = False,
+    session: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SESSION]", help="The beginning of its ID; without it, this folder's last one"
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The file, ending in .ipynb, .py, .md or .html"
+        ),
+    ] = None,
+    shown: Annotated[
+        bool,
+        typer.Option(
+            "--shown", help="Leave out what was hidden from the model, replaced or undone"
+        ),
+    ] = False,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole", help="Keep outputs whole; otherwise at most 100,000 characters per cell"
+        ),
+    ] = False,
     force: Force = False,
 ) -> None:
     """Write a session as a notebook, a script, Markdown or a web page. Exit codes: 0 written, 1 not written, 2 wrong arguments."""
@@ -199,10 +248,14 @@ def export(
     from mahtab_tui.store.resume import find_session
 
     if output is None or output.suffix.lower() not in ENDINGS:
-        fail(f"Name the output with -o; its extension sets the format. Extensions: {', '.join(ENDINGS)}.")
+        fail(
+            f"Name the output with -o; its extension sets the format. Extensions: {', '.join(ENDINGS)}."
+        )
     need_folder()
     with _file(output, "written"), _stored(), fail_on(NothingToExport, code=1):
         row = find_session(session, Path.cwd() if session is None else None)
-        told = Secrets(checked_settings((), None).secrets).told  # they were masked when they were saved, as far as they were known then
+        told = Secrets(
+            checked_settings((), None).secrets
+        ).told  # they were masked when they were saved, as far as they were known then
         said = export_session(row, output, told, shown=shown, whole=whole, over=force)
     say(said)

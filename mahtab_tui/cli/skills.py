@@ -22,7 +22,9 @@ skills_app = typer.Typer(help="List, show, search, make and check skills.", no_a
 def _places(skills_dir: list[Path] | None) -> tuple[Path | ProjectPlace, ...]:
     with fail_on(SettingsError):
         settings = load_settings(skills_dir=skills_dir or None)
-    return skill_folders(project_folder(), settings.skills_dir, of_project=settings.of_project("skills_dir"))
+    return skill_folders(
+        project_folder(), settings.skills_dir, of_project=settings.of_project("skills_dir")
+    )
 
 
 def _library(skills_dir: list[Path] | None) -> SkillLibrary:
@@ -37,7 +39,9 @@ def list_skills(skills_dir: SkillsDir = None) -> None:
 
 
 @skills_app.command()
-def show(name: Annotated[str, typer.Argument(help="The skill's name")], skills_dir: SkillsDir = None) -> None:
+def show(
+    name: Annotated[str, typer.Argument(help="The skill's name")], skills_dir: SkillsDir = None
+) -> None:
     """Print a skill: its file, its fields, its instructions."""
     library = _library(skills_dir)
     with fail_on(NoSkill, code=1):
@@ -45,7 +49,12 @@ def show(name: Annotated[str, typer.Argument(help="The skill's name")], skills_d
         held_back = next((skill for skill in library.held_back if skill.name == name), None)
         skill = held_back or library.get(name)
     about = [
-        ("held back", "" if held_back is None else "no model gets it until you trust it: mahtab-tui config trust"),
+        (
+            "held back",
+            ""
+            if held_back is None
+            else "no model gets it until you trust it: mahtab-tui config trust",
+        ),
         ("description", skill.description),
         ("file", str(skill.file)),
         ("license", skill.license),
@@ -77,7 +86,9 @@ def search(
 def new(
     name: Annotated[str, typer.Argument(help="a-z, 0-9 and single hyphens")],
     description: Annotated[str | None, typer.Option(help="What it does and when to use it")] = None,
-    folder: Annotated[Path | None, typer.Option(help="Where to make it  [default: the project's .mahtab/skills]")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where to make it  [default: the project's .mahtab/skills]")
+    ] = None,
 ) -> None:
     """Make a skill from a template, and print the path of its file."""
     with fail_on(SkillError, SettingsError):
@@ -88,7 +99,12 @@ def new(
 
 @skills_app.command()
 def check(
-    paths: Annotated[list[Path] | None, typer.Argument(metavar="[FOLDER]...", help="Folders of skills  [default: all that are in use]")] = None,
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FOLDER]...", help="Folders of skills  [default: all that are in use]"
+        ),
+    ] = None,
     skills_dir: SkillsDir = None,
 ) -> None:
     """Check the skills. Exit codes: 0 all can be used, 1 some cannot."""
@@ -100,7 +116,9 @@ def check(
     for problem in loader.problems:
         say(problem)
     if loader.held_back:
-        say(f"Held back until you trust them: {', '.join(skill.name for skill in loader.held_back)}.")
+        say(
+            f"Held back until you trust them: {', '.join(skill.name for skill in loader.held_back)}."
+        )
     say(f"Skills that can be used: {count}. Problems: {len(loader.problems)}.")
     if loader.problems:
         raise typer.Exit(1)

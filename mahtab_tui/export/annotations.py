@@ -77,7 +77,9 @@ class Asides:
     def _tool(self, record: records.AssistantTool) -> None:
         aside = self._tools.get(record.call or "")
         if aside is None:
-            aside = Annotation("tool", "", record.party or "model", record.turn, tool_entry(record.call))
+            aside = Annotation(
+                "tool", "", record.party or "model", record.turn, tool_entry(record.call)
+            )
             self._tools[record.call or ""] = aside
             self._add(aside)
         ended = "" if record.state in ("ok", "running") else f" · {record.state}"
@@ -85,7 +87,11 @@ class Asides:
         aside.calls = [[Part("output", record.text)]] if record.text else []
 
     def _warning(self, record: records.Notice | records.Kernel) -> None:
-        if record.level != "info" if isinstance(record, records.Notice) else record.state == "dead" and record.text:
+        if (
+            record.level != "info"
+            if isinstance(record, records.Notice)
+            else record.state == "dead" and record.text
+        ):
             self._add(Annotation("notice", _line(record.text), "", None, ""))
 
     def _begin(self, record: records.SearchBegin) -> None:
@@ -118,7 +124,9 @@ class _Search:
         if record.node in self._calls:
             return
         part = f" · part {record.index + 1:,} of {record.of:,}" if record.of > 1 else ""
-        self._calls[record.node] = [Part("line", _line(f"{record.node} · {record.model}{part} · {record.text}"))]
+        self._calls[record.node] = [
+            Part("line", _line(f"{record.node} · {record.model}{part} · {record.text}"))
+        ]
         self.aside.calls.append(self._calls[record.node])
         self._tell()
 
@@ -137,7 +145,9 @@ class _Search:
     def _tell(self) -> None:
         cost = f" · ${self._cost:.4f}" if self._cost else ""
         ended = "" if self._ended in ("done", "") else f" · {self._ended}"
-        self.aside.title = f"Search: {self._query} · {self._asked:,} call{'s' * (self._asked != 1)}{cost}{ended}"
+        self.aside.title = (
+            f"Search: {self._query} · {self._asked:,} call{'s' * (self._asked != 1)}{cost}{ended}"
+        )
 
 
 def _line(text: str) -> str:

@@ -112,7 +112,11 @@ class Conversation:
     @property
     def title(self) -> str:
         """The beginning of the first question, or of the first cell."""
-        questions = (entry.text for entry in self.entries if isinstance(entry, Words) and entry.kind == "question")
+        questions = (
+            entry.text
+            for entry in self.entries
+            if isinstance(entry, Words) and entry.kind == "question"
+        )
         codes = (entry.code for entry in self.entries if isinstance(entry, Cell))
         first = next(questions, None) or next(codes, "")
         return next((line.strip()[:100] for line in first.splitlines() if line.strip()), "")
@@ -127,7 +131,9 @@ class Conversation:
 
     def private_texts(self) -> Iterator[str]:
         """Return what is known of private variables without the kernel: the strings and the outputs of the cells that use them."""
-        for cell in (entry for entry in self.entries if isinstance(entry, Cell) and self.private(entry)):
+        for cell in (
+            entry for entry in self.entries if isinstance(entry, Cell) and self.private(entry)
+        ):
             tree = parsed(cell.code)
             for node in ast.walk(tree) if tree is not None else ():
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -148,12 +154,17 @@ class Conversation:
                 continue
             entry.code = told(entry.code)
             entry.outputs = [
-                output._replace(text=told(output.text), data=output.data if output.mime.startswith("image/") else told(output.data))
+                output._replace(
+                    text=told(output.text),
+                    data=output.data if output.mime.startswith("image/") else told(output.data),
+                )
                 for output in entry.outputs
             ]
 
     def _question(self, record: records.UserChat) -> None:
-        self.entries.append(Words("question", record.text, "you", record.turn, question_entry(record.turn)))
+        self.entries.append(
+            Words("question", record.text, "you", record.turn, question_entry(record.turn))
+        )
 
     def _attachment(self, record: records.UserAttachment) -> None:
         for entry in reversed(self.entries):
@@ -167,7 +178,13 @@ class Conversation:
         for part in parse_response(record.text, ended=not (record.stopped or record.cut)).parts:
             if part.kind == "thought":
                 continue
-            words = Words("code" if part.kind == "code" else "answer", part.text, record.party or "model", record.turn, name)
+            words = Words(
+                "code" if part.kind == "code" else "answer",
+                part.text,
+                record.party or "model",
+                record.turn,
+                name,
+            )
             if part.kind == "code":
                 self._blocks[record.turn, record.step, block] = words
                 block += 1
@@ -178,9 +195,15 @@ class Conversation:
             return
         model = isinstance(record, records.AssistantReplIn)
         by: Author = "agent" if record.guest is not None else "model" if model else "user"
-        cell = Cell(record.cell, record.text, by, record.party or "you", record.turn, place=record.place)
+        cell = Cell(
+            record.cell, record.text, by, record.party or "you", record.turn, place=record.place
+        )
         self._cells[record.cell] = cell
-        block = self._blocks.pop((record.turn, record.step, record.block), None) if record.block is not None else None
+        block = (
+            self._blocks.pop((record.turn, record.step, record.block), None)
+            if record.block is not None
+            else None
+        )
         if block is None:
             self.entries.append(cell)
         else:
@@ -188,9 +211,13 @@ class Conversation:
 
     def _display(self, record: records.Display) -> None:
         if record.cell is not None:
-            known = record.mime in _TEXTS or (record.mime in tags.PICTURES and BASE64.fullmatch(record.data))
+            known = record.mime in _TEXTS or (
+                record.mime in tags.PICTURES and BASE64.fullmatch(record.data)
+            )
             mime, data = (record.mime, record.data) if known else ("", "")
-            self._displays.setdefault(record.cell, []).append(Output("display", record.text, mime, data))
+            self._displays.setdefault(record.cell, []).append(
+                Output("display", record.text, mime, data)
+            )
 
     def _output(self, record: records.ReplOut) -> None:
         cell = self._cells.get(record.cell or 0)
@@ -221,7 +248,11 @@ def _stretches(record: records.ReplOut, displays: Iterator[Output]) -> Iterator[
         position += length
         if record.cut:  # raw output, since the cell did not end
             text = collapse(text)
-        shown = next((display for display in displays if display.text == text), None) if kind == "display" else None
+        shown = (
+            next((display for display in displays if display.text == text), None)
+            if kind == "display"
+            else None
+        )
         if shown is not None:
             yield shown
         elif text:

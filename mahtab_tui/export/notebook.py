@@ -24,15 +24,27 @@ _LANGUAGES = {"code": "python", "text": "text", "output": "text"}
 _LEFT_OUT = "# This cell uses a private variable, so it is left out."
 METADATA_OF_NEW: Node = {
     "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
-    "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python", "version": platform.python_version()},
+    "language_info": {
+        "name": "python",
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "version": platform.python_version(),
+    },
 }
 
 
 def notebook(selected: Selected) -> Any:
     """Return the entries as a `NotebookNode` of nbformat 4.5. Ids of its cells are the same each time, so that versions can be compared."""
-    about = {"version": 1, "program": f"mahtab-tui {__version__}", "session": selected.session, "title": selected.title}
+    about = {
+        "version": 1,
+        "program": f"mahtab-tui {__version__}",
+        "session": selected.session,
+        "title": selected.title,
+    }
     metadata = {**METADATA_OF_NEW, METADATA: about}
-    made = nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": list(cells(selected))})
+    made = nbformat.from_dict(
+        {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": list(cells(selected))}
+    )
     nbformat.validate(made)
     return made
 
@@ -46,8 +58,16 @@ def cells(selected: Selected, taken: Collection[str] = ()) -> Iterator[Node]:
         while _numbered(name, number) in taken:
             number += 1
         ids[name] = number
-        cell = code_cell(entry, selected) if isinstance(entry, Cell) else {"cell_type": "markdown", "source": words_of(entry, selected)}
-        yield {"id": _numbered(name, number), "metadata": {METADATA: _about(entry, selected)}, **cell}
+        cell = (
+            code_cell(entry, selected)
+            if isinstance(entry, Cell)
+            else {"cell_type": "markdown", "source": words_of(entry, selected)}
+        )
+        yield {
+            "id": _numbered(name, number),
+            "metadata": {METADATA: _about(entry, selected)},
+            **cell,
+        }
 
 
 def _numbered(name: str, number: int) -> str:
@@ -66,7 +86,12 @@ def _about(entry: Entry, selected: Selected) -> dict[str, Any]:
             | ({"seconds": entry.duration} if entry.duration is not None else {})
             | ({"undone": True} if entry.undone else {})
         )
-    elif isinstance(entry, Words) and entry.kind == "question" and entry.turn is not None and entry.turn in selected.costs:
+    elif (
+        isinstance(entry, Words)
+        and entry.kind == "question"
+        and entry.turn is not None
+        and entry.turn in selected.costs
+    ):
         about["usd"] = round(selected.costs[entry.turn], 6)
     return about
 
@@ -83,10 +108,15 @@ def words_of(entry: Words | Annotation, selected: Selected) -> str:
     if isinstance(entry, Annotation):
         if not entry.calls:
             return f"*{escaped(entry.title)}*"
-        texts = "\n\n".join(f"**{escaped(text)}**" if kind == "line" else fenced(text, _LANGUAGES[kind]) for kind, text in selected.parts(entry))
+        texts = "\n\n".join(
+            f"**{escaped(text)}**" if kind == "line" else fenced(text, _LANGUAGES[kind])
+            for kind, text in selected.parts(entry)
+        )
         return f"<details><summary>{html.escape(entry.title)}</summary>\n\n{texts}\n\n</details>"
     if entry.kind == "code":
-        return f"*This code of {escaped(entry.party)} did not run:*\n\n{fenced(entry.text, 'python')}"
+        return (
+            f"*This code of {escaped(entry.party)} did not run:*\n\n{fenced(entry.text, 'python')}"
+        )
     return f"**{escaped(heading(entry))}**\n\n{inert(entry.text)}"
 
 
@@ -100,17 +130,29 @@ def code_cell(cell: Cell, selected: Selected) -> Node:
     """Return a cell that ran: its type, source, number and outputs."""
     if selected.is_private(cell):
         return {"cell_type": "code", "source": _LEFT_OUT, "execution_count": None, "outputs": []}
-    number = cell.number if cell.number >= 0 else None  # of a session from elsewhere, or a damaged one; notebooks count from 0
+    number = (
+        cell.number if cell.number >= 0 else None
+    )  # of a session from elsewhere, or a damaged one; notebooks count from 0
     outputs = [_output(output, number) for output in selected.outputs(cell)]
     return {"cell_type": "code", "source": cell.code, "execution_count": number, "outputs": outputs}
 
 
 def _output(output: Output, number: int | None) -> Node:
     if output.kind == "value":
-        return {"output_type": "execute_result", "data": _bundle(output), "metadata": {}, "execution_count": number}
+        return {
+            "output_type": "execute_result",
+            "data": _bundle(output),
+            "metadata": {},
+            "execution_count": number,
+        }
     if output.kind == "traceback":
         name, value = error_of(output.text)
-        return {"output_type": "error", "ename": name, "evalue": value, "traceback": output.text.rstrip("\n").split("\n")}
+        return {
+            "output_type": "error",
+            "ename": name,
+            "evalue": value,
+            "traceback": output.text.rstrip("\n").split("\n"),
+        }
     if output.kind == "display":
         return {"output_type": "display_data", "data": _bundle(output), "metadata": {}}
     return {"output_type": "stream", "name": "stdout", "text": output.text}

@@ -47,12 +47,19 @@ def inert(text: str) -> str:
 def _is_inert(made: str) -> bool:
     """Return whether a program that trusts a text would draw no tag and no picture, link to pages only, and end it where it ends."""
     tokens = _TRUSTING.parse(f"{made}\n\n{_AFTER}")
-    ends = any(token.type == "inline" and token.content == _AFTER and token.level == 1 for token in tokens[-2:-1])
+    ends = any(
+        token.type == "inline" and token.content == _AFTER and token.level == 1
+        for token in tokens[-2:-1]
+    )
     return ends and all(map(_is_harmless, _all(tokens)))
 
 
 def _is_harmless(token: Token) -> bool:
-    return token.level < _DEEP - 1 and token.type not in ("html_block", "html_inline", "image") and _may_be_linked(token)
+    return (
+        token.level < _DEEP - 1
+        and token.type not in ("html_block", "html_inline", "image")
+        and _may_be_linked(token)
+    )
 
 
 def _all(tokens: Sequence[Token]) -> Iterator[Token]:

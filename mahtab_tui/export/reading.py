@@ -97,7 +97,11 @@ class NotebookFile:
             about = metadata.get(key) if isinstance(metadata, dict) else None
             named = about.get(name) if isinstance(about, dict) else None
             if isinstance(named, str) and named.strip():
-                return "" if named.strip().lower() in ("python", "ipython", "python3") else one_line(named.strip().lower())
+                return (
+                    ""
+                    if named.strip().lower() in ("python", "ipython", "python3")
+                    else one_line(named.strip().lower())
+                )
         return ""
 
     @property
@@ -118,14 +122,20 @@ def read_notebook(path: Path) -> NotebookFile:
         if not stat.S_ISREG(status.st_mode):
             raise CannotOpen(f"{shown} is not a regular file.")
         if status.st_size > MOST_BYTES:
-            raise CannotOpen(f"{shown} has {status.st_size / 1e6:,.0f} MB; a notebook may have at most {MOST_BYTES / 1e6:,.0f} MB.")
+            raise CannotOpen(
+                f"{shown} has {status.st_size / 1e6:,.0f} MB; a notebook may have at most {MOST_BYTES / 1e6:,.0f} MB."
+            )
         content = path.read_bytes()
     except FileNotFoundError:
         raise CannotOpen(f"There is no file {shown}.") from None
     except (OSError, ValueError) as error:
-        raise CannotOpen(f"{shown} cannot be read: {error.strerror if isinstance(error, OSError) else error}.") from None
+        raise CannotOpen(
+            f"{shown} cannot be read: {error.strerror if isinstance(error, OSError) else error}."
+        ) from None
     if path.suffix.lower() == ".ipynb":
-        return NotebookFile(path.absolute(), digest(content), _notebook(content, shown), style=_style(content))
+        return NotebookFile(
+            path.absolute(), digest(content), _notebook(content, shown), style=_style(content)
+        )
     return _text_file(path, content, shown)
 
 
@@ -139,7 +149,10 @@ def outputs_of(cell: Node, *, whole: bool = False) -> Iterator[Output]:
     if not isinstance(outputs, list):
         return
     longest = sys.maxsize if whole else LONGEST
-    shown = (_output(output if isinstance(output, dict) else {}, longest) for output in (outputs if whole else outputs[:_OUTPUTS]))
+    shown = (
+        _output(output if isinstance(output, dict) else {}, longest)
+        for output in (outputs if whole else outputs[:_OUTPUTS])
+    )
     for kind, same in groupby(shown, key=lambda output: output.kind):
         if kind == "stdout":  # some programs store each line as an output of its own
             yield Output(kind, _shortened("".join(output.text for output in same), longest))
@@ -159,13 +172,25 @@ def _notebook(content: bytes, shown: str) -> Node:
     if not isinstance(read, dict) or type(form := read.get("nbformat")) is not int:
         raise CannotOpen(f"{shown} is not a notebook: it has no nbformat.")
     if form != 4:
-        advice = f" jupyter nbconvert --to notebook --inplace {shown} converts it." if 0 < form < 4 else ""
-        raise CannotOpen(f"{shown} has version {form} of the notebook format; only version 4 can be opened.{advice}")
+        advice = (
+            f" jupyter nbconvert --to notebook --inplace {shown} converts it."
+            if 0 < form < 4
+            else ""
+        )
+        raise CannotOpen(
+            f"{shown} has version {form} of the notebook format; only version 4 can be opened.{advice}"
+        )
     if not isinstance(cells := read.get("cells"), list):
         raise CannotOpen(f"{shown} is not a valid notebook: it has no list of cells.")
     for number, cell in enumerate(cells, 1):
-        if not isinstance(cell, dict) or cell.get("cell_type") not in KINDS or _text(cell.get("source")) is None:
-            raise CannotOpen(f"{shown} is not a valid notebook: its cell {number} has no known type or no source.")
+        if (
+            not isinstance(cell, dict)
+            or cell.get("cell_type") not in KINDS
+            or _text(cell.get("source")) is None
+        ):
+            raise CannotOpen(
+                f"{shown} is not a valid notebook: its cell {number} has no known type or no source."
+            )
     return read
 
 
@@ -189,29 +214,59 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     python = path.suffix.lower() == ".py"
     encoding = _declared(content) if python else "utf-8"
     try:
-        text = content.decode("utf-8-sig" if encoding == "utf-8" else encoding).replace("\r\n", "\n")
+        text = content.decode("utf-8-sig" if encoding == "utf-8" else encoding).replace(
+            "\r\n", "\n"
+        )
     except ValueError:
         raise CannotOpen(f"{shown} is not {encoding.upper()} text.") from None
     if "\0" in text:
         raise CannotOpen(f"{shown} is not a text file.")
     style = _style(content)._replace(encoding=encoding)
     if python and not _PERCENT.search(text):
-        cells: list[Node] = [{"cell_type": "code", "source": text, "metadata": {}, "outputs": [], "execution_count": None}] if text.strip() else []
-        return NotebookFile(path.absolute(), digest(content), {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, "script", style)
+        cells: list[Node] = (
+            [
+                {
+                    "cell_type": "code",
+                    "source": text,
+                    "metadata": {},
+                    "outputs": [],
+                    "execution_count": None,
+                }
+            ]
+            if text.strip()
+            else []
+        )
+        return NotebookFile(
+            path.absolute(),
+            digest(content),
+            {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5},
+            "script",
+            style,
+        )
     form = "py:percent" if python else "md"
-    if len(text) > _MOST_TEXT or len(_PERCENT.findall(text)) > _MOST_CELLS or text.count("```") > 2 * _MOST_CELLS:
-        raise CannotOpen(f"{shown} is too large to be shown as cells. --load={shown} loads it as a variable.")
+    if (
+        len(text) > _MOST_TEXT
+        or len(_PERCENT.findall(text)) > _MOST_CELLS
+        or text.count("```") > 2 * _MOST_CELLS
+    ):
+        raise CannotOpen(
+            f"{shown} is too large to be shown as cells. --load={shown} loads it as a variable."
+        )
     found = HEADER.match(text)
     header = found[0] if found else ""
     body = text.removeprefix(header)
     # Below a cell of our own jupytext finds no header. It would be read as YAML, and what a few lines of that may become is not bounded.
-    above = "x\n\n\n" if not python else "# %%\nx\n\n" if _PERCENT.match(body) else "# %%\nx\n\n# %%\n"
+    above = (
+        "x\n\n\n" if not python else "# %%\nx\n\n" if _PERCENT.match(body) else "# %%\nx\n\n# %%\n"
+    )
     try:
         read = json.loads(json.dumps(jupytext.reads(above + body, fmt=form)))
     except Exception as error:  # a library over a file from anybody
         raise CannotOpen(f"{shown} cannot be read as cells: {one_line(str(error))}.") from None
     del read["cells"][0]
-    return NotebookFile(path.absolute(), digest(content), read, form, style, header=header, text=body)
+    return NotebookFile(
+        path.absolute(), digest(content), read, form, style, header=header, text=body
+    )
 
 
 def _declared(content: bytes) -> str:
@@ -239,9 +294,21 @@ def _output(output: Node, longest: int) -> Output:
         return Output("stdout", _shortened(text, longest))
     if kind == "error":
         traceback = output.get("traceback")
-        lines = [line for line in traceback if isinstance(line, str)] if isinstance(traceback, list) else []
-        return Output("traceback", _shortened("\n".join(lines or [f"{output.get('ename')}: {output.get('evalue')}"]) + "\n", longest))
-    if kind in ("display_data", "execute_result", "update_display_data") and isinstance(data := output.get("data"), dict):
+        lines = (
+            [line for line in traceback if isinstance(line, str)]
+            if isinstance(traceback, list)
+            else []
+        )
+        return Output(
+            "traceback",
+            _shortened(
+                "\n".join(lines or [f"{output.get('ename')}: {output.get('evalue')}"]) + "\n",
+                longest,
+            ),
+        )
+    if kind in ("display_data", "execute_result", "update_display_data") and isinstance(
+        data := output.get("data"), dict
+    ):
         return _value(data, "value" if kind == "execute_result" else "stdout", longest)
     return Output("stdout", "[an output that cannot be shown]\n")
 
@@ -249,7 +316,11 @@ def _output(output: Node, longest: int) -> Output:
 def _value(data: Node, kind: str, longest: int) -> Output:
     """Return the best form of a value that the screen can draw."""
     plain = _text(data.get("text/plain"))
-    text = f"[{', '.join(one_line(mime) for mime in list(data)[:5])}]\n" if plain is None else _shortened(plain.rstrip("\n"), longest) + "\n"
+    text = (
+        f"[{', '.join(one_line(mime) for mime in list(data)[:5])}]\n"
+        if plain is None
+        else _shortened(plain.rstrip("\n"), longest) + "\n"
+    )
     for mime in sorted(PICTURES):
         picture = _text(data.get(mime)) or ""
         if picture and len(picture) <= _LARGEST and BASE64.fullmatch(picture):

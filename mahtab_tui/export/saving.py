@@ -28,20 +28,35 @@ _MOST = 3_000
 
 def new_notebook(path: Path) -> NotebookFile:
     """Return a notebook without cells, for a file that does not exist yet."""
-    return NotebookFile(path.absolute(), "", {"cells": [], "metadata": METADATA_OF_NEW, "nbformat": 4, "nbformat_minor": 5})
+    return NotebookFile(
+        path.absolute(),
+        "",
+        {"cells": [], "metadata": METADATA_OF_NEW, "nbformat": 4, "nbformat_minor": 5},
+    )
 
 
-def content_of(file: NotebookFile, ran: Mapping[int, Cell], besides: Sequence[Entry], selected: Selected, told: Callable[[str], str]) -> Node:
+def content_of(
+    file: NotebookFile,
+    ran: Mapping[int, Cell],
+    besides: Sequence[Entry],
+    selected: Selected,
+    told: Callable[[str], str],
+) -> Node:
     """Return the notebook with the cells that ran, and with what was said and run besides at its end.
 
     ran: the last run of each cell, by its index in the file. told: covers what must not be written, as it was covered in the entries.
     """
-    made = [_after(cell, ran[index], selected, told) if index in ran else cell for index, cell in enumerate(file.cells)]
+    made = [
+        _after(cell, ran[index], selected, told) if index in ran else cell
+        for index, cell in enumerate(file.cells)
+    ]
     taken = {id for cell in file.cells if isinstance(id := cell.get("id"), str)}
     new = _split(list(cells(selected._replace(entries=besides), taken)))
     if file.form != "ipynb":
         new = [{**cell, "metadata": {}} for cell in new]
-    elif not (isinstance(minor := file.content.get("nbformat_minor"), int) and minor >= 5):  # its cells have no ids
+    elif not (
+        isinstance(minor := file.content.get("nbformat_minor"), int) and minor >= 5
+    ):  # its cells have no ids
         new = [{name: value for name, value in cell.items() if name != "id"} for cell in new]
     return {**file.content, "cells": [*made, *new]}
 
@@ -52,10 +67,20 @@ def text_of(file: NotebookFile, content: Node) -> str:
     if file.form != "ipynb":
         text = file.header + _respelled(file, content)
     else:
-        separators = ("," if style.indent is not None or not style.spaced else ", ", ": " if style.spaced else ":")
-        text = json.dumps(content, ensure_ascii=style.escaped, indent=style.indent, separators=separators) + "\n" * style.ends
+        separators = (
+            "," if style.indent is not None or not style.spaced else ", ",
+            ": " if style.spaced else ":",
+        )
+        text = (
+            json.dumps(
+                content, ensure_ascii=style.escaped, indent=style.indent, separators=separators
+            )
+            + "\n" * style.ends
+        )
         if _SURROGATE.search(text):
-            text = json.dumps(content, indent=style.indent, separators=separators) + "\n" * style.ends
+            text = (
+                json.dumps(content, indent=style.indent, separators=separators) + "\n" * style.ends
+            )
     return _MARK * style.mark + (text.replace("\n", "\r\n") if style.windows else text)
 
 
@@ -69,7 +94,9 @@ def digest_of(path: Path) -> str:
 
 def free_name(path: Path) -> Path:
     """Return the first of ``name (2).ipynb``, ``name (3).ipynb`` and so on that does not exist."""
-    names = (path.with_name(f"{path.stem} ({number}){path.suffix}") for number in itertools.count(2))
+    names = (
+        path.with_name(f"{path.stem} ({number}){path.suffix}") for number in itertools.count(2)
+    )
     return next(name for name in names if not os.path.lexists(name))
 
 
@@ -102,7 +129,9 @@ def _respelled(file: NotebookFile, content: Node) -> str:
     """Return the text after the header; lines of what has not changed stay as they were."""
     if file.form == "script":
         return _as_text(file.form, content)
-    now, read = (HEADER.sub("", _as_text(file.form, each), count=1) for each in (content, file.content))
+    now, read = (
+        HEADER.sub("", _as_text(file.form, each), count=1) for each in (content, file.content)
+    )
     return respelled(file.text, read, now)
 
 
@@ -112,8 +141,18 @@ def _as_text(form: str, content: Node) -> str:
     made = content["cells"]
     if form == "script" and len(made) <= 1:
         return source_of(made[0]) if made else ""
-    metadata = {"jupytext": {"notebook_metadata_filter": "-all"}} if form == "script" else content["metadata"]
-    notebook = nbformat.from_dict({**content, "metadata": metadata, "cells": [{**cell, "source": source_of(cell)} for cell in made]})
+    metadata = (
+        {"jupytext": {"notebook_metadata_filter": "-all"}}
+        if form == "script"
+        else content["metadata"]
+    )
+    notebook = nbformat.from_dict(
+        {
+            **content,
+            "metadata": metadata,
+            "cells": [{**cell, "source": source_of(cell)} for cell in made],
+        }
+    )
     try:
         return str(jupytext.writes(notebook, fmt="py:percent" if form == "script" else form))
     except Exception:  # a library over cells from anybody
@@ -143,4 +182,8 @@ def respelled(original: str, read: str, now: str) -> str:
         return lines
 
     changes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    return "".join(line for tag, start, end, first, last in changes for line in (as_theirs(start, end) if tag == "equal" else after[first:last]))
+    return "".join(
+        line
+        for tag, start, end, first, last in changes
+        for line in (as_theirs(start, end) if tag == "equal" else after[first:last])
+    )

@@ -37,9 +37,13 @@ class Selected(NamedTuple):
         long = sum(map(self._is_long, self.entries))
         parts = [f"Exported {cells:,} cell{'s' * (cells != 1)} to {one_line(file)}."]
         if private:
-            parts.append(f"Left out: {private:,} that use{'s' * (private == 1)} a private variable.")
+            parts.append(
+                f"Left out: {private:,} that use{'s' * (private == 1)} a private variable."
+            )
         if long:
-            parts.append(f"Outputs of {long:,} are shortened: add whole (--whole) to keep them complete.")
+            parts.append(
+                f"Outputs of {long:,} are shortened: add whole (--whole) to keep them complete."
+            )
         return " ".join(parts)
 
     def _is_long(self, entry: Entry) -> bool:
@@ -55,9 +59,13 @@ class Selected(NamedTuple):
         for place, call in enumerate(aside.calls):
             if room is not None and (room := room - _size(call)) < 0:
                 if aside.kind == "search" and place:
-                    yield Part("line", f"… {len(aside.calls) - place:,} more calls are left out here …")
+                    yield Part(
+                        "line", f"… {len(aside.calls) - place:,} more calls are left out here …"
+                    )
                     return
-                call = [part._replace(text=_beginning(part.text, self.longest or 0)) for part in call]
+                call = [
+                    part._replace(text=_beginning(part.text, self.longest or 0)) for part in call
+                ]
             yield from call
 
     def outputs(self, cell: Cell) -> list[Output]:
@@ -68,10 +76,16 @@ class Selected(NamedTuple):
         _take(rest, head, self.longest // 2, last=False)
         _take(rest, tail, self.longest - self.longest // 2, last=True)
         left = sum(len(output.text) for output in rest)
-        return [*head, Output("stdout", f"\n… {left:,} characters of the output are left out here …\n"), *reversed(tail)]
+        return [
+            *head,
+            Output("stdout", f"\n… {left:,} characters of the output are left out here …\n"),
+            *reversed(tail),
+        ]
 
 
-def select(conversation: Conversation, session: str, *, shown: bool = False, longest: int | None = LONGEST) -> Selected:
+def select(
+    conversation: Conversation, session: str, *, shown: bool = False, longest: int | None = LONGEST
+) -> Selected:
     """Choose what to export. shown: nothing that was hidden, replaced or undone. longest: characters of one cell's output; None for all.
 
     Raises `NothingToExport`.
@@ -79,12 +93,28 @@ def select(conversation: Conversation, session: str, *, shown: bool = False, lon
     entries: Sequence[Entry] = conversation.entries
     if shown:
         undone = {entry.entry for entry in entries if isinstance(entry, Cell) and entry.undone}
-        entries = [entry for entry in entries if not conversation.hidden(entry) and entry.entry not in undone]
-    entries = [entry for entry in entries if not (isinstance(entry, Annotation) and conversation.private(entry))]
+        entries = [
+            entry
+            for entry in entries
+            if not conversation.hidden(entry) and entry.entry not in undone
+        ]
+    entries = [
+        entry
+        for entry in entries
+        if not (isinstance(entry, Annotation) and conversation.private(entry))
+    ]
     if all(isinstance(entry, Annotation) for entry in entries):
         raise NothingToExport("Nothing has been said or run yet.")
     title = plain(conversation.title)
-    return Selected(entries, session, title, conversation.costs, conversation.hidden, conversation.private, longest)
+    return Selected(
+        entries,
+        session,
+        title,
+        conversation.costs,
+        conversation.hidden,
+        conversation.private,
+        longest,
+    )
 
 
 def _size(call: Sequence[Part]) -> int:
@@ -92,7 +122,11 @@ def _size(call: Sequence[Part]) -> int:
 
 
 def _beginning(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}\n… {len(text) - limit:,} characters are left out here …"
+    return (
+        text
+        if len(text) <= limit
+        else f"{text[:limit]}\n… {len(text) - limit:,} characters are left out here …"
+    )
 
 
 def _take(rest: list[Output], taken: list[Output], room: int, *, last: bool) -> None:
@@ -105,5 +139,10 @@ def _take(rest: list[Output], taken: list[Output], room: int, *, last: bool) -> 
         piece = output.text[-room:] if last else output.text[:room]
         taken.append(output._replace(text=piece))
         if len(piece) < len(output.text):
-            rest.insert(len(rest) if last else 0, output._replace(text=output.text[: -len(piece)] if last else output.text[len(piece) :]))
+            rest.insert(
+                len(rest) if last else 0,
+                output._replace(
+                    text=output.text[: -len(piece)] if last else output.text[len(piece) :]
+                ),
+            )
         room -= len(piece)

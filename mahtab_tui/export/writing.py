@@ -49,9 +49,15 @@ def rendered(selected: Selected, ending: str) -> str:
     if ending == ".md":
         made = _without_controls(notebook(selected))
         made.cells = [each for cell in made.cells for each in _with_outputs(cell)]
-        made.metadata = {"jupytext": {"notebook_metadata_filter": "-all", "cell_metadata_filter": "-all"}}
+        made.metadata = {
+            "jupytext": {"notebook_metadata_filter": "-all", "cell_metadata_filter": "-all"}
+        }
         return str(jupytext.writes(made, fmt="md"))
-    made = notebook(selected._replace(entries=[entry for entry in selected.entries if not isinstance(entry, Annotation)]))
+    made = notebook(
+        selected._replace(
+            entries=[entry for entry in selected.entries if not isinstance(entry, Annotation)]
+        )
+    )
     made.metadata = {"kernelspec": made.metadata.kernelspec}
     for cell in made.cells:
         cell.metadata = {}
@@ -76,8 +82,14 @@ def _with_outputs(cell: Any) -> Iterator[Any]:
     yield cell
     for output in cell.get("outputs", ()):
         data = output.get("data", {})
-        text = data.get("text/plain") or output.get("text") or "\n".join(output.get("traceback", ()))
-        if pictures := [f"![picture](data:{mime};base64,{data[mime]})" for mime in data if mime.startswith("image/")]:
+        text = (
+            data.get("text/plain") or output.get("text") or "\n".join(output.get("traceback", ()))
+        )
+        if pictures := [
+            f"![picture](data:{mime};base64,{data[mime]})"
+            for mime in data
+            if mime.startswith("image/")
+        ]:
             yield new_markdown_cell(pictures[0])
         elif "text/markdown" in data:
             yield new_markdown_cell(inert(data["text/markdown"]))
@@ -98,7 +110,12 @@ def _page(notebook: Any, title: str) -> str:
                 del data[mime]
         if "text/markdown" in data:
             data["text/markdown"] = inert(data["text/markdown"])
-    exporter = HTMLExporter(raw_template=_PAGE, sanitize_html=True, exclude_anchor_links=True, filters={"clean_html": _cleaned})
+    exporter = HTMLExporter(
+        raw_template=_PAGE,
+        sanitize_html=True,
+        exclude_anchor_links=True,
+        filters={"clean_html": _cleaned},
+    )
     page, _ = exporter.from_notebook_node(notebook, {"metadata": {"name": title or "A session"}})
     return str(page)
 
@@ -107,8 +124,17 @@ def _cleaned(html: object) -> str:
     """Return HTML without anything that a browser would load or run. nbconvert's own filter shows most tags as text."""
     import bleach
 
-    attributes = {"*": ["class"], "a": ["href"], "td": ["colspan", "rowspan"], "th": ["colspan", "rowspan"]}
-    return str(bleach.clean(_STYLES.sub("", str(html)), tags=_TAGS, attributes=attributes, protocols=SCHEMES))
+    attributes = {
+        "*": ["class"],
+        "a": ["href"],
+        "td": ["colspan", "rowspan"],
+        "th": ["colspan", "rowspan"],
+    }
+    return str(
+        bleach.clean(
+            _STYLES.sub("", str(html)), tags=_TAGS, attributes=attributes, protocols=SCHEMES
+        )
+    )
 
 
 def write(selected: Selected, path: Path, *, over: bool = False) -> None:

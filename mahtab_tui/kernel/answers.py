@@ -41,7 +41,9 @@ class CallAnswers:
         answer: Frame = {"op": "answer", "id": call.id}
         try:
             self._send_if_open({**answer, "value": self._host.call(call.name, call.args)})
-        except BaseException as error:  # the thread's outermost frame; the caller in the kernel raises it
+        except (
+            BaseException
+        ) as error:  # the thread's outermost frame; the caller in the kernel raises it
             self._send_if_open({**answer, "error": str(error) or type(error).__name__})
         with self._lock:
             self._open.pop(call.id, None)

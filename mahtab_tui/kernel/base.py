@@ -11,7 +11,14 @@ from enum import StrEnum
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
-from mahtab_tui.kernel.restoration import KeepResult, KeptFile, KeptNamespace, Restoration, RestoredFile, UndoStep
+from mahtab_tui.kernel.restoration import (
+    KeepResult,
+    KeptFile,
+    KeptNamespace,
+    Restoration,
+    RestoredFile,
+    UndoStep,
+)
 from mahtab_tui.kernel.values import CellResult, Display, Lock, OutputKind, PrivateUse, Variable
 
 OnOutput = Callable[[OutputKind, str], None]
@@ -167,7 +174,9 @@ class Kernel(Protocol):
     def waited(self) -> bool:
         """Whether it had outlived its screen and has waited for this one, with its variables."""
 
-    def go_on(self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False) -> CellResult | None:
+    def go_on(
+        self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False
+    ) -> CellResult | None:
         """Wait for the end of a cell that began on an earlier screen, and of which nothing is stored but its code. The arguments are those of
         `execute`. Everything that it has printed is told. Returns None if the kernel does not know it. Raises `KernelError`."""
 
@@ -296,7 +305,9 @@ class NullPersistence:
         """why: a sentence that says why nothing is saved."""
         self._why_unkept = why
 
-    def go_on(self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False) -> None:
+    def go_on(
+        self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False
+    ) -> None:
         """Nothing: it knows no cells of an earlier screen."""
 
     def stored(self, cell: int) -> None: ...

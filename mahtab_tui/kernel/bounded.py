@@ -19,7 +19,13 @@ class BoundedCell:
     """One run of a cell, interrupted after its time limit; `timed_out` tells whether that happened."""
 
     def __init__(
-        self, kernel: Kernel, timeout: float | None, *, may_kill: bool, grace: float = GRACE, on_unresponsive: Callable[[], None] = lambda: None
+        self,
+        kernel: Kernel,
+        timeout: float | None,
+        *,
+        may_kill: bool,
+        grace: float = GRACE,
+        on_unresponsive: Callable[[], None] = lambda: None,
     ) -> None:
         """timeout: seconds from the start of `run`, or None.
 

@@ -13,7 +13,15 @@ from typing import Any, cast, get_args
 from mahtab_tui.kernel.base import OnDisplay, OnOutput
 from mahtab_tui.kernel.output import TerminalOutput
 from mahtab_tui.kernel.protocol import CellEnd
-from mahtab_tui.kernel.values import CellResult, Change, Display, Mime, OutputKind, Status, TracebackFrame
+from mahtab_tui.kernel.values import (
+    CellResult,
+    Change,
+    Display,
+    Mime,
+    OutputKind,
+    Status,
+    TracebackFrame,
+)
 from mahtab_tui.kernel.worker.capture import OutputLimitError
 
 _KEY = re.compile(r"[0-9a-f]{16}")
@@ -26,7 +34,9 @@ DISPLAYED = 100_000_000
 class RunningCell:
     """Collects a cell's output, passes it on, and makes its result. Used by the kernel's reader thread."""
 
-    def __init__(self, cell: int, on_output: OnOutput, limit: int | None, on_display: OnDisplay | None = None) -> None:
+    def __init__(
+        self, cell: int, on_output: OnOutput, limit: int | None, on_display: OnDisplay | None = None
+    ) -> None:
         self.cell = cell
         self.result: Future[CellResult] = Future()
         self.seal = ""
@@ -58,7 +68,12 @@ class RunningCell:
             self._add("value", text)
             return
         value = frame.get("value")
-        display = Display(cast(Mime, mime), data, text, value if isinstance(value, str) and _KEY.fullmatch(value) else "")
+        display = Display(
+            cast(Mime, mime),
+            data,
+            text,
+            value if isinstance(value, str) and _KEY.fullmatch(value) else "",
+        )
         self._room -= len(data)
         if self._room < 0:
             self._add("value", text)
@@ -75,11 +90,17 @@ class RunningCell:
 
     def done(self, done: CellEnd) -> None:
         """Finish the cell as the kernel reports."""
-        status, pieces, frames = done.status, done.pieces, tuple(TracebackFrame(*fields) for fields in done.frames)
+        status, pieces, frames = (
+            done.status,
+            done.pieces,
+            tuple(TracebackFrame(*fields) for fields in done.frames),
+        )
         # The cell may have ended before its interrupt came, for example if a child was interrupted first.
         if self.over_limit and status is not Status.ERROR:
             status, frames = Status.ERROR, ()
-            pieces = (("traceback", f"{OutputLimitError.__name__}: {OutputLimitError(self._limit)}\n"),)
+            pieces = (
+                ("traceback", f"{OutputLimitError.__name__}: {OutputLimitError(self._limit)}\n"),
+            )
         for kind, text in pieces:
             self._add(kind, text)
         self._finish(status, done.duration, done.changes, "", frames, done.needs)
@@ -99,7 +120,9 @@ class RunningCell:
             return
         try:
             tell()
-        except BaseException as error:  # raised by the caller's function; the waiting caller raises it
+        except (
+            BaseException
+        ) as error:  # raised by the caller's function; the waiting caller raises it
             self._listener_error = error
 
     def _finish(
@@ -116,7 +139,19 @@ class RunningCell:
             return
         text, kinds = self._output.text()
         self.result.set_result(
-            CellResult(self.cell, status, text, kinds, duration, changed, detail, tuple(self._displays), frames, self._output.rewritten, needs)
+            CellResult(
+                self.cell,
+                status,
+                text,
+                kinds,
+                duration,
+                changed,
+                detail,
+                tuple(self._displays),
+                frames,
+                self._output.rewritten,
+                needs,
+            )
         )
 
 

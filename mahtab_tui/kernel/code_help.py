@@ -8,7 +8,20 @@ from typing import Literal
 from mahtab_tui.kernel.values import Variable
 
 CompletionKind = Literal[
-    "data", "module", "function", "class", "property", "argument", "key", "column", "keyword", "name", "file", "folder", "magic", "command"
+    "data",
+    "module",
+    "function",
+    "class",
+    "property",
+    "argument",
+    "key",
+    "column",
+    "keyword",
+    "name",
+    "file",
+    "folder",
+    "magic",
+    "command",
 ]
 
 

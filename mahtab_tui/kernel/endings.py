@@ -35,4 +35,6 @@ def describe_failed_start(executable: str, code: int, output: str) -> str:
     lines = output.strip().splitlines()
     said = f", saying: {lines[-1][:200]}" if lines else ""
     ending = describe_end(code).removeprefix("it ")
-    return f"{executable} does not work as a Python interpreter of {oldest} or later ({ending}{said})."
+    return (
+        f"{executable} does not work as a Python interpreter of {oldest} or later ({ending}{said})."
+    )

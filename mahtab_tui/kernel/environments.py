@@ -51,7 +51,11 @@ def found_environments(folder: Path, python: str) -> list[PythonEnvironment]:
     found: dict[str, PythonEnvironment] = {}
     for path, prefix in _places(folder):
         try:
-            if path.isprintable() and environment_kind(prefix) and not (used and prefix.samefile(used)):
+            if (
+                path.isprintable()
+                and environment_kind(prefix)
+                and not (used and prefix.samefile(used))
+            ):
                 found.setdefault(os.path.realpath(prefix), PythonEnvironment(path, prefix))
         except OSError:  # an unreadable folder
             continue
@@ -62,19 +66,32 @@ def found_kernelspecs() -> list[str]:
     """Find the names of Jupyter's kernels on this machine."""
     data = os.environ.get("JUPYTER_DATA_DIR") or os.path.expanduser("~/.local/share/jupyter")
     names: dict[str, None] = {}
-    for place in (data, os.path.join(sys.prefix, "share", "jupyter"), "/usr/local/share/jupyter", "/usr/share/jupyter"):
+    for place in (
+        data,
+        os.path.join(sys.prefix, "share", "jupyter"),
+        "/usr/local/share/jupyter",
+        "/usr/share/jupyter",
+    ):
         try:
             found = sorted(Path(place, "kernels").glob("*/kernel.json"))
         except OSError:  # an unreadable folder
             continue
-        names.update(dict.fromkeys(file.parent.name for file in found[:_MOST] if _SPEC.fullmatch(file.parent.name)))
+        names.update(
+            dict.fromkeys(
+                file.parent.name for file in found[:_MOST] if _SPEC.fullmatch(file.parent.name)
+            )
+        )
     return list(names)
 
 
 def has_package(prefix: Path, name: str) -> bool:
     """Tell whether an environment has a package in its site-packages."""
     try:
-        return any(path.exists() for lib in prefix.glob("lib/python3.*/site-packages") for path in (lib / name, lib / f"{name}.py"))
+        return any(
+            path.exists()
+            for lib in prefix.glob("lib/python3.*/site-packages")
+            for path in (lib / name, lib / f"{name}.py")
+        )
     except OSError:
         return False
 
@@ -86,7 +103,9 @@ def _places(folder: Path) -> Iterator[tuple[str, Path]]:
         if place := os.environ.get(variable):
             yield place, folder / place
     try:
-        with (Path.home() / ".conda" / "environments.txt").open(encoding="utf-8", errors="surrogateescape") as file:
+        with (Path.home() / ".conda" / "environments.txt").open(
+            encoding="utf-8", errors="surrogateescape"
+        ) as file:
             listed = file.read(_LIST_BYTES)
     except (OSError, RuntimeError):  # RuntimeError from `home`
         return

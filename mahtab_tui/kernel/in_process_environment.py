@@ -118,8 +118,14 @@ class InProcessEnvironment:
         mine: Any = limited or self._output
         here = [*self._replacements]
         for name in _STREAMS:
-            here.append(Replacement(sys, name, ThreadOutput(self._thread, mine, getattr(sys, name))))
-        before = [Replacement(module, name, getattr(module, name)) for module, name, _ in here if hasattr(module, name)]
+            here.append(
+                Replacement(sys, name, ThreadOutput(self._thread, mine, getattr(sys, name)))
+            )
+        before = [
+            Replacement(module, name, getattr(module, name))
+            for module, name, _ in here
+            if hasattr(module, name)
+        ]
         for replacement in here:
             setattr(*replacement)
         return BorrowedStage(before, limited)

@@ -22,7 +22,17 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mahtab_tui.kernel.answers import CallAnswers
-from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NullHost, NullPersistence, OnDisplay, OnOutput, between_cells
+from mahtab_tui.kernel.base import (
+    KernelError,
+    KernelHost,
+    KernelInfo,
+    KernelState,
+    NullHost,
+    NullPersistence,
+    OnDisplay,
+    OnOutput,
+    between_cells,
+)
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.in_process_environment import CellOutput, InProcessEnvironment
@@ -59,7 +69,9 @@ class InProcessKernel(NullPersistence):
     cannot_undo = f"the kernel cannot be forked, because {CANNOT_FORK}"
 
     def __init__(self, namespace: dict[str, Any]) -> None:
-        super().__init__("The namespace belongs to the program that opened this session, so it is not saved.")
+        super().__init__(
+            "The namespace belongs to the program that opened this session, so it is not saved."
+        )
         self._host: KernelHost = NullHost()
         self._namespace = namespace
         self._state = KernelState.DEAD
@@ -101,7 +113,9 @@ class InProcessKernel(NullPersistence):
         lock: Lock | None = None,
     ) -> CellResult:
         if lock:
-            raise KernelError(f"The cell did not run: it cannot run in a locked fork, because {self.cannot_lock}.")
+            raise KernelError(
+                f"The cell did not run: it cannot run in a locked fork, because {self.cannot_lock}."
+            )
         running = RunningCell(cell, on_output, None, on_display)
         frame = {"op": "execute", "cell": cell, "code": code, "limit": limit, "running": running}
         with nullcontext() if nested else self._turn:
@@ -131,11 +145,15 @@ class InProcessKernel(NullPersistence):
             return True
 
     def kill(self) -> NoReturn:
-        raise KernelError("The code runs inside the program that opened this session, so it cannot be killed without it.")
+        raise KernelError(
+            "The code runs inside the program that opened this session, so it cannot be killed without it."
+        )
 
     def reset(self) -> None:
         if not self._turn.acquire(blocking=False):
-            raise KernelError("A cell is running; stop it first. It cannot be killed inside the program that opened this session.")
+            raise KernelError(
+                "A cell is running; stop it first. It cannot be killed inside the program that opened this session."
+            )
         try:
             for name in self._made:
                 self._namespace.pop(name, None)
@@ -145,7 +163,10 @@ class InProcessKernel(NullPersistence):
             self._made.clear()
         finally:
             self._turn.release()
-        self._tell(KernelState.IDLE, f"Namespace reset: removed {names} made by cells; the process and its imports stay.")
+        self._tell(
+            KernelState.IDLE,
+            f"Namespace reset: removed {names} made by cells; the process and its imports stay.",
+        )
 
     def activate(self, python: str) -> NoReturn:
         raise KernelError(
@@ -178,13 +199,17 @@ class InProcessKernel(NullPersistence):
 
     def inspect(self, name: str, *, run_code: bool = True) -> Detail:
         described: Future[dict[str, Any]] = Future()
-        threading.Thread(target=self._describe, args=(name, run_code, described), daemon=True).start()
+        threading.Thread(
+            target=self._describe, args=(name, run_code, described), daemon=True
+        ).start()
         try:
             return checked(Detail, described.result(INSPECT_TIMEOUT))
         except KeyError:
             raise KernelError(f"There is no variable named {name}.") from None
         except FutureTimeout:
-            raise KernelError(f"{name} could not be described within {INSPECT_TIMEOUT:.0f} s.") from None
+            raise KernelError(
+                f"{name} could not be described within {INSPECT_TIMEOUT:.0f} s."
+            ) from None
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
         from mahtab_tui.kernel.worker.description import describe
@@ -227,7 +252,9 @@ class InProcessKernel(NullPersistence):
         return self._undone("redo", 0)
 
     def info(self) -> KernelInfo:
-        return KernelInfo(python_version(), sys.executable, working_directory(), os.getpid(), self._state)
+        return KernelInfo(
+            python_version(), sys.executable, working_directory(), os.getpid(), self._state
+        )
 
     def close(self, *, leave: bool = False, on_purpose: bool = False) -> None:
         if self._state is KernelState.DEAD:
@@ -268,7 +295,9 @@ class InProcessKernel(NullPersistence):
 
             self._executor.origins = origins = CellAttribution()
             toolbox.add_servers([server._asdict() for server in servers], origins)
-        self._tools = {name: value for name, value in builtins.__dict__.items() if name not in before}
+        self._tools = {
+            name: value for name, value in builtins.__dict__.items() if name not in before
+        }
         self._values_added = {"__", "___"}.difference(before)
         self._executor.watch.changes(None)
         self._ready.set_result(None)
@@ -305,7 +334,12 @@ class InProcessKernel(NullPersistence):
                 self._made.add(change["name"])
             elif change["change"] == "deleted":
                 self._made.discard(change["name"])
-        running.done(checked(CellEnd, {**outcome, "cell": running.cell, "duration": duration, "cwd": working_directory()}))
+        running.done(
+            checked(
+                CellEnd,
+                {**outcome, "cell": running.cell, "duration": duration, "cwd": working_directory()},
+            )
+        )
 
     def _printed(self, text: str) -> None:
         if self._cells:

@@ -17,7 +17,9 @@ Step = Sequence[Any]
 Path = tuple[Step, ...]
 """The path from a variable to an object. The path of an `InspectedObject` is valid only while the variable is the same object, so that all
 parts that are fetched belong to one object."""
-ViewKind = Literal["table", "array", "tree", "text", "source", "plot", "picture", "attributes", "repr"]
+ViewKind = Literal[
+    "table", "array", "tree", "text", "source", "plot", "picture", "attributes", "repr"
+]
 ChildState = Literal["", "property", "cycle"]
 
 _screens = itertools.count(1)
@@ -195,9 +197,18 @@ class InspectorClient:
         shown = tuple(DerivedObject(one["title"], _opened(one)) for one in told["shown"])
         return replace(_opened(told), shown=shown, problem=told["problem"])
 
-    def children(self, path: Path, start: int, stop: int, *, attributes: bool = False) -> tuple[int, tuple[Child, ...]]:
+    def children(
+        self, path: Path, start: int, stop: int, *, attributes: bool = False
+    ) -> tuple[int, tuple[Child, ...]]:
         """Return the number of an object's children and some of them by position; or of its attributes."""
-        told = self._ask("children", path, f"children {path} {start}", start=start, stop=stop, of="attributes" if attributes else "items")
+        told = self._ask(
+            "children",
+            path,
+            f"children {path} {start}",
+            start=start,
+            stop=stop,
+            of="attributes" if attributes else "items",
+        )
         return told["count"], tuple(Child(**row) for row in told["rows"])
 
     def evaluate(self, path: Path, name: str) -> Child:
@@ -205,14 +216,31 @@ class InspectorClient:
         return Child(**self._ask("evaluate", path, name=name))
 
     def headings(self, path: Path, columns: Sequence[int]) -> tuple[Heading, ...]:
-        return tuple(Heading(**row) for row in self._ask("columns", path, columns=list(columns))["columns"])
+        return tuple(
+            Heading(**row) for row in self._ask("columns", path, columns=list(columns))["columns"]
+        )
 
-    def rows(self, path: Path, start: int, stop: int, columns: Sequence[int], arranged: TableArrangement) -> TablePage:
+    def rows(
+        self, path: Path, start: int, stop: int, columns: Sequence[int], arranged: TableArrangement
+    ) -> TablePage:
         told = self._ask(
-            "table", path, start=start, stop=stop, columns=list(columns), sort=arranged.sort, filters=[list(one) for one in arranged.filters]
+            "table",
+            path,
+            start=start,
+            stop=stop,
+            columns=list(columns),
+            sort=arranged.sort,
+            filters=[list(one) for one in arranged.filters],
         )
         labels = None if told["labels"] is None else tuple(told["labels"])
-        return TablePage(told["rows"], told["of"], told["columns"], tuple(told["positions"]), labels, tuple(map(tuple, told["cells"])))
+        return TablePage(
+            told["rows"],
+            told["of"],
+            told["columns"],
+            tuple(told["positions"]),
+            labels,
+            tuple(map(tuple, told["cells"])),
+        )
 
     def figures(self, path: Path, column: int) -> ColumnStatistics:
         told = self._ask("figures", path, column=column)
@@ -226,7 +254,9 @@ class InspectorClient:
         told = self._ask("array", path, "array figures", figures=True)
         return ArrayStatistics(**{**told, "bars": tuple(told["bars"]), "top": tuple(told["top"])})
 
-    def plot(self, path: Path, kind: Literal["line", "histogram", "heat"], width: int, height: int) -> Plot:
+    def plot(
+        self, path: Path, kind: Literal["line", "histogram", "heat"], width: int, height: int
+    ) -> Plot:
         """Compute the data of a plot of so many cells."""
         told = self._ask("plot", path, kind=kind, width=width, height=height)
         grid = tuple(tuple(row) for row in told.get("grid", ()))
@@ -236,7 +266,9 @@ class InspectorClient:
         """Return a part of a text, possibly shorter than requested."""
         return TextPart(**self._ask("text", path, start=start, end=end))
 
-    def find(self, path: Path, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
+    def find(
+        self, path: Path, words: str, start: int, *, backwards: bool
+    ) -> tuple[int, int] | None:
         """Find the next or previous occurrence of words in a text."""
         found = self._ask("find", path, words=words, start=start, backwards=backwards)["found"]
         return None if found is None else (found[0], found[1])
@@ -264,9 +296,19 @@ class InspectorClient:
 
     def _ask(self, do: str, path: Path, slot: str | None = None, **more: Any) -> dict[str, Any]:
         slot = do if slot is None else slot
-        return self._kernel.look({"client": self._client, "slot": slot, "do": do, "path": [list(step) for step in path], **more})
+        return self._kernel.look(
+            {
+                "client": self._client,
+                "slot": slot,
+                "do": do,
+                "path": [list(step) for step in path],
+                **more,
+            }
+        )
 
 
 def _opened(told: Mapping[str, Any]) -> InspectedObject:
     names = ("type", "known", "summary", "kind", "expression", "rows", "columns", "size")
-    return InspectedObject(**{name: told[name] for name in names}, path=tuple(told["path"]), views=tuple(told["views"]))
+    return InspectedObject(
+        **{name: told[name] for name in names}, path=tuple(told["path"]), views=tuple(told["views"])
+    )

@@ -135,7 +135,9 @@ class LocalProcess:
 class Wire:
     """The state of the wire to a kernel elsewhere. Its methods are called from threads of the wire's own."""
 
-    def __init__(self, place: str, tell: Callable[[str], None], call: Callable[[str, Mapping[str, Any]], Any]) -> None:
+    def __init__(
+        self, place: str, tell: Callable[[str], None], call: Callable[[str, Mapping[str, Any]], Any]
+    ) -> None:
         """place: where it leads. tell: says that the state has changed, with a sentence or none. call: `KernelHost.call`."""
         self._place = place
         self._tell = tell
@@ -189,7 +191,9 @@ class Launcher(Protocol):
     def find(self, python: str | None) -> str:
         """Return the interpreter that the user means. Raises `KernelError`."""
 
-    def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire) -> Process:
+    def start(
+        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire
+    ) -> Process:
         """Start the kernel's side, on a thread that lives as long. Raises `OSError`, `ValueError`, `KernelError`."""
 
     def keep_settings(self, place: KeepPlace) -> dict[str, Any]:
@@ -206,7 +210,9 @@ class LocalLauncher:
     def find(self, python: str | None) -> str:
         return find_interpreter(python)
 
-    def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire) -> Process:
+    def start(
+        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire
+    ) -> Process:
         return spawn(executable, cwd, environment(color, *size))
 
     def keep_settings(self, place: KeepPlace) -> dict[str, Any]:
@@ -217,7 +223,9 @@ def cloudpickle_folder() -> str:
     """The folder of the package cloudpickle, which the kernel loads by its path. It is not imported here. Raises `KernelError`."""
     spec = find_spec("cloudpickle")
     if spec is None or spec.origin is None:
-        raise KernelError("Variables are not saved, because the package cloudpickle is missing. Install mahtab-tui again.")
+        raise KernelError(
+            "Variables are not saved, because the package cloudpickle is missing. Install mahtab-tui again."
+        )
     return os.path.dirname(spec.origin)
 
 
@@ -232,7 +240,9 @@ def find_interpreter(python: str | None) -> str:
     if os.sep not in python and (_INTERPRETER.fullmatch(python) or not path.is_dir()):
         found = find_program(python)
         if found is None:
-            raise KernelError(f"There is no {python} on the PATH: {_WANTED}, as in ./{python} for one in this folder.")
+            raise KernelError(
+                f"There is no {python} on the PATH: {_WANTED}, as in ./{python} for one in this folder."
+            )
         path = Path(found)
     elif path.is_dir():
         inside = path / "bin" / "python"
@@ -252,7 +262,9 @@ def environment(color: bool, columns: int, lines: int) -> dict[str, str]:
     return {**os.environ, **screen_variables(color, columns, lines, os.environ)}
 
 
-def screen_variables(color: bool, columns: int, lines: int, own: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+def screen_variables(
+    color: bool, columns: int, lines: int, own: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, str]:
     """Return variables that describe the screen.
 
     Output goes to a pipe, so programs must be told that colours are shown, but that the output is not an interactive terminal
@@ -271,7 +283,12 @@ def screen_variables(color: bool, columns: int, lines: int, own: Mapping[str, st
 
 
 def spawn(
-    executable: str, cwd: str, env: Mapping[str, str], *, pipe: tuple[int, int] | None = None, holder: HolderSettings | None = None
+    executable: str,
+    cwd: str,
+    env: Mapping[str, str],
+    *,
+    pipe: tuple[int, int] | None = None,
+    holder: HolderSettings | None = None,
 ) -> LocalProcess:
     """Start the kernel's side. Raises `OSError`. pipe: for its output, as `os.pipe` returns it. holder: the one beside it; None for none.
 
@@ -283,10 +300,19 @@ def spawn(
     token = os.urandom(TOKEN_SIZE)
     ours.sendall(token)
     output, write_end = pipe or os.pipe()
-    descriptors = [] if holder is None else [holder.listener, holder.pipe, holder.spool, holder.lifeline]
+    descriptors = (
+        [] if holder is None else [holder.listener, holder.pipe, holder.spool, holder.lifeline]
+    )
     try:
         child = subprocess.Popen(
-            [executable, "-c", BOOTSTRAP, str(theirs.fileno()), str(_WORKER), "" if holder is None else json.dumps(holder._asdict())],
+            [
+                executable,
+                "-c",
+                BOOTSTRAP,
+                str(theirs.fileno()),
+                str(_WORKER),
+                "" if holder is None else json.dumps(holder._asdict()),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=write_end,
             stderr=write_end,

@@ -12,7 +12,13 @@ from mahtab_tui.bus.masking import MaskedStream, Secrets
 from mahtab_tui.bus.secret_forms import SecretSpan
 from mahtab_tui.kernel.base import Kernel, KernelError, KernelHost, NullHost, OnDisplay, OnOutput
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
-from mahtab_tui.kernel.restoration import KeptFile, KeptNamespace, NotKept, Restoration, RestoredFile
+from mahtab_tui.kernel.restoration import (
+    KeptFile,
+    KeptNamespace,
+    NotKept,
+    Restoration,
+    RestoredFile,
+)
 from mahtab_tui.kernel.values import CellResult, Change, Display, Lock, OutputKind, Variable
 
 if TYPE_CHECKING:
@@ -87,13 +93,25 @@ class MaskedKernel:
     ) -> CellResult:
         output = _Output(self._secrets, on_output)
         show = None if on_display is None else self._shows(on_display)
-        result = self.inner.execute(code, cell=cell, on_output=output.take, limit=limit, nested=nested, on_display=show, lock=lock)
+        result = self.inner.execute(
+            code,
+            cell=cell,
+            on_output=output.take,
+            limit=limit,
+            nested=nested,
+            on_display=show,
+            lock=lock,
+        )
         output.end()
         return self._result(result)
 
-    def go_on(self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False) -> CellResult | None:
+    def go_on(
+        self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False
+    ) -> CellResult | None:
         output = _Output(self._secrets, on_output)
-        result = self.inner.go_on(cell, on_output=output.take, on_display=self._shows(on_display), nested=nested)
+        result = self.inner.go_on(
+            cell, on_output=output.take, on_display=self._shows(on_display), nested=nested
+        )
         output.end()
         return None if result is None else self._result(result)
 
@@ -107,10 +125,15 @@ class MaskedKernel:
     def inspect(self, name: str, *, run_code: bool = True) -> Detail:
         found = self.inner.inspect(name, run_code=run_code)
         attributes = tuple(map(self._variable, found.attributes))
-        return replace(self._masked(found, "summary", "text", "doc", "source", "where", "error"), attributes=attributes)
+        return replace(
+            self._masked(found, "summary", "text", "doc", "source", "where", "error"),
+            attributes=attributes,
+        )
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
-        return {name: self._masked_cut(text) for name, text in self.inner.describe(names, limit).items()}
+        return {
+            name: self._masked_cut(text) for name, text in self.inner.describe(names, limit).items()
+        }
 
     def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         return _masked_look(self.inner.look, asked, self._secrets)
@@ -118,7 +141,11 @@ class MaskedKernel:
     def complete(self, code: str, cursor: int) -> Completions:
         """Complete without candidates that would write a secret."""
         found = self.inner.complete(code, cursor)
-        items = (self._masked(item, "label", "doc") for item in found.items if self._secrets.mask(item.text) == item.text)
+        items = (
+            self._masked(item, "label", "doc")
+            for item in found.items
+            if self._secrets.mask(item.text) == item.text
+        )
         return replace(found, items=tuple(items))
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
@@ -138,8 +165,14 @@ class MaskedKernel:
         kept = self.inner.kept()
         if kept is None:
             return None
-        files = (replace(file, variables=tuple(map(self._variable, file.variables))) for file in kept.files)
-        missing = (NotKept(self._variable(each.variable), self._secrets.mask(each.reason)) for each in kept.missing)
+        files = (
+            replace(file, variables=tuple(map(self._variable, file.variables)))
+            for file in kept.files
+        )
+        missing = (
+            NotKept(self._variable(each.variable), self._secrets.mask(each.reason))
+            for each in kept.missing
+        )
         return KeptNamespace(tuple(files), tuple(missing))
 
     def restore(self, file: KeptFile) -> RestoredFile:
@@ -164,18 +197,26 @@ class MaskedKernel:
 
     def _display(self, display: Display) -> Display:
         mask = self._secrets.mask
-        return replace(display, text=mask(display.text), data=mask(display.data) if display.mime.startswith("text/") else display.data)
+        return replace(
+            display,
+            text=mask(display.text),
+            data=mask(display.data) if display.mime.startswith("text/") else display.data,
+        )
 
     def _change(self, change: Change) -> Change:
         now, before = change.variable, change.before
-        return replace(change, variable=now and self._variable(now), before=before and self._variable(before))
+        return replace(
+            change, variable=now and self._variable(now), before=before and self._variable(before)
+        )
 
     def _restoration(self, done: Restoration) -> Restoration:
         kept = (self._masked(each, "reason") for each in done.kept_as_is)
         return replace(done, changes=tuple(map(self._change, done.changes)), kept_as_is=tuple(kept))
 
     def _masked(self, told: T, *fields: str) -> T:
-        return replace(told, **{field: self._secrets.mask(getattr(told, field)) for field in fields})
+        return replace(
+            told, **{field: self._secrets.mask(getattr(told, field)) for field in fields}
+        )
 
     def _masked_cut(self, text: str) -> str:
         """Mask secrets, also those of which only a beginning is left before a ``…``."""
@@ -214,7 +255,9 @@ class _Output:
             self._hand_on(self._kind, text)
 
 
-def _kinds(text: str, kinds: Sequence[tuple[OutputKind, int]], spans: Sequence[SecretSpan]) -> tuple[tuple[OutputKind, int], ...]:
+def _kinds(
+    text: str, kinds: Sequence[tuple[OutputKind, int]], spans: Sequence[SecretSpan]
+) -> tuple[tuple[OutputKind, int], ...]:
     """Recompute the lengths of an output's kinds after masking; a secret belongs to the kind in which it ends."""
     result: list[tuple[OutputKind, int]] = []
     waiting = deque(spans)
@@ -246,7 +289,9 @@ def _masked(value: Any, secrets: Secrets) -> Any:
     if isinstance(value, list):
         return [_masked(each, secrets) for each in value]
     if isinstance(value, dict):
-        return {name: each if name in _WAYS else _masked(each, secrets) for name, each in value.items()}
+        return {
+            name: each if name in _WAYS else _masked(each, secrets) for name, each in value.items()
+        }
     return value
 
 

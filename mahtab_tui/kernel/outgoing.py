@@ -51,7 +51,9 @@ class SendQueue:
             self._waiting.append(view)
             self._size += len(view)
             if self._writer is None:
-                self._writer = threading.Thread(target=self._write, name="mahtab-outgoing", daemon=True)
+                self._writer = threading.Thread(
+                    target=self._write, name="mahtab-outgoing", daemon=True
+                )
                 self._writer.start()
 
     def end(self) -> None:

@@ -9,11 +9,26 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, OnDisplay, OnOutput, between_cells
+from mahtab_tui.kernel.base import (
+    KernelError,
+    KernelHost,
+    KernelInfo,
+    OnDisplay,
+    OnOutput,
+    between_cells,
+)
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.launch import Launcher, LocalLauncher
 from mahtab_tui.kernel.protocol import UndoAnswer, checked
-from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, Restoration, RestoredFile, UndoStep
+from mahtab_tui.kernel.restoration import (
+    KeepPlace,
+    KeepResult,
+    KeptFile,
+    KeptNamespace,
+    Restoration,
+    RestoredFile,
+    UndoStep,
+)
 from mahtab_tui.kernel.supervisor import KernelSupervisor
 from mahtab_tui.kernel.values import RESET, CellResult, Lock, PrivateUse, Status, Variable
 
@@ -60,7 +75,15 @@ class ProcessKernel:
         self._undo_limits = {"steps": undo_steps, "megabytes": undo_memory}
         self._turn = threading.Lock()
         """Held while a cell (that is not nested) runs."""
-        self._processes = KernelSupervisor(self._place, cwd, color, startup=startup, reload=reload, undo_limits=self._undo_limits, keep=keep)
+        self._processes = KernelSupervisor(
+            self._place,
+            cwd,
+            color,
+            startup=startup,
+            reload=reload,
+            undo_limits=self._undo_limits,
+            keep=keep,
+        )
 
     def start(self, host: KernelHost) -> None:
         self._processes.start(host, self._python)
@@ -91,7 +114,9 @@ class ProcessKernel:
     def waited(self) -> bool:
         return self._processes.attached
 
-    def go_on(self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False) -> CellResult | None:
+    def go_on(
+        self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False
+    ) -> CellResult | None:
         with nullcontext() if nested else self._turn:
             worker = self._processes.needed()
             if not worker.waited:  # the kernel has died meanwhile
@@ -116,7 +141,9 @@ class ProcessKernel:
 
     def reset(self) -> None:
         self._processes.replace(
-            self._processes.executable or self._place.find(self._python), RESET, "Started a fresh kernel; its namespace is empty."
+            self._processes.executable or self._place.find(self._python),
+            RESET,
+            "Started a fresh kernel; its namespace is empty.",
         )
 
     def activate(self, python: str) -> None:
@@ -131,7 +158,12 @@ class ProcessKernel:
         return worker.cwd
 
     def installed(self, module: str, *, load: bool = False) -> bool:
-        return checked(bool, self._processes.needed().request("installed", LOAD_TIMEOUT if load else VARIABLES_TIMEOUT, module=module, load=load))
+        return checked(
+            bool,
+            self._processes.needed().request(
+                "installed", LOAD_TIMEOUT if load else VARIABLES_TIMEOUT, module=module, load=load
+            ),
+        )
 
     def set_size(self, columns: int, lines: int) -> None:
         self._processes.size = (columns, lines)
@@ -144,27 +176,47 @@ class ProcessKernel:
             self._processes.worker.tell("reload", on=on)
 
     def variables(self) -> list[Variable]:
-        return checked(list[Variable], self._processes.needed().request("variables", VARIABLES_TIMEOUT))
+        return checked(
+            list[Variable], self._processes.needed().request("variables", VARIABLES_TIMEOUT)
+        )
 
     def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
-        told = self._processes.needed().request("private_use", PRIVATE_TIMEOUT, names=list(names), codes=list(codes))
+        told = self._processes.needed().request(
+            "private_use", PRIVATE_TIMEOUT, names=list(names), codes=list(codes)
+        )
         return checked(PrivateUse, told)
 
     def inspect(self, name: str, *, run_code: bool = True) -> Detail:
-        told = self._processes.needed().request("inspect", INSPECT_TIMEOUT, name=name, run_code=run_code)
+        told = self._processes.needed().request(
+            "inspect", INSPECT_TIMEOUT, name=name, run_code=run_code
+        )
         return checked(Detail, told)
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
-        return checked(dict[str, str], self._processes.needed().request("describe", DESCRIBE_TIMEOUT, names=list(names), limit=limit))
+        return checked(
+            dict[str, str],
+            self._processes.needed().request(
+                "describe", DESCRIBE_TIMEOUT, names=list(names), limit=limit
+            ),
+        )
 
     def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        return checked(dict[str, Any], self._processes.needed().request("look", LOOK_TIMEOUT, asked=asked))
+        return checked(
+            dict[str, Any], self._processes.needed().request("look", LOOK_TIMEOUT, asked=asked)
+        )
 
     def complete(self, code: str, cursor: int) -> Completions:
-        return checked(Completions, self._processes.needed(wait=False).request("complete", COMPLETE_TIMEOUT, code=code, cursor=cursor))
+        return checked(
+            Completions,
+            self._processes.needed(wait=False).request(
+                "complete", COMPLETE_TIMEOUT, code=code, cursor=cursor
+            ),
+        )
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
-        found = self._processes.needed(wait=False).request("explain", VARIABLES_TIMEOUT, code=code, cursor=cursor)
+        found = self._processes.needed(wait=False).request(
+            "explain", VARIABLES_TIMEOUT, code=code, cursor=cursor
+        )
         return None if found is None else checked(Explanation, found)
 
     @property
@@ -178,7 +230,9 @@ class ProcessKernel:
         return "" if sys.platform == "linux" else "this system cannot fork the kernel safely"
 
     def undo_steps(self) -> tuple[UndoStep, ...]:
-        return checked(tuple[UndoStep, ...], self._processes.needed().request("undo_steps", VARIABLES_TIMEOUT))
+        return checked(
+            tuple[UndoStep, ...], self._processes.needed().request("undo_steps", VARIABLES_TIMEOUT)
+        )
 
     def preview_undo(self, cell: int) -> Restoration:
         return self._undo("preview", cell)
@@ -192,7 +246,9 @@ class ProcessKernel:
     def _undo(self, action: str, cell: int) -> Restoration:
         worker = self._processes.needed()
         with between_cells(self._turn, "undo"):
-            told = checked(UndoAnswer, worker.request("undo", UNDO_TIMEOUT, action=action, cell=cell))
+            told = checked(
+                UndoAnswer, worker.request("undo", UNDO_TIMEOUT, action=action, cell=cell)
+            )
         worker.cwd = told.cwd or worker.cwd
         return told.restoration
 
@@ -205,13 +261,20 @@ class ProcessKernel:
         return checked(KeptNamespace, self._processes.needed().request("kept", RESTORE_TIMEOUT))
 
     def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> KeepResult:
-        return checked(KeepResult, self._processes.needed().request("keep", seconds, carried=list(carried), lost=list(lost)))
+        return checked(
+            KeepResult,
+            self._processes.needed().request(
+                "keep", seconds, carried=list(carried), lost=list(lost)
+            ),
+        )
 
     def restore(self, file: KeptFile) -> RestoredFile:
         worker = self._processes.needed()
         with self._turn:
             try:
-                return checked(RestoredFile, worker.restore(file.name, RESTORE_TIMEOUT + file.size / SLOW_DISK))
+                return checked(
+                    RestoredFile, worker.restore(file.name, RESTORE_TIMEOUT + file.size / SLOW_DISK)
+                )
             except KernelError:
                 worker.interrupt()
                 raise

@@ -76,7 +76,10 @@ def cells_of(story: Story) -> StoryCells:
     for event in story.events:
         if "begin" in event:
             late = LateListener()
-            cells[event["begin"]] = RunningCell(event["begin"], late.output, event["limit"], late.display), late
+            cells[event["begin"]] = (
+                RunningCell(event["begin"], late.output, event["limit"], late.display),
+                late,
+            )
     return cells
 
 

@@ -21,7 +21,9 @@ GIVEN_UP = 10.0
 MOST = 100
 """Open requests after which no more are sent."""
 
-NO_ANSWER = "The kernel does not answer: code that cannot be interrupted keeps its interpreter busy."
+NO_ANSWER = (
+    "The kernel does not answer: code that cannot be interrupted keeps its interpreter busy."
+)
 
 
 class _Request(NamedTuple):
@@ -84,7 +86,9 @@ class ControlRequests:
             request.reply.set_exception(KernelError(how))
 
     def _may_send(self, op: str, now: float) -> bool:
-        if op in ONE_BY_ONE and any(request.op == op and now - request.sent < GIVEN_UP for request in self._open.values()):
+        if op in ONE_BY_ONE and any(
+            request.op == op and now - request.sent < GIVEN_UP for request in self._open.values()
+        ):
             return False
         return len(self._open) < MOST
 

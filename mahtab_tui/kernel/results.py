@@ -13,7 +13,9 @@ MOST = 8
 
 def pictures(result: CellResult) -> list[bytes]:
     """Return the pictures (PNG) that a cell has shown, at most `MOST`."""
-    return [base64.b64decode(display.data) for display in result.displays if display.mime == "image/png"][:MOST]
+    return [
+        base64.b64decode(display.data) for display in result.displays if display.mime == "image/png"
+    ][:MOST]
 
 
 def pieces(result: CellResult) -> list[tuple[OutputKind, str]]:
@@ -31,10 +33,16 @@ _OPPOSITES: dict[ChangeKind, ChangeKind] = {"added": "deleted", "deleted": "adde
 
 def taken_back(restoration: Restoration) -> list[Change]:
     """Return what the cells have changed that an undo takes back: its changes in the opposite direction."""
-    return [Change(each.name, _OPPOSITES.get(each.change, each.change), each.before, each.variable) for each in restoration.changes]
+    return [
+        Change(each.name, _OPPOSITES.get(each.change, each.change), each.before, each.variable)
+        for each in restoration.changes
+    ]
 
 
 def not_restored(restoration: Restoration) -> str:
     """Return what an undo has not restored, with reasons; empty if it restored everything."""
-    reasons = [f"{each.name}: {each.reason}" if each.name else each.reason for each in restoration.kept_as_is]
+    reasons = [
+        f"{each.name}: {each.reason}" if each.name else each.reason
+        for each in restoration.kept_as_is
+    ]
     return f"Not restored: {'; '.join(reasons)}" if reasons else ""

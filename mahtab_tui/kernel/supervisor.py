@@ -56,7 +56,11 @@ class KernelSupervisor:
         self.attached = place.waits
         """Whether the process had waited for this host."""
         self._place = place
-        self._wire = Wire(place.label, lambda text: self._host.kernel_state(self.info(), text), lambda name, args: self._host.call(name, args))
+        self._wire = Wire(
+            place.label,
+            lambda text: self._host.kernel_state(self.info(), text),
+            lambda name, args: self._host.call(name, args),
+        )
         self._keep_place = keep
         self._undo_limits = undo_limits
         self._host: KernelHost = NullHost()
@@ -97,7 +101,9 @@ class KernelSupervisor:
             raise KernelError("There is no kernel to kill.")
         worker.kill("The kernel was killed.")
         with self._changed:
-            self._changed.wait_for(lambda: self.worker is not worker and self.state is not KernelState.STARTING)
+            self._changed.wait_for(
+                lambda: self.worker is not worker and self.state is not KernelState.STARTING
+            )
 
     def replace(self, executable: str, why: str, now: str) -> None:
         """Put another process in the place of the one that runs. Raises `KernelError`.
@@ -157,7 +163,15 @@ class KernelSupervisor:
     def info(self) -> KernelInfo:
         worker = self.worker
         if worker is None:
-            return KernelInfo("", self.executable, self._cwd, 0, self.state, self._place.label, address=self._place.address)
+            return KernelInfo(
+                "",
+                self.executable,
+                self._cwd,
+                0,
+                self.state,
+                self._place.label,
+                address=self._place.address,
+            )
         return self._info_of(worker, self.state)
 
     def close(self, *, leave: bool, on_purpose: bool) -> None:
@@ -196,7 +210,9 @@ class KernelSupervisor:
         try:
             self._host.kernel_state(self._info_of(worker, KernelState.DEAD), how)
             self._restart()
-        except Exception as error:  # the thread's outermost frame: cells wait for what comes of this
+        except (
+            Exception
+        ) as error:  # the thread's outermost frame: cells wait for what comes of this
             self._failed(f"Could not start a new kernel: {type(error).__name__}: {error}")
 
     def _restart(self) -> None:
@@ -209,7 +225,9 @@ class KernelSupervisor:
                     self._become(self._launch(self.executable), self.executable)
                 except KernelError as error:
                     if attempt == ATTEMPTS:
-                        self._failed(f"A new kernel failed to start {ATTEMPTS} times in a row: {error}")
+                        self._failed(
+                            f"A new kernel failed to start {ATTEMPTS} times in a row: {error}"
+                        )
                     continue
             self._begin(self.empty("Started a new kernel"))
             return
@@ -227,7 +245,9 @@ class KernelSupervisor:
             return
         if self._place.label:
             worker.tell("elsewhere")
-        worker.tell("functions", functions=[function._asdict() for function in self._host.functions()])
+        worker.tell(
+            "functions", functions=[function._asdict() for function in self._host.functions()]
+        )
         if servers := self._host.servers():
             worker.tell("servers", servers=[server._asdict() for server in servers])
         if self.reload:
@@ -255,7 +275,9 @@ class KernelSupervisor:
         cwd = self.worker.cwd if self.worker is not None else self._cwd
         folder = cwd if self._place.label else existing_folder(cwd)  # a station looks by itself
         self._size_told = self.size
-        start = partial(self._place.start, executable, folder, self._color, self._size_told, self._wire)
+        start = partial(
+            self._place.start, executable, folder, self._color, self._size_told, self._wire
+        )
         worker = WorkerProcess(executable, folder, start, self._host, self)
         self._starting = worker
         try:
@@ -288,4 +310,13 @@ class KernelSupervisor:
     def _info_of(self, worker: WorkerProcess, state: KernelState) -> KernelInfo:
         hello = worker.hello
         place = self._place
-        return KernelInfo(hello.python, hello.executable, worker.cwd, hello.pid, state, place.label, self._wire.next_try, place.address)
+        return KernelInfo(
+            hello.python,
+            hello.executable,
+            worker.cwd,
+            hello.pid,
+            state,
+            place.label,
+            self._wire.next_try,
+            place.address,
+        )

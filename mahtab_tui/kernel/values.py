@@ -13,7 +13,13 @@ Mime = Literal["image/png", "image/jpeg", "text/markdown", "text/html", "text/pl
 """``text/plain`` is help: only its text is used, and it is read from the beginning."""
 VariableKind = Literal["data", "module", "function", "class"]
 ChangeKind = Literal["added", "rebound", "changed", "perhaps", "deleted", "restoring", "absent"]
-CHANGE_SIGNS: Mapping[str, str] = {"added": "+", "rebound": "~", "changed": "~", "perhaps": "?", "deleted": "−"}
+CHANGE_SIGNS: Mapping[str, str] = {
+    "added": "+",
+    "rebound": "~",
+    "changed": "~",
+    "perhaps": "?",
+    "deleted": "−",
+}
 """How each kind of change is drawn."""
 
 

@@ -56,7 +56,14 @@ class Listener(Protocol):
 class WorkerProcess:
     """A kernel process. Methods may be called from any thread."""
 
-    def __init__(self, executable: str, cwd: str, start: Callable[[], Process], host: KernelHost, listener: Listener) -> None:
+    def __init__(
+        self,
+        executable: str,
+        cwd: str,
+        start: Callable[[], Process],
+        host: KernelHost,
+        listener: Listener,
+    ) -> None:
         """start: starts it, on the thread that reads."""
         self.hello = KernelReady("", executable, cwd, 0)
         self.cwd = cwd
@@ -97,7 +104,9 @@ class WorkerProcess:
             self._ready.result(START_TIMEOUT)
         except TimeoutError:
             self._signal(signal.SIGKILL)
-            raise KernelError(f"{self._executable} was not ready within {START_TIMEOUT:.0f} s.") from None
+            raise KernelError(
+                f"{self._executable} was not ready within {START_TIMEOUT:.0f} s."
+            ) from None
 
     def execute(
         self,
@@ -113,11 +122,24 @@ class WorkerProcess:
         running = RunningCell(cell, on_output, limit, on_display)
         running.seal = os.urandom(16).hex()
         try:
-            frame = {"op": "execute", "cell": cell, "code": code, "limit": limit, "nested": nested, "lock": lock, "seal": running.seal}
+            frame = {
+                "op": "execute",
+                "cell": cell,
+                "code": code,
+                "limit": limit,
+                "nested": nested,
+                "lock": lock,
+                "seal": running.seal,
+            }
             data = encode({**frame, **self.outliving.news()})
             with self._lock:
                 if self.over:
-                    running.lost(*(self._intent or (Status.DIED, "The kernel had ended before the cell began.")))
+                    running.lost(
+                        *(
+                            self._intent
+                            or (Status.DIED, "The kernel had ended before the cell began.")
+                        )
+                    )
                 else:
                     self._cells.add(running)
             self._outbox.send_data(data)
@@ -145,13 +167,20 @@ class WorkerProcess:
         cell = self._cells.innermost() or self._restoring
         if cell is not None and not cell.interrupting:
             cell.interrupting = True
-            threading.Thread(target=self._interrupt, args=(cell, time.monotonic()), name="mahtab-interrupt", daemon=True).start()
+            threading.Thread(
+                target=self._interrupt,
+                args=(cell, time.monotonic()),
+                name="mahtab-interrupt",
+                daemon=True,
+            ).start()
         return cell is not None
 
     def _interrupt(self, cell: RunningCell, asked: float) -> None:
         has_our_clock = self._process is not None and self._process.has_our_clock
         try:
-            self.request("interrupt", UNHEARD, cell=cell.cell, asked=asked if has_our_clock else None)
+            self.request(
+                "interrupt", UNHEARD, cell=cell.cell, asked=asked if has_our_clock else None
+            )
         except KernelError:  # its code keeps the interpreter to itself: the control thread reads nothing, but C code may look for signals
             with self._lock:
                 if cell in self._cells:
@@ -219,7 +248,11 @@ class WorkerProcess:
             self._started.set_exception(error)
             return
         except (OSError, ValueError) as error:
-            self._started.set_exception(KernelError(f"{self._executable} cannot be started: {getattr(error, 'strerror', None) or error}."))
+            self._started.set_exception(
+                KernelError(
+                    f"{self._executable} cannot be started: {getattr(error, 'strerror', None) or error}."
+                )
+            )
             return
         self._started.set_result(None)
         held, output = process.held, process.reader
@@ -233,7 +266,9 @@ class WorkerProcess:
         try:
             taken = self._read(process, output)
         except Exception as error:  # code may have written anything there: its cells end with a sentence, and another process takes its place
-            self._break(f"something outside the session wrote to its connection ({str(error) or type(error).__name__})")
+            self._break(
+                f"something outside the session wrote to its connection ({str(error) or type(error).__name__})"
+            )
         if taken or self._left:
             self._let_go(process, outgoing)
             return
@@ -269,7 +304,9 @@ class WorkerProcess:
 
     def _over(self, code: int) -> None:
         if not self._ready.done():
-            self._ready.set_exception(KernelError(describe_failed_start(self._executable, code, "".join(self._early))))
+            self._ready.set_exception(
+                KernelError(describe_failed_start(self._executable, code, "".join(self._early)))
+            )
             return
         status, how = self._intent or (Status.DIED, f"The kernel died: {describe_end(code)}.")
         with self._lock:
@@ -315,10 +352,16 @@ class WorkerProcess:
                     except ConnectionError:
                         data = b""
                     if not data:
-                        return lifeline is not None and bool(select.select([lifeline], [], [], 0)[0]) and bool(lifeline.recv(1))
+                        return (
+                            lifeline is not None
+                            and bool(select.select([lifeline], [], [], 0)[0])
+                            and bool(lifeline.recv(1))
+                        )
                     for frame in frames.feed(data):
                         self._handle(output, frame)
-                    if not reads and self.outliving.has_heard:  # what was printed before is read with the story
+                    if (
+                        not reads and self.outliving.has_heard
+                    ):  # what was printed before is read with the story
                         reads = True
                         selector.register(process.output, selectors.EVENT_READ)
 
@@ -364,7 +407,15 @@ class WorkerProcess:
         assert self.outliving.output is not None
         with self._cells.retelling():
             self.outliving.hear(story, cells)
-            retell(story, self.outliving.output, cells, self._cells, self._chunks, self._shown, self._done)
+            retell(
+                story,
+                self.outliving.output,
+                cells,
+                self._cells,
+                self._chunks,
+                self._shown,
+                self._done,
+            )
         for call in story.calls:
             self._answers.begin(call)
 

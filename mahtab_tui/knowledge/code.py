@@ -112,10 +112,15 @@ class CodeSearcher:
             "ripgrep": self._ripgrep,
         }
         lines, ended = _run(json.dumps(request), seconds, (cancelled or threading.Event()).is_set)
-        found = [Match(m["path"], m["line"], m["text"], tuple(m["before"]), tuple(m["after"])) for m in map(json.loads, lines)]
+        found = [
+            Match(m["path"], m["line"], m["text"], tuple(m["before"]), tuple(m["after"]))
+            for m in map(json.loads, lines)
+        ]
         return Matches(tuple(found[:limit]), "limit" if len(found) > limit else ended)
 
-    def read_file(self, path: str, start: int = 1, end: int | None = None, encoding: str | None = None) -> str:
+    def read_file(
+        self, path: str, start: int = 1, end: int | None = None, encoding: str | None = None
+    ) -> str:
         """Return the lines of a file from `start` to `end` (from 1, both included) with their numbers. Raises `CodeError`."""
         try:
             lines = lines_of(ConfinedFolder(self.folder).read_text(path, encoding=encoding))
@@ -147,25 +152,43 @@ def _shown(matches: Sequence[Match]) -> Iterator[str]:
         last = number
 
 
-def search_code(pattern: str, file_pattern: str = "*", context_lines: int = 2, *, code_dir: Path | str = ".", limit: int = 100) -> str:
+def search_code(
+    pattern: str,
+    file_pattern: str = "*",
+    context_lines: int = 2,
+    *,
+    code_dir: Path | str = ".",
+    limit: int = 100,
+) -> str:
     """Search with `CodeSearcher.search` and return the matches as text. Raises `CodeError`."""
-    return CodeSearcher(code_dir).search(pattern, file_pattern, context_lines, limit=limit).as_text()
+    return (
+        CodeSearcher(code_dir).search(pattern, file_pattern, context_lines, limit=limit).as_text()
+    )
 
 
-def list_files(folder: Path, most: int, seconds: float, cancelled: Callable[[], bool]) -> tuple[list[str], bool]:
+def list_files(
+    folder: Path, most: int, seconds: float, cancelled: Callable[[], bool]
+) -> tuple[list[str], bool]:
     """List the source files of a folder, and tell whether the list is incomplete. Raises `CodeError`."""
     lines, ended = _run(json.dumps({"folder": str(folder), "most": most}), seconds, cancelled)
     return [json.loads(line) for line in lines], ended != "all"
 
 
-def _run(request: str, seconds: float, cancelled: Callable[[], bool]) -> tuple[list[bytes], Literal["all", "size", "time", "cancelled"]]:
+def _run(
+    request: str, seconds: float, cancelled: Callable[[], bool]
+) -> tuple[list[bytes], Literal["all", "size", "time", "cancelled"]]:
     """Run the search process and return the lines that it wrote. Raises `CodeError`."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     command = tie_to_parent([sys.executable, "-P", "-m", "mahtab_tui.knowledge.scanning"])
     until = time.monotonic() + seconds
     ended: Literal["all", "size", "time", "cancelled"] = "all"
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, start_new_session=True
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        start_new_session=True,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -177,7 +200,13 @@ def _run(request: str, seconds: float, cancelled: Callable[[], bool]) -> tuple[l
                 selector.register(process.stdout, EVENT_READ)
                 while True:
                     if cancelled() or time.monotonic() > until or len(written) > _MOST:
-                        ended = "cancelled" if cancelled() else "size" if len(written) > _MOST else "time"
+                        ended = (
+                            "cancelled"
+                            if cancelled()
+                            else "size"
+                            if len(written) > _MOST
+                            else "time"
+                        )
                         break
                     if selector.select(_CHECK_CANCELLED):
                         data = os.read(process.stdout.fileno(), 1 << 16)

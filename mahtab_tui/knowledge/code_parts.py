@@ -71,18 +71,29 @@ class CodeParts:
             return ""
         by_words = [hit.name for hit in index.search(words, NEAREST)]
         by_meaning = self._meaning.nearest("code", words, texts)
-        found = [parts[key] for key in joined(by_words, by_meaning) if is_wanted(parts[key].path, file_pattern)]
+        found = [
+            parts[key]
+            for key in joined(by_words, by_meaning)
+            if is_wanted(parts[key].path, file_pattern)
+        ]
         if not found:
             return ""
         lines = ["Near in words and meaning:" if by_meaning else "Near in words:"]
         for part in found[:_SHOWN]:
             shown = part.text.split("\n")
             lines.append(f"{part.path}:{part.first}-{part.first + len(shown) - 1}")
-            lines += [f"{number:>6}  {line[:_WIDTH]}" for number, line in enumerate(shown[:_SHOWN_LINES], part.first)]
+            lines += [
+                f"{number:>6}  {line[:_WIDTH]}"
+                for number, line in enumerate(shown[:_SHOWN_LINES], part.first)
+            ]
         if left_out:
-            lines.append(f"[The project is large: only its first {len(parts):,} parts are searched, {left_out:,} files are not.]")
+            lines.append(
+                f"[The project is large: only its first {len(parts):,} parts are searched, {left_out:,} files are not.]"
+            )
         if by_meaning and (missing := self._meaning.missing("code")):
-            lines.append(f"[{missing:,} parts of the project are not known by meaning yet. Search again in a while.]")
+            lines.append(
+                f"[{missing:,} parts of the project are not known by meaning yet. Search again in a while.]"
+            )
         return "\n".join(lines)
 
     def _read(self, cancelled: Callable[[], bool]) -> None:
@@ -97,16 +108,25 @@ class CodeParts:
             with suppress(HeldError, OSError):  # it is binary, too large, or gone
                 status = (self._folder / path).stat()
                 stamp, known = (status.st_mtime_ns, status.st_size), self._files.get(path)
-                files[path] = known if known is not None and known[0] == stamp else (stamp, _parts_of(path, held.read_text(path)))
+                files[path] = (
+                    known
+                    if known is not None and known[0] == stamp
+                    else (stamp, _parts_of(path, held.read_text(path)))
+                )
                 count += len(files[path][1])
         if files == self._files and self._index is not None:
             return
         self._files, self._left_out = files, left_out
-        self._parts = {f"{part.path}:{part.first}": part for _, parts in files.values() for part in parts}
+        self._parts = {
+            f"{part.path}:{part.first}": part for _, parts in files.values() for part in parts
+        }
         self._texts = {key: f"{part.path}\n{part.text}" for key, part in self._parts.items()}
         if self._index is not None:
             self._index.close()
-        self._index = SkillsIndex(Skill(key, part.path, None, part.text, Path(part.path)) for key, part in self._parts.items())
+        self._index = SkillsIndex(
+            Skill(key, part.path, None, part.text, Path(part.path))
+            for key, part in self._parts.items()
+        )
 
 
 def _parts_of(path: str, text: str) -> list[_Part]:

@@ -138,7 +138,9 @@ def _openat2(root: int, path: str) -> int:
     how = _OpenHow(flags=_FLAGS, mode=0, resolve=_BENEATH | _NO_MAGIC_LINKS)
     libc = ctypes.CDLL(None, use_errno=True)
     for _ in range(50):
-        opened = libc.syscall(_OPENAT2, root, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+        opened = libc.syscall(
+            _OPENAT2, root, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)
+        )
         if opened >= 0:
             return int(opened)
         # EAGAIN: something was renamed meanwhile, so the kernel could not tell whether the path stays inside.
@@ -152,7 +154,9 @@ def _open_stepwise(root: int, parts: list[str]) -> int:
     here = os.dup(root)
     try:
         for part in parts[:-1]:
-            there = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+            there = os.open(
+                part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here
+            )
             os.close(here)
             here = there
         return os.open(parts[-1], _FLAGS | os.O_NOFOLLOW, dir_fd=here)
@@ -170,5 +174,9 @@ def _is_kernels(opened: int) -> bool:
     """Tell whether it is a file of /proc or /sys, whichever path led to it."""
     with suppress(OSError):
         own = os.fstat(opened).st_dev
-        return any(own == os.stat(place).st_dev != os.stat("/").st_dev for place in ("/proc", "/sys") if os.path.isdir(place))
+        return any(
+            own == os.stat(place).st_dev != os.stat("/").st_dev
+            for place in ("/proc", "/sys")
+            if os.path.isdir(place)
+        )
     return False

@@ -76,20 +76,30 @@ class SkillsIndex:
         scores: dict[int, float] = {}
         with self._lock:
             of_parts = self._found("parts", words, limit, _COLUMNS)
-            of_stems = self._found("stems", words, limit, _COLUMNS[:2] if identifiers and of_parts else _COLUMNS)
+            of_stems = self._found(
+                "stems", words, limit, _COLUMNS[:2] if identifiers and of_parts else _COLUMNS
+            )
         for found, factor in ((of_stems, 1.0), (of_parts, parts)):
             best = found[0][1] if found else 0.0
             for row, score in found:
                 scores[row] = scores.get(row, 0.0) + factor * (score / best if best else 1.0)
         exact = query.strip().lower()
-        ranked = ((self._names[row] != exact, -round(score / (1.0 + parts), 6), self._names[row]) for row, score in scores.items())
-        return [Hit(name, self._skills[name].description, -score) for _, score, name in nsmallest(limit, ranked)]
+        ranked = (
+            (self._names[row] != exact, -round(score / (1.0 + parts), 6), self._names[row])
+            for row, score in scores.items()
+        )
+        return [
+            Hit(name, self._skills[name].description, -score)
+            for _, score, name in nsmallest(limit, ranked)
+        ]
 
     def close(self) -> None:
         with self._lock:
             self._database.close()
 
-    def _found(self, table: str, words: list[str], limit: int, columns: tuple[str, ...]) -> list[tuple[int, float]]:
+    def _found(
+        self, table: str, words: list[str], limit: int, columns: tuple[str, ...]
+    ) -> list[tuple[int, float]]:
         """Return row and score, the best first. Frequent words are searched only if there is no rarer one, and column by column."""
         counts = self._counts(table, words)
         if rare := [word for word, count in counts if count <= _FREQUENT]:
@@ -105,14 +115,20 @@ class SkillsIndex:
         """Return the words that a table has, with the number of skills for each, the rarest first."""
         statement = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT {_FREQUENT + 1})"
         long_enough = [word for word in words if table == "stems" or len(word) >= _SHORTEST]
-        counted = [(word, int(self._database.execute(statement, (_quoted(word),)).fetchone()[0])) for word in long_enough]
+        counted = [
+            (word, int(self._database.execute(statement, (_quoted(word),)).fetchone()[0]))
+            for word in long_enough
+        ]
         return sorted((pair for pair in counted if pair[1]), key=lambda pair: pair[1])
 
     def _ranked(self, table: str, words: list[str], columns: str) -> list[tuple[int, float]]:
         """Return the skills that have one of the words in these columns."""
         statement = f"SELECT rowid, -bm25({table}, {_WEIGHTS}) AS score FROM {table} WHERE {table} MATCH ? ORDER BY score DESC, rowid LIMIT {_RANKED}"
         phrases = " OR ".join(map(_quoted, words))
-        return [(int(row), float(score)) for row, score in self._database.execute(statement, (f"{{{columns}}} : ({phrases})",))]
+        return [
+            (int(row), float(score))
+            for row, score in self._database.execute(statement, (f"{{{columns}}} : ({phrases})",))
+        ]
 
 
 def _quoted(word: str) -> str:
@@ -120,16 +136,26 @@ def _quoted(word: str) -> str:
 
 
 def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:
-    rows = [(row, skill.name, skill.description, skill.content[:INDEXED]) for row, skill in enumerate(skills)]
+    rows = [
+        (row, skill.name, skill.description, skill.content[:INDEXED])
+        for row, skill in enumerate(skills)
+    ]
     database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-    for table, tokenizer in (("stems", "porter unicode61 remove_diacritics 2"), ("parts", "trigram")):
-        database.execute(f"CREATE VIRTUAL TABLE {table} USING fts5(name, description, content, content='', tokenize='{tokenizer}')")
+    for table, tokenizer in (
+        ("stems", "porter unicode61 remove_diacritics 2"),
+        ("parts", "trigram"),
+    ):
+        database.execute(
+            f"CREATE VIRTUAL TABLE {table} USING fts5(name, description, content, content='', tokenize='{tokenizer}')"
+        )
         database.execute(f"INSERT INTO {table}({table}, rank) VALUES ('hashsize', {_HASH_SIZE})")
     database.execute("BEGIN")
     insert = "INSERT INTO {}(rowid, name, description, content) VALUES (?, ?, ?, ?)"
     database.executemany(insert.format("stems"), rows)
     # Only identifiers of the content, since ordinary words are found by their stems.
-    database.executemany(insert.format("parts"), [(*row[:3], " ".join(_identifiers(row[3]))) for row in rows])
+    database.executemany(
+        insert.format("parts"), [(*row[:3], " ".join(_identifiers(row[3]))) for row in rows]
+    )
     database.execute("COMMIT")
     return database
 

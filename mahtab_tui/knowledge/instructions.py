@@ -68,7 +68,11 @@ class Found(NamedTuple):
         room, told = LIMIT, dict[str, str]()
         parts = [part for each in self.files if each.trusted for part in each.parts]
         for part in reversed(parts):
-            told[part.name] = part.text if len(part.text) <= room else f"{part.text[:room]}\n[{len(part.text) - room:,} characters are left out.]"
+            told[part.name] = (
+                part.text
+                if len(part.text) <= room
+                else f"{part.text[:room]}\n[{len(part.text) - room:,} characters are left out.]"
+            )
             room = max(0, room - len(part.text))
         return {part.name: told[part.name] for part in parts}
 
@@ -79,7 +83,9 @@ def find(folder: Path) -> Found:
     files = list(_read(home_folder() / NAMES[0], Path.home(), problems, own=True))
     places = _places(folder)
     for name in NAMES:
-        found = [each for place in places for each in _read(place / name, places[0], problems, own=False)]
+        found = [
+            each for place in places for each in _read(place / name, places[0], problems, own=False)
+        ]
         if found:
             files += found
             break
@@ -102,14 +108,18 @@ def _read(path: Path, root: Path, problems: list[str], *, own: bool) -> Iterator
     except HeldError as error:
         problems.append(f"Instructions: {error}")
         return
-    found = Instructions(path, parts, trusted=own or os.path.realpath(root) == os.path.realpath(Path.home()))
+    found = Instructions(
+        path, parts, trusted=own or os.path.realpath(root) == os.path.realpath(Path.home())
+    )
     if not found.trusted:
         known = trust.allowed(trust_record(), path).get(_TRUSTED)
         found = found._replace(trusted=known == trust.digest(found.value[_TRUSTED]))
     yield found
 
 
-def _parts(held: ConfinedFolder, path: Path, above: tuple[Path, ...], *, own: bool) -> Iterator[Part]:
+def _parts(
+    held: ConfinedFolder, path: Path, above: tuple[Path, ...], *, own: bool
+) -> Iterator[Part]:
     """Read a file and what it imports, each once. Raises `HeldError` for the first file only."""
     text = held.read_text(str(path), _LARGEST)
     yield Part(f"~/{path}" if own else str(path), text)

@@ -31,7 +31,12 @@ class NoSkill(RuntimeError):
 class SkillLibrary:
     """The skills by name. May be used from any thread."""
 
-    def __init__(self, loader: SkillsLoader, on_problem: Callable[[str], None], meaning: SemanticIndex | None = None) -> None:
+    def __init__(
+        self,
+        loader: SkillsLoader,
+        on_problem: Callable[[str], None],
+        meaning: SemanticIndex | None = None,
+    ) -> None:
         """on_problem: called once for each problem with a skill. meaning: None to find skills by words alone."""
         self._loader = loader
         self._on_problem = on_problem
@@ -52,7 +57,14 @@ class SkillLibrary:
                 found = {skill.name: skill for skill in self._loader.load_all()}
                 if found != self._skills:
                     self._skills, self._index = found, None
-                    self._texts = {name: f"{name}: {skill.description}\n{skill.content}" for name, skill in found.items()} if self._meaning else {}
+                    self._texts = (
+                        {
+                            name: f"{name}: {skill.description}\n{skill.content}"
+                            for name, skill in found.items()
+                        }
+                        if self._meaning
+                        else {}
+                    )
                 self._looked = time.monotonic()
             problems = [problem for problem in self._loader.warnings if problem not in self._told]
             self._told.update(problems)
@@ -96,14 +108,20 @@ class SkillLibrary:
     def descriptions(self, *, bundled: bool = True) -> dict[str, str]:
         """Return descriptions by name. bundled: also of the skills that come with the program, which the model searches when it needs one."""
         shipped = resource_folder("skills")
-        return {name: skill.description for name, skill in self.skills().items() if bundled or not skill.file.is_relative_to(shipped)}
+        return {
+            name: skill.description
+            for name, skill in self.skills().items()
+            if bundled or not skill.file.is_relative_to(shipped)
+        }
 
     def get(self, name: str) -> Skill:
         """Return a skill by its name. Raises `NoSkill`."""
         skills = self.skills()
         if name not in skills:
             if any(skill.name == name for skill in self.held_back):
-                raise NoSkill(f"The skill {name!r} is the project's, and the user has not trusted it.")
+                raise NoSkill(
+                    f"The skill {name!r} is the project's, and the user has not trusted it."
+                )
             raise NoSkill(f"There is no skill {name!r}. {self._near(name)}")
         return skills[name]
 
@@ -114,14 +132,19 @@ class SkillLibrary:
         if args:
             parts.append(f"Arguments: {args}")
         if files := skill_files(skill):
-            parts.append(f"Files of this skill, for load_skill({name!r}, file=...): {', '.join(files)}")
+            parts.append(
+                f"Files of this skill, for load_skill({name!r}, file=...): {', '.join(files)}"
+            )
         return "\n\n".join(parts)
 
     def found(self, query: str, limit: int = 5) -> str:
         """Format the output of `search_skills`: one line for each skill."""
         skills = self.skills()
         found = (name for name in self.near(query, limit) if name in skills)
-        return "\n".join(f"{name}: {skills[name].description}" for name in found) or f"No skill matches {query!r}."
+        return (
+            "\n".join(f"{name}: {skills[name].description}" for name in found)
+            or f"No skill matches {query!r}."
+        )
 
     def near(self, query: str, limit: int) -> list[str]:
         """Return the names of the skills that fit a query best, by words, and by meaning if there is an embedding model."""
@@ -174,4 +197,8 @@ def _loader(skills_dir: Path | str | None) -> SkillsLoader:
     if skills_dir is not None:
         return SkillsLoader(skills_dir)
     settings = load_settings()
-    return SkillsLoader(*skill_folders(Path.cwd(), settings.skills_dir, of_project=settings.of_project("skills_dir")))
+    return SkillsLoader(
+        *skill_folders(
+            Path.cwd(), settings.skills_dir, of_project=settings.of_project("skills_dir")
+        )
+    )

@@ -17,7 +17,9 @@ class SkillsBudgetExceeded(RuntimeError):
 class LoadedSkills:
     """Tracks which skills are loaded, and logs changes. May be used from any thread."""
 
-    def __init__(self, skills: Callable[[], SkillLibrary], budget: int, log: logging.Logger | None = None) -> None:
+    def __init__(
+        self, skills: Callable[[], SkillLibrary], budget: int, log: logging.Logger | None = None
+    ) -> None:
         """budget: characters for all instructions together."""
         self._skills = skills
         self._budget = budget
@@ -56,7 +58,10 @@ class LoadedSkills:
         if self._sizes.get(name) != size:
             left = self._budget - sum(self._sizes.values()) + self._sizes.get(name, 0)
             if size > left:
-                loaded = ", ".join(f"{each} ({chars:,})" for each, chars in self._sizes.items()) or "none"
+                loaded = (
+                    ", ".join(f"{each} ({chars:,})" for each, chars in self._sizes.items())
+                    or "none"
+                )
                 raise SkillsBudgetExceeded(
                     f"The skill {name} has {size:,} characters, but only {max(0, left):,} of the {self._budget:,} for loaded skills are left. Loaded: {loaded}."
                 )
@@ -66,7 +71,9 @@ class LoadedSkills:
         """Unload a skill. Raises `NoSkill` if it is not loaded."""
         with self._lock:
             if name not in self._sizes:
-                raise NoSkill(f"The skill {name!r} is not loaded. Loaded: {', '.join(self._sizes) or 'none'}.")
+                raise NoSkill(
+                    f"The skill {name!r} is not loaded. Loaded: {', '.join(self._sizes) or 'none'}."
+                )
             self._tell(name, None)
 
     def instructions(self) -> dict[str, str]:
@@ -84,7 +91,10 @@ class LoadedSkills:
                     if name in self._sizes:
                         self._tell(name, None)
                 if self._log is not None:
-                    emit(self._log, Notice(f"The skill {name} is no longer loaded. {error}", level="warning"))
+                    emit(
+                        self._log,
+                        Notice(f"The skill {name} is no longer loaded. {error}", level="warning"),
+                    )
         return told
 
     def _tell(self, name: str, size: int | None) -> None:
@@ -93,4 +103,7 @@ class LoadedSkills:
         if size is not None:
             self._sizes[name] = size
         if self._log is not None:
-            emit(self._log, Skill(name=name, loaded=size is not None, chars=chars, budget=self._budget))
+            emit(
+                self._log,
+                Skill(name=name, loaded=size is not None, chars=chars, budget=self._budget),
+            )

@@ -27,7 +27,9 @@ class ProjectPlace(NamedTuple):
     project: Path
 
 
-def skill_folders(project: Path, extra: Sequence[Path] = (), *, of_project: bool = False) -> tuple[Path | ProjectPlace, ...]:
+def skill_folders(
+    project: Path, extra: Sequence[Path] = (), *, of_project: bool = False
+) -> tuple[Path | ProjectPlace, ...]:
     """Return the folders of skills; if names clash, a later folder wins, and the user's own win over the project's.
 
     extra: the folders in the settings; if there are none, the project's ``skills``.
@@ -59,7 +61,9 @@ class SkillsLoader:
 
     def __init__(self, *skills_dirs: Path | str | ProjectPlace) -> None:
         """skills_dirs: if names clash, a later folder wins; a missing folder has no skills. Links may lead anywhere, except in a project's folder."""
-        self.places = tuple(place if isinstance(place, ProjectPlace) else Path(place) for place in skills_dirs)
+        self.places = tuple(
+            place if isinstance(place, ProjectPlace) else Path(place) for place in skills_dirs
+        )
         self.problems: tuple[str, ...] = ()
         """A sentence for each skill that was unusable when last read."""
         self.broken: dict[str, Path] = {}
@@ -76,7 +80,10 @@ class SkillsLoader:
         names = [skill.name for skill in self.held_back]
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         listed = f"{'Skill' if len(names) == 1 else 'Skills'} of this project: {', '.join(names[:_NAMED])}{more}."
-        return (*self.problems, f"{listed} No model gets them until you trust them: /skills, or mahtab-tui config trust.")
+        return (
+            *self.problems,
+            f"{listed} No model gets them until you trust them: /skills, or mahtab-tui config trust.",
+        )
 
     def load_all(self) -> list[Skill]:
         """Return all usable skills, sorted by name; `problems` describes the others."""
@@ -90,8 +97,12 @@ class SkillsLoader:
         problems: list[str] = []
         broken: dict[str, Path] = {}
         for place, project in _distinct(self.places):
-            if project is not None and not (real := Path(os.path.realpath(place))).is_relative_to(os.path.realpath(project)):
-                problems.append(f"{place}: this folder of skills is a link out of the project, to {real}, so it is not read.")
+            if project is not None and not (real := Path(os.path.realpath(place))).is_relative_to(
+                os.path.realpath(project)
+            ):
+                problems.append(
+                    f"{place}: this folder of skills is a link out of the project, to {real}, so it is not read."
+                )
                 continue
             try:
                 files = list(_skill_files(place))
@@ -111,7 +122,9 @@ class SkillsLoader:
                 stronger = here.get(found.name) or seen.get(found.name)
                 if stronger is not None:
                     if found.name in here or (found.of_project and not stronger.of_project):
-                        problems.append(f"{path}: not used, because {stronger.file} has the same name.")
+                        problems.append(
+                            f"{path}: not used, because {stronger.file} has the same name."
+                        )
                 elif record is not None and not is_trusted(record, found):
                     held_back.append(found)
                 else:
@@ -129,7 +142,9 @@ class SkillsLoader:
             return (0, 0, 0), read_skill(path, project)  # raises and says why
         stamp = (status.st_ctime_ns, status.st_size, status.st_ino)
         known = self._known.get(path)
-        return known if known is not None and known[0] == stamp else (stamp, read_skill(path, project))
+        return (
+            known if known is not None and known[0] == stamp else (stamp, read_skill(path, project))
+        )
 
 
 def _is_own(project: Path | None) -> bool:
@@ -143,13 +158,21 @@ def _skill_files(place: Path) -> Iterator[Path]:
         return
     with os.scandir(place) as entries:
         # A circular link must not hide the other skills.
-        named = [(entry.name, os.path.isdir(entry) if entry.is_symlink() else entry.is_dir()) for entry in entries]
+        named = [
+            (entry.name, os.path.isdir(entry) if entry.is_symlink() else entry.is_dir())
+            for entry in entries
+        ]
     names = sorted((name, is_folder) for name, is_folder in named if not name.startswith("."))
     for name, is_folder in names:
         if is_folder and _may_exist(path := place / name / SKILL_FILE):
             yield path
     for name, is_folder in names:
-        if not is_folder and name.endswith(".md") and name.lower() not in _NO_SKILLS and name != SKILL_FILE:
+        if (
+            not is_folder
+            and name.endswith(".md")
+            and name.lower() not in _NO_SKILLS
+            and name != SKILL_FILE
+        ):
             yield place / name
 
 

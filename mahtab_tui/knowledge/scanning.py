@@ -59,7 +59,9 @@ def _files(request: Mapping[str, Any]) -> Iterable[str]:
     # With a given encoding, no file can be skipped because of its bytes.
     if request["ripgrep"] and not request["encoding"] and not _AMBIGUOUS.search(request["pattern"]):
         with suppress(RipgrepError, OSError):
-            return ripgrep_files(request["ripgrep"], folder, request["pattern"], request["ignore_case"])
+            return ripgrep_files(
+                request["ripgrep"], folder, request["pattern"], request["ignore_case"]
+            )
     return source_files(folder)
 
 

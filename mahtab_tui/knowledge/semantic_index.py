@@ -66,7 +66,13 @@ def joined(*rankings: Sequence[str]) -> list[str]:
 class SemanticIndex:
     """Ranks texts by how near their vectors are to a query's. Any thread but the main one may call it."""
 
-    def __init__(self, embedder: Embedder, vectors: Callable[[], VectorStore], told: Callable[[str], str], on_problem: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        embedder: Embedder,
+        vectors: Callable[[], VectorStore],
+        told: Callable[[str], str],
+        on_problem: Callable[[str], None],
+    ) -> None:
         """vectors: opens the store when it is first needed. told: masks what no model is told. on_problem: called once with each sentence."""
         self._embedder = embedder
         self._open = vectors
@@ -85,7 +91,12 @@ class SemanticIndex:
 
         kind: names the collection of texts, whose vectors stay in memory until it changes. Texts whose vectors are not there yet are left out.
         """
-        if not query.strip() or not texts or self._closed.is_set() or time.monotonic() < self._pause_until:
+        if (
+            not query.strip()
+            or not texts
+            or self._closed.is_set()
+            or time.monotonic() < self._pause_until
+        ):
             return []
         until = time.monotonic() + _PATIENCE
         with self._lock:
@@ -164,7 +175,9 @@ class SemanticIndex:
                 made = _unit(self._embedder.documents([texts[digest] for digest in batch]))
                 vectors = {digest: row.tobytes() for digest, row in zip(batch, made, strict=True)}
                 store.keep(model, vectors)
-                corpus.add([(key, data) for digest, data in vectors.items() for key in keys[digest]])
+                corpus.add(
+                    [(key, data) for digest, data in vectors.items() for key in keys[digest]]
+                )
         except Exception as error:  # the thread's outermost frame
             corpus.again()
             self._fail(error)
@@ -222,8 +235,12 @@ class _Corpus:
         size = len(vector) * vector.itemsize
         with self._lock:
             if new := [each for each in self._waiting if len(each[1]) == size]:
-                table = np.frombuffer(b"".join(data for _, data in new), np.float32).reshape(len(new), -1)
-                self._tables[size] = np.concatenate([self._tables[size], table]) if size in self._tables else table
+                table = np.frombuffer(b"".join(data for _, data in new), np.float32).reshape(
+                    len(new), -1
+                )
+                self._tables[size] = (
+                    np.concatenate([self._tables[size], table]) if size in self._tables else table
+                )
                 self._keys.setdefault(size, []).extend(key for key, _ in new)
                 self._waiting = [each for each in self._waiting if len(each[1]) != size]
             if size not in self._tables:

@@ -24,8 +24,14 @@ def skill_files(skill: Skill) -> list[str]:
         return []
     found: list[str] = []
     for folder, folders, names in os.walk(skill.folder):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
-        found += [os.path.relpath(os.path.join(folder, name), skill.folder) for name in sorted(names) if not name.startswith(".")]
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and name != "__pycache__"
+        )
+        found += [
+            os.path.relpath(os.path.join(folder, name), skill.folder)
+            for name in sorted(names)
+            if not name.startswith(".")
+        ]
         if len(found) > _FILES:
             break
     return [name for name in found if name != skill.file.name and name.isprintable()][:_FILES]

@@ -71,13 +71,17 @@ def read_skill(path: Path, project: Path | None = None) -> Skill:
     if matched is None and text.startswith("---\n"):
         raise SkillError(f"{path}: the frontmatter has no second line of ---.")
     if matched is None and whole:
-        raise SkillError(f"{path}: the file does not begin with frontmatter between two lines of ---.")
+        raise SkillError(
+            f"{path}: the file does not begin with frontmatter between two lines of ---."
+        )
     fields = _fields(path, matched[1]) if matched else {}
     content = (matched[2] if matched else text).strip()
     expected = path.parent.name if whole else path.stem
     if whole and "name" not in fields:
         raise SkillError(f"{path}: the name is missing.")
-    folder = path.parent if project is None else Path(os.path.realpath(path.parent))  # in a project what was checked, not a link to it
+    folder = (
+        path.parent if project is None else Path(os.path.realpath(path.parent))
+    )  # in a project what was checked, not a link to it
     return Skill(
         _name(path, _word(path, fields, "name") or expected, expected),
         _description(path, fields, "" if whole else first_paragraph(content)),
@@ -100,12 +104,20 @@ def create_skill(place: Path, name: str, description: str | None = None) -> Path
     if any("\ud800" <= character <= "\udfff" for character in words):
         raise SkillError("The description is not valid text.")
     if len(words) > DESCRIPTION_LENGTH:
-        raise SkillError(f"The description has {len(words):,} characters; at most {DESCRIPTION_LENGTH:,} are allowed.")
+        raise SkillError(
+            f"The description has {len(words):,} characters; at most {DESCRIPTION_LENGTH:,} are allowed."
+        )
     path = place / name / SKILL_FILE
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
-            file.write(_TEMPLATE.format(name=name, description=_as_yaml(words), title=name.replace("-", " ").capitalize()))
+            file.write(
+                _TEMPLATE.format(
+                    name=name,
+                    description=_as_yaml(words),
+                    title=name.replace("-", " ").capitalize(),
+                )
+            )
     except FileExistsError:
         raise SkillError(f"{path} already exists.") from None
     except OSError as error:
@@ -169,7 +181,9 @@ def _text(path: Path, opener: Callable[[str, int], int] = _open) -> str:
             raise SkillError(f"{path}: not a file.")
         with open(path, encoding="utf-8-sig", opener=opener) as file:
             if (size := os.fstat(file.fileno()).st_size) > FILE_SIZE:
-                raise SkillError(f"{path}: the file has {size:,} bytes; at most {FILE_SIZE:,} are allowed.")
+                raise SkillError(
+                    f"{path}: the file has {size:,} bytes; at most {FILE_SIZE:,} are allowed."
+                )
             return file.read(FILE_SIZE)
     except UnicodeDecodeError as error:
         raise SkillError(f"{path}: the file is not UTF-8 text (byte {error.start}).") from None
@@ -185,15 +199,21 @@ def _fields(path: Path, text: str) -> dict[str, Any]:
     try:
         depth = 0
         for event in yaml.parse(text, Loader=loader):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(
+                event, yaml.CollectionEndEvent
+            )
             if depth > _DEPTH:  # PyYAML's composer recurses without a limit
                 raise SkillError(f"{path}: the frontmatter is nested more than {_DEPTH} deep.")
         fields = yaml.load(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         line = min(error.problem_mark.line, text.count("\n") - 1) + 2 if error.problem_mark else 1
-        raise SkillError(f"{path}, line {line}: the frontmatter is not valid YAML: {error.problem}.") from None
+        raise SkillError(
+            f"{path}, line {line}: the frontmatter is not valid YAML: {error.problem}."
+        ) from None
     except yaml.YAMLError as error:
-        raise SkillError(f"{path}: the frontmatter is not valid YAML: {str(error).splitlines()[0]}.") from None
+        raise SkillError(
+            f"{path}: the frontmatter is not valid YAML: {str(error).splitlines()[0]}."
+        ) from None
     if fields in (None, ""):
         return {}
     if not isinstance(fields, dict):
@@ -212,28 +232,38 @@ def _name(path: Path, name: str, expected: str) -> str:
     if problem := name_problem(name):
         raise SkillError(f"{path}: the name {name!r} cannot be used: {problem}.")
     if name != expected:
-        raise SkillError(f"{path}: the name is {name!r}, but the {'folder' if path.name == SKILL_FILE else 'file'} is {expected!r}.")
+        raise SkillError(
+            f"{path}: the name is {name!r}, but the {'folder' if path.name == SKILL_FILE else 'file'} is {expected!r}."
+        )
     return name
 
 
 def _description(path: Path, fields: Mapping[str, Any], otherwise: str) -> str:
-    description = " ".join(_word(path, fields, "description").splitlines()) or otherwise  # shown on one line
+    description = (
+        " ".join(_word(path, fields, "description").splitlines()) or otherwise
+    )  # shown on one line
     if not description:
         raise SkillError(f"{path}: the description is missing.")
     if len(description) > DESCRIPTION_LENGTH:
-        raise SkillError(f"{path}: the description has {len(description):,} characters; at most {DESCRIPTION_LENGTH:,} are allowed.")
+        raise SkillError(
+            f"{path}: the description has {len(description):,} characters; at most {DESCRIPTION_LENGTH:,} are allowed."
+        )
     return description
 
 
 def _compatibility(path: Path, fields: Mapping[str, Any]) -> str:
     compatibility = _word(path, fields, "compatibility")
     if len(compatibility) > COMPATIBILITY_LENGTH:
-        raise SkillError(f"{path}: compatibility has {len(compatibility):,} characters; at most {COMPATIBILITY_LENGTH} are allowed.")
+        raise SkillError(
+            f"{path}: compatibility has {len(compatibility):,} characters; at most {COMPATIBILITY_LENGTH} are allowed."
+        )
     return compatibility
 
 
 def _metadata(path: Path, value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(word, str) for pair in value.items() for word in pair):
+    if not isinstance(value, dict) or not all(
+        isinstance(word, str) for pair in value.items() for word in pair
+    ):
         raise SkillError(f"{path}: metadata must be lines of the form key: text.")
     return value
 

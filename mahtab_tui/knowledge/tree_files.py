@@ -44,7 +44,9 @@ def is_wanted(path: str, file_pattern: str) -> bool:
     if "/" not in file_pattern:
         return fnmatchcase(path.rsplit("/", 1)[-1], file_pattern)
     pattern = file_pattern.removeprefix("./")
-    return fnmatchcase(path, pattern) or ("**/" in pattern and fnmatchcase(path, pattern.replace("**/", "")))
+    return fnmatchcase(path, pattern) or (
+        "**/" in pattern and fnmatchcase(path, pattern.replace("**/", ""))
+    )
 
 
 def source_files(folder: Path) -> Iterator[str]:
@@ -60,13 +62,22 @@ def source_files(folder: Path) -> Iterator[str]:
             waiting += reversed(list(_in(held, (*above, _level(held, path)))))
 
 
-def _in(held: ConfinedFolder, levels: tuple[_Level, ...]) -> Iterator[tuple[str, tuple[_Level, ...] | None]]:
+def _in(
+    held: ConfinedFolder, levels: tuple[_Level, ...]
+) -> Iterator[tuple[str, tuple[_Level, ...] | None]]:
     """Yield a folder's contents: folders with the levels above them, and files."""
     here = levels[-1].path
     try:
         with os.scandir(held.folder / here) as entries:
             # Sort folders by name without a slash, so that the order is that of the paths' parts.
-            found = sorted((entry.name, entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False)) for entry in entries)
+            found = sorted(
+                (
+                    entry.name,
+                    entry.is_dir(follow_symlinks=False),
+                    entry.is_file(follow_symlinks=False),
+                )
+                for entry in entries
+            )
     except OSError:
         return
     for name, is_folder, is_file in found:
@@ -102,9 +113,17 @@ def _is_ignored(path: str, levels: tuple[_Level, ...]) -> bool:
 def ripgrep_files(ripgrep: str, folder: Path, pattern: str, ignore_case: bool) -> list[str]:
     """Return the files that may match: those that ripgrep finds, and those that are not ASCII. Raises `RipgrepError`."""
     case = ["--ignore-case"] if ignore_case else ["--case-sensitive"]
-    command = tie_to_parent([ripgrep, *_RIPGREP, *case, f"--regexp={pattern}", f"--regexp={_NOT_ASCII}", "./"])
+    command = tie_to_parent(
+        [ripgrep, *_RIPGREP, *case, f"--regexp={pattern}", f"--regexp={_NOT_ASCII}", "./"]
+    )
     found, is_silent = [], True
-    with subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as running:
         assert running.stdout is not None
         for line in running.stdout:
             is_silent = False

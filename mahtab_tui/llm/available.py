@@ -30,7 +30,9 @@ class ModelChoice(NamedTuple):
         return self.spec.endswith(":")
 
 
-def found_models(chosen: Iterable[tuple[str, str]], used: Iterable[str], access: Mapping[str, Any]) -> list[ModelChoice]:
+def found_models(
+    chosen: Iterable[tuple[str, str]], used: Iterable[str], access: Mapping[str, Any]
+) -> list[ModelChoice]:
     """List the models that are known without network access, those already chosen first. Loads nothing.
 
     chosen: the models in the settings, with what each is for. used: those of earlier sessions. access: `Settings.model_access`.
@@ -61,4 +63,8 @@ def _offered() -> Iterator[tuple[str, str]]:
 
 def server_models() -> list[ModelChoice]:
     """List the models of servers on this machine; a server without one asks for a name. Waits for the servers, for a moment."""
-    return [ModelChoice(spec, f"at {server.address}") for server in find_servers(_LIMIT) for spec in server.specs or (f"{server.provider}:",)]
+    return [
+        ModelChoice(spec, f"at {server.address}")
+        for server in find_servers(_LIMIT)
+        for spec in server.specs or (f"{server.provider}:",)
+    ]

@@ -87,7 +87,16 @@ class ServerFacts(NamedTuple):
 class ChatClient:
     """One model of a service. Any thread may use it, and several at a time."""
 
-    def __init__(self, dialect: Dialect, address: str, model: str, *, key: str = "", key_name: str = "", timeout: float = 120.0) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        address: str,
+        model: str,
+        *,
+        key: str = "",
+        key_name: str = "",
+        timeout: float = 120.0,
+    ) -> None:
         """address: without the protocol's own paths, as in http://localhost:8080/v1. key_name: the variable that holds the key.
 
         timeout: seconds without a byte before an answer is abandoned.
@@ -115,12 +124,17 @@ class ChatClient:
         if self._dialect == "ollama":
             path, body = "/api/chat", _ollama_body(self.model, messages, options)
         else:
-            path, body = "/chat/completions", _completions_body(self._dialect, self.model, messages, options)
+            path, body = (
+                "/chat/completions",
+                _completions_body(self._dialect, self.model, messages, options),
+            )
         arrived: queue.SimpleQueue[object] = queue.SimpleQueue()
         exchange = Exchange(self._service, self._timeout)
         with self._lock:
             self._running[exchange] = arrived.put
-        threading.Thread(target=self._read, args=(exchange, path, body, arrived.put), name="model", daemon=True).start()
+        threading.Thread(
+            target=self._read, args=(exchange, path, body, arrived.put), name="model", daemon=True
+        ).start()
         try:
             while True:
                 try:
@@ -159,7 +173,9 @@ class ChatClient:
                 self._facts = _server_facts(self._service, self.model)
         return self._facts or ServerFacts()
 
-    def _read(self, exchange: Exchange, path: str, body: object, put: Callable[[object], None]) -> None:
+    def _read(
+        self, exchange: Exchange, path: str, body: object, put: Callable[[object], None]
+    ) -> None:
         """Read an answer; runs on a thread."""
         answer: _Answer = _OllamaAnswer() if self._dialect == "ollama" else _Completion()
         try:
@@ -193,7 +209,9 @@ class ChatClient:
         status = exchange.status
         if 300 <= status < 400:
             location = str(exchange.headers.get("location") or "")[:200]
-            raise ModelError(f"The service points to another address, which is not followed: {location}. If it is right, set it as base_url.")
+            raise ModelError(
+                f"The service points to another address, which is not followed: {location}. If it is right, set it as base_url."
+            )
         if not 200 <= status < 300:
             raise ServiceError(exchange.body(_LARGEST_ERROR), status, exchange.headers)
 
@@ -201,8 +219,16 @@ class ChatClient:
 # What is sent
 
 
-def _completions_body(dialect: Dialect, model: str, messages: Sequence[Message], options: dict[str, Any]) -> dict[str, Any]:
-    body = {"model": model, "messages": messages, "stream": True, "stream_options": {"include_usage": True}, **options}
+def _completions_body(
+    dialect: Dialect, model: str, messages: Sequence[Message], options: dict[str, Any]
+) -> dict[str, Any]:
+    body = {
+        "model": model,
+        "messages": messages,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        **options,
+    }
     if dialect == "openai" and "max_tokens" in body:  # models that reason refuse the older name
         body["max_completion_tokens"] = body.pop("max_tokens")
     if dialect == "openrouter":
@@ -213,9 +239,19 @@ def _completions_body(dialect: Dialect, model: str, messages: Sequence[Message],
     return body
 
 
-def _ollama_body(model: str, messages: Sequence[Message], options: dict[str, Any]) -> dict[str, Any]:
-    names = {call["id"]: call["function"]["name"] for message in messages for call in message.get("tool_calls", ())}
-    body: dict[str, Any] = {"model": model, "messages": [_ollama_message(message, names) for message in messages], "stream": True}
+def _ollama_body(
+    model: str, messages: Sequence[Message], options: dict[str, Any]
+) -> dict[str, Any]:
+    names = {
+        call["id"]: call["function"]["name"]
+        for message in messages
+        for call in message.get("tool_calls", ())
+    }
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [_ollama_message(message, names) for message in messages],
+        "stream": True,
+    }
     if "max_tokens" in options:
         options["num_predict"] = options.pop("max_tokens")
     if options.pop("tool_choice", "auto") == "none":  # it has no such option
@@ -232,12 +268,17 @@ def _ollama_message(message: Message, names: Mapping[str, str]) -> dict[str, Any
     content = message.get("content") or ""
     told: dict[str, Any] = {"role": message["role"], "content": content}
     if not isinstance(content, str):
-        told["content"] = "\n".join(block["text"] for block in content if block.get("type") == "text")
+        told["content"] = "\n".join(
+            block["text"] for block in content if block.get("type") == "text"
+        )
         urls = [block["image_url"]["url"] for block in content if block.get("type") == "image_url"]
         told["images"] = [url.partition(";base64,")[2] for url in urls]
     if calls := message.get("tool_calls"):
         functions = (call["function"] for call in calls)
-        told["tool_calls"] = [{"function": {"name": each["name"], "arguments": json.loads(each["arguments"])}} for each in functions]
+        told["tool_calls"] = [
+            {"function": {"name": each["name"], "arguments": json.loads(each["arguments"])}}
+            for each in functions
+        ]
         if reasoning := message.get("reasoning_content"):
             told["thinking"] = reasoning
     if (call_id := message.get("tool_call_id")) is not None:
@@ -291,7 +332,9 @@ class _Completion(_Answer):
 
     def events(self, exchange: Exchange) -> Iterator[Mapping[str, Any]]:
         pieces = exchange.pieces()
-        if str(exchange.headers.get("content-type")).startswith("application/json"):  # the whole answer at once
+        if str(exchange.headers.get("content-type")).startswith(
+            "application/json"
+        ):  # the whole answer at once
             yield _parsed(exchange.body(_LONGEST_LINE))
             self.ended = True
             return
@@ -350,13 +393,20 @@ class _Completion(_Answer):
                 raise ModelError(NOT_AN_ANSWER)
             number, given, name = _count(delta.get("index")), delta.get("id"), function.get("name")
             index = len(self._calls) - 1 if number is None else min(number, len(self._calls))
-            is_new = not 0 <= index < len(self._calls) or (bool(name) and bool(given) and given != self._calls[index])
+            is_new = not 0 <= index < len(self._calls) or (
+                bool(name) and bool(given) and given != self._calls[index]
+            )
             if is_new:
                 index = len(self._calls)
                 self._calls.append(str(given or f"call_{uuid.uuid4().hex[:12]}"))
             arguments = function.get("arguments") or ""
             written = arguments if isinstance(arguments, str) else json.dumps(arguments)
-            yield ToolCallPiece(index, self._calls[index] if is_new else None, str(name or "") if is_new else None, written)
+            yield ToolCallPiece(
+                index,
+                self._calls[index] if is_new else None,
+                str(name or "") if is_new else None,
+                written,
+            )
 
 
 class _OllamaAnswer(_Answer):
@@ -376,7 +426,11 @@ class _OllamaAnswer(_Answer):
         if not isinstance(calls, list):
             raise ModelError(NOT_AN_ANSWER)
         self.begun = self.begun or "message" in event
-        chunk = ChatChunk(_text(message.get("content")), _text(message.get("thinking")), [*map(self._whole_call, calls)])
+        chunk = ChatChunk(
+            _text(message.get("content")),
+            _text(message.get("thinking")),
+            [*map(self._whole_call, calls)],
+        )
         if any(chunk):
             yield chunk
         if event.get("done") is True:
@@ -392,7 +446,12 @@ class _OllamaAnswer(_Answer):
             raise ModelError(NOT_AN_ANSWER)
         self._calls += 1
         written = json.dumps(function.get("arguments") or {})
-        return ToolCallPiece(self._calls - 1, f"call_{uuid.uuid4().hex[:12]}", str(function.get("name") or ""), written)
+        return ToolCallPiece(
+            self._calls - 1,
+            f"call_{uuid.uuid4().hex[:12]}",
+            str(function.get("name") or ""),
+            written,
+        )
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -448,7 +507,11 @@ def _text(content: object) -> str:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
+        else None
+    )
 
 
 def _add_details(known: list[dict[str, Any]], pieces: Sequence[object]) -> None:
@@ -459,11 +522,23 @@ def _add_details(known: list[dict[str, Any]], pieces: Sequence[object]) -> None:
         last = known[-1] if known else {}
         if known and all(last.get(name) == piece.get(name) for name in ("type", "index")):
             for name, value in piece.items():
-                joined = name in ("text", "summary", "data") and isinstance(last.get(name), str) and isinstance(value, str)
-                last[name] = last[name] + value if joined else last.get(name) if value is None else value
+                joined = (
+                    name in ("text", "summary", "data")
+                    and isinstance(last.get(name), str)
+                    and isinstance(value, str)
+                )
+                last[name] = (
+                    last[name] + value if joined else last.get(name) if value is None else value
+                )
         else:
             # Ids of OpenAI's answers are forgotten there before they could be sent back.
-            known.append({name: value for name, value in piece.items() if not (name == "id" and str(value).startswith("rs_"))})
+            known.append(
+                {
+                    name: value
+                    for name, value in piece.items()
+                    if not (name == "id" and str(value).startswith("rs_"))
+                }
+            )
 
 
 # What a server says of its model
@@ -475,7 +550,9 @@ def _server_facts(service: HttpService, model: str) -> ServerFacts:
     try:
         found = _entry(fetch_json(service, "/models", _ASKING), model)
         meta = found.get("meta")
-        window = _count(found.get("max_model_len")) or (_count(meta.get("n_ctx")) if isinstance(meta, dict) else None)
+        window = _count(found.get("max_model_len")) or (
+            _count(meta.get("n_ctx")) if isinstance(meta, dict) else None
+        )
         if window is not None and found.get("owned_by") == "vllm":
             return ServerFacts(window)
     except ValueError:
@@ -497,7 +574,10 @@ def _llama_facts(props: Any, model: str) -> ServerFacts:
         return ServerFacts()
     defaults, modalities = props.get("default_generation_settings"), props.get("modalities")
     sees = modalities.get("vision") if isinstance(modalities, dict) else None
-    return ServerFacts(_count(defaults.get("n_ctx")) if isinstance(defaults, dict) else None, sees if isinstance(sees, bool) else None)
+    return ServerFacts(
+        _count(defaults.get("n_ctx")) if isinstance(defaults, dict) else None,
+        sees if isinstance(sees, bool) else None,
+    )
 
 
 def _lm_studio_facts(listed: Any, model: str) -> ServerFacts:
@@ -509,5 +589,10 @@ def _lm_studio_facts(listed: Any, model: str) -> ServerFacts:
 def _entry(listed: Any, model: str) -> Mapping[str, Any]:
     """Return what a list of models says of one; empty if nothing. A server with one model takes any name for it."""
     models = listed.get("data") if isinstance(listed, dict) else None
-    entries = [each for each in models if isinstance(each, dict)] if isinstance(models, list) else []
-    return next((each for each in entries if each.get("id") == model), entries[0] if len(entries) == 1 else {})
+    entries = (
+        [each for each in models if isinstance(each, dict)] if isinstance(models, list) else []
+    )
+    return next(
+        (each for each in entries if each.get("id") == model),
+        entries[0] if len(entries) == 1 else {},
+    )

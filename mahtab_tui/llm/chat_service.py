@@ -55,7 +55,14 @@ class ChatService(BaseChatModel):
 
     def model_post_init(self, context: Any, /) -> None:
         secret = self.secret.get_secret_value()
-        self._client = ChatClient(self.dialect, self.address, self.model, key=secret, key_name=self.key, timeout=self.timeout)
+        self._client = ChatClient(
+            self.dialect,
+            self.address,
+            self.model,
+            key=secret,
+            key_name=self.key,
+            timeout=self.timeout,
+        )
 
     @property
     def _llm_type(self) -> str:
@@ -81,24 +88,38 @@ class ChatService(BaseChatModel):
         """End the running answers, and close all connections."""
         self._client.close()
 
-    def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **kwargs: Any) -> Runnable[Any, Any]:
+    def bind_tools(
+        self, tools: Sequence[Any], *, tool_choice: Any = None, **kwargs: Any
+    ) -> Runnable[Any, Any]:
         """Offer tools."""
         if tool_choice is not None:
             kwargs["tool_choice"] = tool_choice
         return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
 
     def _stream(
-        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: Any = None,
+        **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
         fields = ("temperature", "top_p", "seed", "max_tokens", "num_ctx")
         options = {name: getattr(self, name) for name in fields} | {"stop": stop} | kwargs
         if (choice := options.get("tool_choice")) is not None:
             options["tool_choice"] = _tool_choice(choice)
-        yield ChatGenerationChunk(message=AIMessageChunk(content=""))  # a stopped answer has a chunk, too
+        yield ChatGenerationChunk(
+            message=AIMessageChunk(content="")
+        )  # a stopped answer has a chunk, too
         for chunk in self._client.stream([_sent(message) for message in messages], **options):
             yield ChatGenerationChunk(message=self._message(chunk))
 
-    def _generate(self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: Any = None,
+        **kwargs: Any,
+    ) -> ChatResult:
         return generate_from_stream(self._stream(messages, stop, run_manager, **kwargs))
 
     def _message(self, chunk: ChatChunk) -> AIMessageChunk:
@@ -107,12 +128,24 @@ class ChatService(BaseChatModel):
         return AIMessageChunk(
             content=chunk.text,
             additional_kwargs={"reasoning_content": chunk.reasoning} if chunk.reasoning else {},
-            tool_call_chunks=[tool_call_chunk(name=call.name, args=call.arguments, id=call.id, index=call.number) for call in chunk.calls],
+            tool_call_chunks=[
+                tool_call_chunk(name=call.name, args=call.arguments, id=call.id, index=call.number)
+                for call in chunk.calls
+            ],
         )
 
     def _last_message(self, end: AnswerEnd) -> AIMessageChunk:
-        metadata = {"model_name": end.model or self.model, "finish_reason": end.reason, "cost": end.cost}
-        message = AIMessageChunk(content="", response_metadata={name: value for name, value in metadata.items() if value is not None})
+        metadata = {
+            "model_name": end.model or self.model,
+            "finish_reason": end.reason,
+            "cost": end.cost,
+        }
+        message = AIMessageChunk(
+            content="",
+            response_metadata={
+                name: value for name, value in metadata.items() if value is not None
+            },
+        )
         if end.reasoning_details:
             message.additional_kwargs["reasoning_details"] = list(end.reasoning_details)
         if (usage := end.usage) is not None:
@@ -140,7 +173,11 @@ def _sent(message: BaseMessage) -> dict[str, Any]:
         told["tool_call_id"] = message.tool_call_id
     elif isinstance(message, AIMessage) and message.tool_calls:
         told["tool_calls"] = [
-            {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": json.dumps(call["args"])}}
+            {
+                "id": call["id"],
+                "type": "function",
+                "function": {"name": call["name"], "arguments": json.dumps(call["args"])},
+            }
             for call in message.tool_calls
         ]
         # Services that let their model think between calls want its thoughts back, once.

@@ -54,7 +54,11 @@ class ClaudeConversation:
 
     def goes_on_with(self, told: Sequence[ClaudeMessage]) -> bool:
         """Tell whether a conversation is the one that the process knows plus one message."""
-        return bool(self.told) and len(told) == len(self.told) + 1 and all(map(_is_known, told, self.told))
+        return (
+            bool(self.told)
+            and len(told) == len(self.told) + 1
+            and all(map(_is_known, told, self.told))
+        )
 
 
 class ChatClaudeCLI(BaseChatModel):
@@ -125,7 +129,9 @@ class ChatClaudeCLI(BaseChatModel):
             return
         try:
             folder = self._folder()
-            if not self._closed and not any(conversation.process.fits(system, folder) for conversation in self._conversations):
+            if not self._closed and not any(
+                conversation.process.fits(system, folder) for conversation in self._conversations
+            ):
                 self._begin(system, folder)
         finally:
             self._one_at_a_time.release()
@@ -149,12 +155,18 @@ class ChatClaudeCLI(BaseChatModel):
                 conversation.process.close()
             self._conversations.clear()
 
-    def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+    def _stream(
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
         with self._one_at_a_time:
             self._stopped.clear()
             self._closed = False
-            system = "\n\n".join(text_of(message) for message in messages if isinstance(message, SystemMessage))
-            told = [_message(message) for message in messages if not isinstance(message, SystemMessage)]
+            system = "\n\n".join(
+                text_of(message) for message in messages if isinstance(message, SystemMessage)
+            )
+            told = [
+                _message(message) for message in messages if not isinstance(message, SystemMessage)
+            ]
             conversation, prompt = self._conversation(system, told)
             turn = ClaudeTurn(conversation.process.spent, login_hint(use_api_key=self.use_api_key))
             failure: ModelError | None = None
@@ -176,23 +188,40 @@ class ChatClaudeCLI(BaseChatModel):
             else:  # also if it was stopped, which the process knows
                 conversation.told = [*told, ClaudeMessage("ai", turn.text, (turn.text,))]
             if self.for_checks:
-                threading.Thread(target=self._replace, args=(conversation, system), name="claude-spare", daemon=True).start()
+                threading.Thread(
+                    target=self._replace,
+                    args=(conversation, system),
+                    name="claude-spare",
+                    daemon=True,
+                ).start()
             if failure is None or any(turn.usage):
                 yield self._last_chunk(turn)
             if failure is not None:
                 raise failure
 
-    def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+    def _generate(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
         result = generate_from_stream(self._stream(messages))
         message = result.generations[0].message
         message.content = message.response_metadata.get("final_text", message.content)
         return result
 
-    def _conversation(self, system: str, told: Sequence[ClaudeMessage]) -> tuple[ClaudeConversation, _Content]:
+    def _conversation(
+        self, system: str, told: Sequence[ClaudeMessage]
+    ) -> tuple[ClaudeConversation, _Content]:
         """Return a process that knows all but the last message, and that message; otherwise a new process and everything as one message."""
         folder = self._folder()
-        fitting = [conversation for conversation in self._conversations if conversation.process.fits(system, folder)]
-        if (found := next((conversation for conversation in fitting if conversation.goes_on_with(told)), None)) is not None:
+        fitting = [
+            conversation
+            for conversation in self._conversations
+            if conversation.process.fits(system, folder)
+        ]
+        if (
+            found := next(
+                (conversation for conversation in fitting if conversation.goes_on_with(told)), None
+            )
+        ) is not None:
             self._conversations.remove(found)
             self._conversations.append(found)
             return found, _content(told[-1].parts)
@@ -204,13 +233,19 @@ class ChatClaudeCLI(BaseChatModel):
 
     def _begin(self, system: str, folder: str) -> ClaudeConversation:
         """Start a process. If there are too many, the least recently used one ends."""
-        for waiting in [conversation for conversation in self._conversations if not conversation.told]:
+        for waiting in [
+            conversation for conversation in self._conversations if not conversation.told
+        ]:
             self._drop(waiting)  # the question that it was started for did not come
         while len(self._conversations) >= self.processes:
             self._conversations.pop(0).process.close()
         env = environment(self.max_tokens, thinking=self.thinking, use_api_key=self.use_api_key)
-        effort = "low" if self.for_checks else None  # else as in the user's settings, otherwise the model's default
-        conversation = ClaudeConversation(ClaudeProcess(system, model=self.model, effort=effort, folder=folder, env=env))
+        effort = (
+            "low" if self.for_checks else None
+        )  # else as in the user's settings, otherwise the model's default
+        conversation = ClaudeConversation(
+            ClaudeProcess(system, model=self.model, effort=effort, folder=folder, env=env)
+        )
         self._conversations.append(conversation)
         return conversation
 
@@ -250,10 +285,16 @@ class ChatClaudeCLI(BaseChatModel):
                 elif stopping:
                     continue
                 elif isinstance(said, Restart):
-                    yield ChatGenerationChunk(message=AIMessageChunk(content="", response_metadata=RESTARTED))
+                    yield ChatGenerationChunk(
+                        message=AIMessageChunk(content="", response_metadata=RESTARTED)
+                    )
                     yield ChatGenerationChunk(message=AIMessageChunk(content=said.text))
                 elif isinstance(said, Thought):
-                    yield ChatGenerationChunk(message=AIMessageChunk(content="", additional_kwargs={"reasoning_content": said.text}))
+                    yield ChatGenerationChunk(
+                        message=AIMessageChunk(
+                            content="", additional_kwargs={"reasoning_content": said.text}
+                        )
+                    )
                 else:
                     yield ChatGenerationChunk(message=AIMessageChunk(content=said))
             if turn.key_source not in ("", "none"):
@@ -268,7 +309,9 @@ class ChatClaudeCLI(BaseChatModel):
                 elif now - stopping > REACTION:
                     process.signal_group(signal.SIGINT)
             elif now - heard > self.timeout:
-                raise ModelError(f"The model has not responded for {self.timeout:.0f} s, so the answer was abandoned.")
+                raise ModelError(
+                    f"The model has not responded for {self.timeout:.0f} s, so the answer was abandoned."
+                )
 
     def _last_chunk(self, turn: ClaudeTurn) -> ChatGenerationChunk:
         metadata: dict[str, Any] = {"model_name": turn.model or self.model or "claude"}
@@ -286,7 +329,10 @@ class ChatClaudeCLI(BaseChatModel):
                 "input_tokens": usage.input,
                 "output_tokens": usage.output,
                 "total_tokens": usage.input + usage.output,
-                "input_token_details": {"cache_read": usage.cache_read, "cache_creation": usage.cache_creation},
+                "input_token_details": {
+                    "cache_read": usage.cache_read,
+                    "cache_creation": usage.cache_creation,
+                },
             },
         )
         return ChatGenerationChunk(message=message)
@@ -328,8 +374,14 @@ def _content(parts: Iterable[str | tuple[str, str]]) -> _Content:
             texts = []
         if part is not None:
             mime, data = part
-            blocks.append({"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}})
-    return blocks if any(block["type"] == "image" for block in blocks) else "".join(block["text"] for block in blocks)
+            blocks.append(
+                {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}}
+            )
+    return (
+        blocks
+        if any(block["type"] == "image" for block in blocks)
+        else "".join(block["text"] for block in blocks)
+    )
 
 
 def _flattened(messages: Sequence[ClaudeMessage]) -> _Content:
@@ -338,9 +390,16 @@ def _flattened(messages: Sequence[ClaudeMessage]) -> _Content:
         return _content(messages[0].parts)
     parts: list[str | tuple[str, str]] = ["<conversation>"]
     for message in messages:
-        texts = [escape_tags(told_to_model(part), *_TURN_TAGS) if isinstance(part, str) else part for part in message.parts]
+        texts = [
+            escape_tags(told_to_model(part), *_TURN_TAGS) if isinstance(part, str) else part
+            for part in message.parts
+        ]
         name = "assistant" if message.type == "ai" else "human"
-        parts += ["</conversation>\n\n", *texts] if message is messages[-1] else [f"<{name}>", *texts, f"</{name}>"]
+        parts += (
+            ["</conversation>\n\n", *texts]
+            if message is messages[-1]
+            else [f"<{name}>", *texts, f"</{name}>"]
+        )
     return _content(parts)
 
 
@@ -349,4 +408,8 @@ def _is_known(told: ClaudeMessage, known: ClaudeMessage) -> bool:
     if told == known:
         return True
     heard = told.text.removesuffix(STOPPED_ANSWER)
-    return told.type == known.type == "ai" and heard != told.text and known.text.startswith(heard.rstrip())
+    return (
+        told.type == known.type == "ai"
+        and heard != told.text
+        and known.text.startswith(heard.rstrip())
+    )

@@ -17,7 +17,10 @@ _BY_STATUS = {
     401: "The login or key of `claude` was not accepted. Run `claude`, then /login in it. {hint}",
     402: "The account cannot pay for the answer: {said}",
     403: "This account may not use the model: {said}",
-    **{status: f"{words}: {{said}} Ask again in a moment." for status, words in BUSY_STATUSES.items()},
+    **{
+        status: f"{words}: {{said}} Ask again in a moment."
+        for status, words in BUSY_STATUSES.items()
+    },
     429: f"{BUSY_STATUSES[429]}: {{said}}",
     529: f"{BUSY_STATUSES[529]}. Ask again in a moment.",
 }
@@ -38,8 +41,18 @@ _LIMITS = {
     "seven_day_opus": "weekly Opus",
     "seven_day_sonnet": "weekly Sonnet",
 }
-_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
-_COUNTS_OF_MODELS = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
+_COUNTS = (
+    "input_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "output_tokens",
+)
+_COUNTS_OF_MODELS = (
+    "inputTokens",
+    "cacheReadInputTokens",
+    "cacheCreationInputTokens",
+    "outputTokens",
+)
 _COMPACTED = "`claude` has replaced the beginning of this conversation with its own summary, so the model may have forgotten details."
 
 
@@ -134,7 +147,9 @@ class ClaudeTurn:
         usage of the result         lacks the CLI's own calls, and everything after an interrupt
         stream events               lack what was not streamed
         """
-        sums = TokenCounts(*(now - then for now, then in zip(self.spent.usage, self._before.usage, strict=True)))
+        sums = TokenCounts(
+            *(now - then for now, then in zip(self.spent.usage, self._before.usage, strict=True))
+        )
         told = _usage(self._result.get("usage"))
         streamed = _each(sum, self._streamed_usage, self._message_usage)
         return _each(max, sums, told, streamed)
@@ -165,15 +180,28 @@ class ClaudeTurn:
         if not result.get("is_error") or interrupted:
             return
         if result.get("subtype") == "error_max_turns":
-            raise ModelError("The model tried again and again to use a tool that it does not have here. Ask again in other words.")
-        said = self._error[0] if self._error else str(result.get("result") or "; ".join(map(str, result.get("errors") or ())))
+            raise ModelError(
+                "The model tried again and again to use a tool that it does not have here. Ask again in other words."
+            )
+        said = (
+            self._error[0]
+            if self._error
+            else str(result.get("result") or "; ".join(map(str, result.get("errors") or ())))
+        )
         kind = self._error[1] if self._error else ""
-        if result.get("terminal_reason") == "prompt_too_long" or "prompt is too long" in said.lower():
+        if (
+            result.get("terminal_reason") == "prompt_too_long"
+            or "prompt is too long" in said.lower()
+        ):
             raise ContextTooLong("The conversation is too long for the model.")
         if result.get("stop_reason") == "refusal":
             raise ModelError(REFUSED)
         status = result.get("api_error_status")
-        sentence = _BY_STATUS.get(status or 0) or _BY_KIND.get(kind) or "The model could not answer: {said}"
+        sentence = (
+            _BY_STATUS.get(status or 0)
+            or _BY_KIND.get(kind)
+            or "The model could not answer: {said}"
+        )
         failure = ModelBusy if status in BUSY_STATUSES else ModelError
         raise failure(sentence.format(said=said.strip(), hint=self._login_hint).strip())
 
@@ -209,7 +237,11 @@ class ClaudeTurn:
         message = _mapping(event.get("message"))
         content = message.get("content")
         blocks = content if isinstance(content, list) else []
-        text = "".join(str(block.get("text", "")) for block in blocks if isinstance(block, dict) and block.get("type") == "text")
+        text = "".join(
+            str(block.get("text", ""))
+            for block in blocks
+            if isinstance(block, dict) and block.get("type") == "text"
+        )
         if message.get("model") == SYNTHETIC:
             self._error = (text, str(event.get("error") or ""))
             return
@@ -232,7 +264,10 @@ class ClaudeTurn:
             tries = f"{event.get('attempt')} of {event.get('max_retries')}"
             yield ClaudeNotice("warning", f"{reason}; trying again ({tries}) in {seconds:.0f} s.")
         elif event.get("subtype") == "informational":
-            yield ClaudeNotice("warning" if event.get("level") == "warning" else "info", f"claude: {event.get('content')}")
+            yield ClaudeNotice(
+                "warning" if event.get("level") == "warning" else "info",
+                f"claude: {event.get('content')}",
+            )
         elif event.get("subtype") == "compact_boundary":
             yield ClaudeNotice("warning", _COMPACTED)
 
@@ -249,15 +284,25 @@ class ClaudeTurn:
 
 def _limit_notices(info: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
     """Yield a message if one of the account's limits is reached or nearly reached."""
-    status, kind, until = info.get("status"), str(info.get("rateLimitType") or ""), _day_and_time(info.get("resetsAt"))
-    limit = f"The {_LIMITS[kind]} limit of the account" if kind in _LIMITS else "The limit of the account"
+    status, kind, until = (
+        info.get("status"),
+        str(info.get("rateLimitType") or ""),
+        _day_and_time(info.get("resetsAt")),
+    )
+    limit = (
+        f"The {_LIMITS[kind]} limit of the account"
+        if kind in _LIMITS
+        else "The limit of the account"
+    )
     again = f" It resets {until}." if until else ""
     extra = bool(info.get("isUsingOverage"))
     if not (kind or until or extra):
         return  # not one of the account's; the CLI says itself what is the matter
     once = f"limit {status} {kind} {until} {extra}"
     if extra:
-        yield ClaudeNotice("warning", f"{limit} is used up; answers are now billed as extra usage.{again}", once)
+        yield ClaudeNotice(
+            "warning", f"{limit} is used up; answers are now billed as extra usage.{again}", once
+        )
     elif status == "rejected":
         yield ClaudeNotice("warning", f"{limit} is reached.{again}", once)
     elif status == "allowed_warning":
@@ -283,7 +328,10 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 def _window(used_by: Mapping[str, Any], model: str) -> int | None:
     """Return the context window of the model that answered; others have only helped the CLI. Its name there may end with "[1m]"."""
     sizes = {name: _mapping(used).get("contextWindow") for name, used in used_by.items()}
-    size = sizes.get(model) or next((size for name, size in sizes.items() if name.partition("[")[0] == model.partition("[")[0]), None)
+    size = sizes.get(model) or next(
+        (size for name, size in sizes.items() if name.partition("[")[0] == model.partition("[")[0]),
+        None,
+    )
     return size if isinstance(size, int) and size > 0 else None
 
 

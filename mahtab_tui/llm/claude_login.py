@@ -33,7 +33,11 @@ class LoginStatus(NamedTuple):
 
 def login_environment(*, use_api_key: bool) -> dict[str, str]:
     """Return the environment for `claude`. use_api_key: pass the key even if no gateway needs it."""
-    own = {name: value for name, value in os.environ.items() if name != KEY or not _is_withheld(use_api_key)}
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if name != KEY or not _is_withheld(use_api_key)
+    }
     return {**own, "PATH": safe_path()}
 
 
@@ -43,13 +47,17 @@ def login_hint(*, use_api_key: bool) -> str:
     if gateway := gateway_address():
         hints.append(f"Requests go to {gateway} ({_GATEWAY}).")
     if _is_withheld(use_api_key):
-        hints.append(f"{KEY} is set but was not passed to `claude`, which would bill it. To pass it: `mahtab-tui config set claude_api_key true`.")
+        hints.append(
+            f"{KEY} is set but was not passed to `claude`, which would bill it. To pass it: `mahtab-tui config set claude_api_key true`."
+        )
     return " ".join(hints)
 
 
 def gateway_address() -> str:
     """Return the gateway that the user has set for `claude`, or an empty string. Like `claude`, it prefers the settings to the environment."""
-    file = Path(os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude"), "settings.json")
+    file = Path(
+        os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude"), "settings.json"
+    )
     try:
         address = json.loads(file.read_bytes())["env"][_GATEWAY]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
@@ -84,7 +92,11 @@ def login_status(executable: str, *, use_api_key: bool) -> LoginStatus | None:
         logged_in = bool(told["loggedIn"])
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
-    method = [str(told[name]) for name in ("authMethod", "subscriptionType", "apiProvider") if told.get(name) not in (None, "", "none", "firstParty")]
+    method = [
+        str(told[name])
+        for name in ("authMethod", "subscriptionType", "apiProvider")
+        if told.get(name) not in (None, "", "none", "firstParty")
+    ]
     return LoginStatus(logged_in, ", ".join(method))
 
 

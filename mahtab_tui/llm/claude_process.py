@@ -35,7 +35,9 @@ REACTION = 2.0
 """Seconds that the process gets to react to an interrupt, and then to a signal."""
 
 
-def environment(max_tokens: int | None = None, *, thinking: bool = True, use_api_key: bool = False) -> dict[str, str]:
+def environment(
+    max_tokens: int | None = None, *, thinking: bool = True, use_api_key: bool = False
+) -> dict[str, str]:
     """Return the process's environment. max_tokens: of one message; None: as the user has set it, otherwise the model's limit."""
     env = login_environment(use_api_key=use_api_key) | {
         # Otherwise an @path anywhere in a prompt would make the CLI read that file and send it.
@@ -45,13 +47,25 @@ def environment(max_tokens: int | None = None, *, thinking: bool = True, use_api
         "DISABLE_AUTO_COMPACT": "1",
     }
     if max_tokens is not None:  # thinking counts towards it, and must leave room for the answer
-        env |= {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(max_tokens), "MAX_THINKING_TOKENS": str(max_tokens // 2)}
+        env |= {
+            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(max_tokens),
+            "MAX_THINKING_TOKENS": str(max_tokens // 2),
+        }
     return env if thinking else env | {"CLAUDE_CODE_DISABLE_THINKING": "1"}
 
 
 def command(executable: str, model: str | None, effort: str | None, system_file: str) -> list[str]:
     """Return the command line: text only, no tools, nothing read from the folder; prompts come on stdin."""
-    argv = [executable, "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]
+    argv = [
+        executable,
+        "-p",
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+        "--include-partial-messages",
+    ]
     argv += ["--system-prompt-file", system_file, "--tools", "", "--strict-mcp-config"]
     argv += [*USER_SETTINGS, "--settings", _NEUTRAL]
     argv += ["--no-session-persistence", "--disable-slash-commands", "--max-turns", _MOST_TURNS]
@@ -62,11 +76,21 @@ def command(executable: str, model: str | None, effort: str | None, system_file:
 class ClaudeProcess:
     """A process in its own session, so that its whole group can be ended. It leaves no file, since the prompt's file has no name."""
 
-    def __init__(self, system: str, *, model: str | None, effort: str | None = None, folder: str, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        system: str,
+        *,
+        model: str | None,
+        effort: str | None = None,
+        folder: str,
+        env: Mapping[str, str],
+    ) -> None:
         """folder: where it runs; this program's folder if empty or not accessible. Raises `ModelError`."""
         executable = find_program("claude")
         if executable is None:
-            raise ModelError("The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in /model demo.")
+            raise ModelError(
+                "The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in /model demo."
+            )
         self._system = system
         self._folder = folder
         self.spent = NOTHING_SPENT
@@ -76,14 +100,23 @@ class ClaudeProcess:
         self._writing = threading.Lock()
         started: Future[subprocess.Popen[bytes]] = Future()
         # Neither thread refers to this object, so that the process also ends when the object is garbage-collected.
-        reading = (partial(_start, executable, model, effort, system, folder, env), started, self._lines, self._errors)
+        reading = (
+            partial(_start, executable, model, effort, system, folder, env),
+            started,
+            self._lines,
+            self._errors,
+        )
         self._threads = [threading.Thread(target=_live, args=reading, name="claude", daemon=True)]
         self._threads[0].start()
         try:
             self._child = started.result()
         except OSError as error:
             raise ModelError(f"`claude` could not be started: {error.strerror}.") from None
-        self._threads.append(threading.Thread(target=_read_errors, args=(self._child, self._errors), name="claude", daemon=True))
+        self._threads.append(
+            threading.Thread(
+                target=_read_errors, args=(self._child, self._errors), name="claude", daemon=True
+            )
+        )
         self._threads[1].start()
         # Ends the process even without `close`: when the interpreter exits or the model is garbage-collected.
         self._finalizer = weakref.finalize(self, _end, self._child)
@@ -99,10 +132,18 @@ class ClaudeProcess:
     def ask(self, content: str | list[dict[str, Any]]) -> None:
         """Send a question, a text or blocks, on a thread, so that neither side can block the other."""
         with contextlib.suppress(queue.Empty):
-            while self.next_event(0) is not None:  # what is left of the last turn, such as an answer to a control request
+            while (
+                self.next_event(0) is not None
+            ):  # what is left of the last turn, such as an answer to a control request
                 pass
-        message = {"type": "user", "message": {"role": "user", "content": content}, "client_composed": True}
-        threading.Thread(target=self._write, args=(message,), name="claude-write", daemon=True).start()
+        message = {
+            "type": "user",
+            "message": {"role": "user", "content": content},
+            "client_composed": True,
+        }
+        threading.Thread(
+            target=self._write, args=(message,), name="claude-write", daemon=True
+        ).start()
 
     def next_event(self, timeout: float) -> dict[str, Any] | None:
         """Return the next event, or None if the process has ended. Raises `queue.Empty` after `timeout` seconds."""
@@ -113,8 +154,14 @@ class ClaudeProcess:
 
     def interrupt(self) -> None:
         """Ask it to stop the turn."""
-        request = {"type": "control_request", "request_id": str(uuid.uuid4()), "request": {"subtype": "interrupt"}}
-        threading.Thread(target=self._write, args=(request,), name="claude-write", daemon=True).start()
+        request = {
+            "type": "control_request",
+            "request_id": str(uuid.uuid4()),
+            "request": {"subtype": "interrupt"},
+        }
+        threading.Thread(
+            target=self._write, args=(request,), name="claude-write", daemon=True
+        ).start()
 
     def signal_group(self, number: signal.Signals) -> None:
         """Send a signal to the process and its children."""
@@ -147,13 +194,22 @@ class ClaudeProcess:
             self._child.stdin.flush()
 
 
-def _start(executable: str, model: str | None, effort: str | None, system: str, folder: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start(
+    executable: str,
+    model: str | None,
+    effort: str | None,
+    system: str,
+    folder: str,
+    env: Mapping[str, str],
+) -> subprocess.Popen[bytes]:
     """Start the process on the thread with which it shall end (see `tie_to_parent`). Raises `OSError`."""
     with tempfile.TemporaryFile() as file:
         file.write(system.encode("utf-8", "replace"))
         file.seek(0)
         return subprocess.Popen(
-            tie_to_parent(command(executable, model, effort, f"/dev/fd/{file.fileno()}"), signal.SIGTERM),
+            tie_to_parent(
+                command(executable, model, effort, f"/dev/fd/{file.fileno()}"), signal.SIGTERM
+            ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -24,10 +24,14 @@ SEARCH_TOKENS_PER_SECOND = 600.0
 _REAL_MODEL = "A real model has no such limits: /model lists those that you can use here (--model NAME on the command line)."
 _ERRORS = re.compile(r"\b(?:errors?|fix|wrong|failed|traceback|exception|bug)\b", re.IGNORECASE)
 _VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|$)")
-_OUTPUT = re.compile(r"<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</(?:user|assistant)-repl-out>", re.DOTALL)
+_OUTPUT = re.compile(
+    r"<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</(?:user|assistant)-repl-out>", re.DOTALL
+)
 _NEW_VARIABLES = re.compile(r"\n\n(?=\w+: [A-Za-z_][\w.]*(?: = |, |$))", re.MULTILINE)
 """Precedes the descriptions of variables that a cell has made."""
-_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning)(?:: .*)?$", re.MULTILINE)
+_ERROR = re.compile(
+    r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning)(?:: .*)?$", re.MULTILINE
+)
 _SEQUENCES = ("list", "tuple", "set", "frozenset", "dict", "Series", "ndarray", "range")
 _FILLER = frozenset(
     "a all an any are as at bars by can chart characters column columns contain contains count data describe do does draw each elements empty entries"
@@ -57,11 +61,17 @@ class ChatDemo(ScriptedChatModel):
     def _llm_type(self) -> str:
         return "demo"
 
-    def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+    def _stream(
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
         found = search_answer(messages)
         text = answer(messages) if found is None else found
-        yield from self.speak(text, TOKENS_PER_SECOND if found is None else SEARCH_TOKENS_PER_SECOND)
-        yield usage_chunk("demo", sum(len(text_of(message)) for message in messages) // 4, len(text) // 4, 0.0)
+        yield from self.speak(
+            text, TOKENS_PER_SECOND if found is None else SEARCH_TOKENS_PER_SECOND
+        )
+        yield usage_chunk(
+            "demo", sum(len(text_of(message)) for message in messages) // 4, len(text) // 4, 0.0
+        )
 
 
 def answer(messages: Sequence[BaseMessage]) -> str:
@@ -69,12 +79,26 @@ def answer(messages: Sequence[BaseMessage]) -> str:
     texts = [text_of(message) for message in messages if isinstance(message, HumanMessage)]
     last = texts[-1] if texts else ""
     if '"is_complete"' in last:
-        return json.dumps({"is_complete": 'status="error"' not in last, "reasoning": "The code ran or failed.", "next_action": ""})
-    if VARIABLES not in last and (outputs := _OUTPUT.findall(last)) and "<assistant-repl-out" in last:
+        return json.dumps(
+            {
+                "is_complete": 'status="error"' not in last,
+                "reasoning": "The code ran or failed.",
+                "next_action": "",
+            }
+        )
+    if (
+        VARIABLES not in last
+        and (outputs := _OUTPUT.findall(last))
+        and "<assistant-repl-out" in last
+    ):
         return _report(outputs)
     if VARIABLES not in last and "skipped block" in last:
         return "I leave it at that."
-    question = re.split(rf"^(?:</[a-z-]+>|{QUESTION} )", last, flags=re.MULTILINE)[-1].removesuffix(COMPUTE).strip()
+    question = (
+        re.split(rf"^(?:</[a-z-]+>|{QUESTION} )", last, flags=re.MULTILINE)[-1]
+        .removesuffix(COMPUTE)
+        .strip()
+    )
     first = not any(isinstance(message, AIMessage) for message in messages)
     return (WHO if first else "") + _reply(question, _variables(texts), texts)
 
@@ -83,7 +107,9 @@ def _variables(texts: Sequence[str]) -> list[Variable]:
     """Return the variables from the newest message that describes them."""
     listing = next((text for text in reversed(texts) if VARIABLES in text), "")
     found: list[Variable] = []
-    for line in listing.rpartition(f"{VARIABLES}\n\n")[2].rpartition(f"\n\n{QUESTION} ")[0].split("\n"):
+    for line in (
+        listing.rpartition(f"{VARIABLES}\n\n")[2].rpartition(f"\n\n{QUESTION} ")[0].split("\n")
+    ):
         if matched := _VARIABLE.match(line):
             found.append(Variable(matched[1], matched[2], line))
         elif found:
@@ -96,7 +122,9 @@ def _report(outputs: Sequence[tuple[str, str]]) -> str:
     printed = (_NEW_VARIABLES.split(output.strip("\n"), maxsplit=1)[0] for _, output in outputs)
     text = "\n".join(output for output in printed if output)
     if any('status="error"' in attributes for attributes, _ in outputs):
-        raise ModelError(f"The demo model's code failed: {text.splitlines()[-1] if text else 'nothing was printed'}. {_REAL_MODEL}")
+        raise ModelError(
+            f"The demo model's code failed: {text.splitlines()[-1] if text else 'nothing was printed'}. {_REAL_MODEL}"
+        )
     if "\n" not in text:
         return f"The result: {text or 'nothing was printed'}."
     return f"This came out:\n\n```text\n{text if len(text) <= 1_500 else text[:1_500] + '…'}\n```"
@@ -105,24 +133,34 @@ def _report(outputs: Sequence[tuple[str, str]]) -> str:
 def _reply(question: str, variables: Sequence[Variable], texts: Sequence[str]) -> str:
     if re.search(r"\b(?:which|what|list|show)\b.*\bvariables\b", question, re.IGNORECASE):
         return (
-            "\n".join(f"- `{v.name}`: {v.type}" for v in variables) or "There are no variables yet. Make one in Python mode: `numbers = [3, 1, 2]`."
+            "\n".join(f"- `{v.name}`: {v.type}" for v in variables)
+            or "There are no variables yet. Make one in Python mode: `numbers = [3, 1, 2]`."
         )
     examples = "\n".join(f"- {example}" for example in _examples(variables))
     if re.search(r"\b(?:what can you|who are you)\b", question, re.IGNORECASE):
         return f"I can list, count and describe variables, show their first rows, find missing values and draw bars. For example:\n\n{examples}"
     if _ERRORS.search(question) and (errors := _raised(texts)):
-        return f"The cell raised {errors[-1].rstrip('.')}. I explain no more than that. {_REAL_MODEL}"
+        return (
+            f"The cell raised {errors[-1].rstrip('.')}. I explain no more than that. {_REAL_MODEL}"
+        )
     words = re.findall(r"\w+", question)
     known = [v for v in variables if v.name in words or v.type in ("DataFrame", "str", *_SEQUENCES)]
     for variable in sorted(known, key=lambda each: _likeness(each, words), reverse=True):
         if found := _plan(words, variable):
             return f"{found[0]}\n\n```python\n{found[1]}\n```\n"
-    raise ModelError(f"The demo model has no rule for this question. These would work now:\n{examples}\n{_REAL_MODEL}")
+    raise ModelError(
+        f"The demo model has no rule for this question. These would work now:\n{examples}\n{_REAL_MODEL}"
+    )
 
 
 def _raised(texts: Sequence[str]) -> list[str]:
     """Return the exceptions of the cells that failed."""
-    failed = (output for text in texts for attributes, output in _OUTPUT.findall(text) if 'status="error"' in attributes)
+    failed = (
+        output
+        for text in texts
+        for attributes, output in _OUTPUT.findall(text)
+        if 'status="error"' in attributes
+    )
     return [error for output in failed for error in _ERROR.findall(html.unescape(output))[-1:]]
 
 
@@ -130,23 +168,41 @@ def _examples(variables: Sequence[Variable]) -> list[str]:
     """Return questions that work with the current variables."""
     for variable in variables:
         if variable.type in ("DataFrame", *_SEQUENCES):
-            return [f"describe {variable.name}", f"how many items has {variable.name}?", f"first 5 of {variable.name}"]
-    return ["which variables are there?", "make numbers = [3, 1, 2] in Python mode, then: plot numbers"]
+            return [
+                f"describe {variable.name}",
+                f"how many items has {variable.name}?",
+                f"first 5 of {variable.name}",
+            ]
+    return [
+        "which variables are there?",
+        "make numbers = [3, 1, 2] in Python mode, then: plot numbers",
+    ]
 
 
 def _likeness(variable: Variable, words: Sequence[str]) -> tuple[bool, int, bool]:
     """Return how likely a question is about a variable: by its name, the columns that the question names, its type."""
-    columns = {word for word in words if word not in _FILLER and re.search(rf"\b{word}\b", variable.text.partition("\n")[2], re.IGNORECASE)}
+    columns = {
+        word
+        for word in words
+        if word not in _FILLER
+        and re.search(rf"\b{word}\b", variable.text.partition("\n")[2], re.IGNORECASE)
+    }
     return variable.name in words, len(columns), variable.type == "DataFrame"
 
 
 def _plan(words: Sequence[str], variable: Variable) -> Plan | None:
     """Answer a question about a variable; None if it asks for something else."""
-    before, _, after = f" {' '.join(words)} ".rpartition(f" {variable.name} ")  # it may be named like a word that asks for something
+    before, _, after = f" {' '.join(words)} ".rpartition(
+        f" {variable.name} "
+    )  # it may be named like a word that asks for something
     question = f"{before} {after}"
     rest = [word for word in question.split() if word.lower() not in _FILLER]
     has_columns = variable.type == "DataFrame" or "{" in variable.text
-    columns = re.findall(rf"\b{rest[0]}\b", variable.text.partition("\n")[2], re.IGNORECASE) or rest if rest else []
+    columns = (
+        re.findall(rf"\b{rest[0]}\b", variable.text.partition("\n")[2], re.IGNORECASE) or rest
+        if rest
+        else []
+    )
     column = columns[0] if len(rest) == 1 and has_columns else ""
 
     def asks(pattern: str) -> bool:
@@ -155,20 +211,34 @@ def _plan(words: Sequence[str], variable: Variable) -> Plan | None:
     missing = asks("no|without|missing|lacks?|empty|null|nan")
     if missing and column:
         return _find_missing(variable, column)
-    if asks("plot|chart|graph|histogram|bars|draw") and (column or (not rest and variable.type in _SEQUENCES)):
+    if asks("plot|chart|graph|histogram|bars|draw") and (
+        column or (not rest and variable.type in _SEQUENCES)
+    ):
         return _draw_bars(variable, column)
-    if asks("first|head|top|last|tail") and (not rest or (len(rest) == 1 and rest[0].isdecimal() and len(rest[0]) < 6)):
+    if asks("first|head|top|last|tail") and (
+        not rest or (len(rest) == 1 and rest[0].isdecimal() and len(rest[0]) < 6)
+    ):
         return _show_part(variable, int(rest[0]) if rest else 5, asks("last|tail"))
     if rest or (missing and variable.type != "DataFrame"):
         return None
     if asks("how many|count|number of") and not missing:
-        return _count(variable, "lines" if asks("lines") else "characters" if asks("characters|letters") else "words")
-    return _describe(variable) if missing or asks(r"describe|summar\w+|overview|show|print|look|tell|see|contains?|what") else None
+        return _count(
+            variable,
+            "lines" if asks("lines") else "characters" if asks("characters|letters") else "words",
+        )
+    return (
+        _describe(variable)
+        if missing or asks(r"describe|summar\w+|overview|show|print|look|tell|see|contains?|what")
+        else None
+    )
 
 
 def _find_missing(variable: Variable, column: str) -> Plan:
     name, made = variable.name, f"without_{column.lower()}"
-    code, shown = f"{made} = [row for row in {name} if row[{column!r}] in (None, '')]", f"*{made}[:10]"
+    code, shown = (
+        f"{made} = [row for row in {name} if row[{column!r}] in (None, '')]",
+        f"*{made}[:10]",
+    )
     if variable.type == "DataFrame":
         code, shown = f"{made} = {name}[{name}[{column!r}].isna()]", f"{made}.head(10)"
     code += f"\nprint(len({made}), 'of', len({name}), 'rows have no {column}')\nprint({shown})"
@@ -177,7 +247,13 @@ def _find_missing(variable: Variable, column: str) -> Plan:
 
 def _draw_bars(variable: Variable, column: str) -> Plan:
     name = variable.name
-    values = f"(row[{column!r}] for row in {name})" if column else f"{name}.values()" if variable.type == "dict" else name
+    values = (
+        f"(row[{column!r}] for row in {name})"
+        if column
+        else f"{name}.values()"
+        if variable.type == "dict"
+        else name
+    )
     if variable.type == "DataFrame":
         values = f"{name}[{column!r}]"
     code = (
@@ -191,10 +267,15 @@ def _draw_bars(variable: Variable, column: str) -> Plan:
 
 def _show_part(variable: Variable, count: int, last: bool) -> Plan:
     name = variable.name
-    values = name if variable.type in ("DataFrame", "Series", "ndarray", "list") else f"list({name})"
+    values = (
+        name if variable.type in ("DataFrame", "Series", "ndarray", "list") else f"list({name})"
+    )
     if variable.type == "str":
         values = f"{name}.splitlines()"
-    return f"Here is a part of `{name}`.", f"print({values}[{f'-{count}:' if last else f':{count}'}])"
+    return (
+        f"Here is a part of `{name}`.",
+        f"print({values}[{f'-{count}:' if last else f':{count}'}])",
+    )
 
 
 def _count(variable: Variable, unit: str) -> Plan:

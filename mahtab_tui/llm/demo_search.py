@@ -59,10 +59,16 @@ def _patterns(query: str) -> dict[str, str]:
 
 def _plain(query: str, lines: Sequence[str]) -> str:
     patterns = _patterns(query)
-    scores = [sum(re.search(pattern, line) is not None for pattern in patterns.values()) for line in lines]
+    scores = [
+        sum(re.search(pattern, line) is not None for pattern in patterns.values()) for line in lines
+    ]
     if not (best := max(scores)):
         return f"{WHO}no line of the text has any of the words of the query."
-    hits = [f"line {number}: {line[:500]}" for number, (line, score) in enumerate(zip(lines, scores, strict=True), 1) if score == best]
+    hits = [
+        f"line {number}: {line[:500]}"
+        for number, (line, score) in enumerate(zip(lines, scores, strict=True), 1)
+        if score == best
+    ]
     have = f"{len(hits):,} {'line has' if len(hits) == 1 else 'lines have'} {best} of the words {', '.join(patterns)}"
     return "\n".join([f"{WHO}{have}:", *hits[:10]])
 

@@ -54,17 +54,32 @@ class EmbeddingModel:
         """Return the vector of a query. Raises `ModelError`."""
         return self._paid([text], lambda model: [model.embed_query(text)])[0]
 
-    def _paid(self, texts: Sequence[str], call: Callable[[Embeddings], list[list[float]]]) -> list[list[float]]:
+    def _paid(
+        self, texts: Sequence[str], call: Callable[[Embeddings], list[list[float]]]
+    ) -> list[list[float]]:
         """Make a call that the session can afford. LangChain does not pass on what the service counted, so its tokens are estimated."""
         if self._inner is None:
             with IMPORTS.turn():
                 self._inner = self._made()
         tokens = tokens_in(texts)
-        cost = price(LOCAL if self._provider == "ollama" else self._base_url or self._provider, self._model, tokens, 0)
+        cost = price(
+            LOCAL if self._provider == "ollama" else self._base_url or self._provider,
+            self._model,
+            tokens,
+            0,
+        )
         try:
             with self._spending.afford(self._model, lambda: cost):
                 vectors = call(self._inner)
-                self._on_usage(Usage(model=f"{self._provider}:{self._model}", input_tokens=tokens, cost=cost, source="embedding", estimated=True))
+                self._on_usage(
+                    Usage(
+                        model=f"{self._provider}:{self._model}",
+                        input_tokens=tokens,
+                        cost=cost,
+                        source="embedding",
+                        estimated=True,
+                    )
+                )
         except OverBudget as error:
             raise ModelError(str(error)) from None
         except Exception as error:  # the provider's code
@@ -89,7 +104,12 @@ class EmbeddingModel:
         options: dict[str, Any] = {}
         if self._provider == "openai":
             # Without a look at the length, which would fetch the table of tokens from elsewhere; our texts are short.
-            options = {"timeout": self._timeout, "max_retries": 1, "check_embedding_ctx_length": False, "api_key": self._key or "none"}
+            options = {
+                "timeout": self._timeout,
+                "max_retries": 1,
+                "check_embedding_ctx_length": False,
+                "api_key": self._key or "none",
+            }
             if self._base_url:
                 options["base_url"] = self._base_url
         elif self._provider == "ollama":
@@ -100,4 +120,6 @@ class EmbeddingModel:
             raise ModelError(_NEEDED.format(packages=f"langchain-{self._provider}")) from None
         except Exception as error:  # an unknown provider, or the package's own checks
             reason = str(explained(error, secret=self._key))
-            raise ModelError(f"The embedding model {self._provider}:{self._model} cannot be used. {reason}") from None
+            raise ModelError(
+                f"The embedding model {self._provider}:{self._model} cannot be used. {reason}"
+            ) from None

@@ -39,7 +39,13 @@ BUSY_STATUSES = {
     529: "The service is overloaded",
 }
 """HTTP statuses after which the same call may work in a moment."""
-_BUSY_KINDS = {"overloaded_error": 529, "rate_limit_error": 429, "rate_limit_exceeded": 429, "api_error": 500, "server_error": 500}
+_BUSY_KINDS = {
+    "overloaded_error": 529,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "api_error": 500,
+    "server_error": 500,
+}
 """The statuses of errors in the middle of a stream, which have only a name."""
 _FINAL = {
     400: "The service rejected the request",
@@ -63,7 +69,9 @@ _UNPAID = ("insufficient_quota", "credit balance")
 class ServiceError(Exception):
     """A service's own description of what is wrong."""
 
-    def __init__(self, body: object, status: int | None = None, headers: Message | None = None) -> None:
+    def __init__(
+        self, body: object, status: int | None = None, headers: Message | None = None
+    ) -> None:
         """body: as JSON gives it, or the bytes. status: of HTTP; None in the middle of an answer. headers: of the response."""
         super().__init__("")
         self.body = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
@@ -77,7 +85,9 @@ def not_responded(timeout: float | None) -> ModelError:
     return ModelError(f"The model has not responded{waited}, so the answer was abandoned.")
 
 
-def explained(error: Exception, *, key: str = "", secret: str = "", timeout: float | None = None) -> ModelError:
+def explained(
+    error: Exception, *, key: str = "", secret: str = "", timeout: float | None = None
+) -> ModelError:
     """Convert an exception of a provider's code for the user.
 
     key: the variable that holds the key. secret: the key, to be masked. timeout: the seconds of silence that were allowed.
@@ -88,7 +98,10 @@ def explained(error: Exception, *, key: str = "", secret: str = "", timeout: flo
     reason = f": {said.rstrip('.')}." if said else "."
     kind = f"{_field(error, 'code')} {_field(error, 'type')} {said}".lower()
     if status in (None, 200, -1):  # in the middle of a stream
-        status = next((code for name, code in _BUSY_KINDS.items() if name in kind.split()), _number(_field(error, "code")))
+        status = next(
+            (code for name, code in _BUSY_KINDS.items() if name in kind.split()),
+            _number(_field(error, "code")),
+        )
     if status == 413 or any(mark in kind for mark in _TOO_LONG):
         return ContextTooLong(f"The conversation is too long for the model{reason}")
     if any(mark in kind for mark in _UNPAID):
@@ -124,10 +137,19 @@ def pause_asked_for(error: Exception) -> float:
     """Return the seconds that a service asks to wait; 0 if it does not say."""
     if isinstance(error, ModelBusy):
         return error.pause or 0.0
-    headers: Any = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None) or {}
+    headers: Any = (
+        getattr(getattr(error, "response", None), "headers", None)
+        or getattr(error, "headers", None)
+        or {}
+    )
     try:
         asked = str(headers.get("retry-after") or "0")
-        return max(0.0, float(asked) if asked.replace(".", "", 1).isdigit() else parsedate_to_datetime(asked).timestamp() - time.time())
+        return max(
+            0.0,
+            float(asked)
+            if asked.replace(".", "", 1).isdigit()
+            else parsedate_to_datetime(asked).timestamp() - time.time(),
+        )
     except (TypeError, ValueError, AttributeError):
         return 0.0
 
@@ -168,12 +190,18 @@ def _bodies(error: Exception) -> Iterator[Mapping[str, Any]]:
 
 
 def _field(error: Exception, name: str) -> str:
-    return next((str(body[name]) for body in _bodies(error) if body.get(name) not in (None, "", "error")), "")
+    return next(
+        (str(body[name]) for body in _bodies(error) if body.get(name) not in (None, "", "error")),
+        "",
+    )
 
 
 def _relayed(error: Exception) -> str:
     """Return what the provider behind OpenRouter said, whose own message is then only "Provider returned error"."""
-    about: Mapping[str, Any] = next((body["metadata"] for body in _bodies(error) if isinstance(body.get("metadata"), Mapping)), {})
+    about: Mapping[str, Any] = next(
+        (body["metadata"] for body in _bodies(error) if isinstance(body.get("metadata"), Mapping)),
+        {},
+    )
     raw = about.get("raw")
     if not isinstance(raw, str) or not raw.strip():
         return ""
@@ -182,11 +210,17 @@ def _relayed(error: Exception) -> str:
 
 def _said(error: Exception, secret: str) -> str:
     """Return the service's message as one line, masked."""
-    words = _relayed(error) or _field(error, "message") or str(getattr(error, "error", "") or getattr(error, "message", "") or error)
+    words = (
+        _relayed(error)
+        or _field(error, "message")
+        or str(getattr(error, "error", "") or getattr(error, "message", "") or error)
+    )
     if not words and isinstance(error, ServiceError) and not any(_bodies(error)):
         text = str(error.body or "")
         words = "" if text.lstrip().startswith("<") else text  # a page is for browsers
-    line = str(masked(" ".join(words.split()), secret))  # masked before it is cut, which could leave a part of the key
+    line = str(
+        masked(" ".join(words.split()), secret)
+    )  # masked before it is cut, which could leave a part of the key
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
 
 

@@ -110,7 +110,12 @@ class Exchange:
                 yield piece
         except TimeoutError:
             raise not_responded(self._timeout) from None
-        except (OSError, ValueError, AttributeError, http.client.HTTPException):  # also if `stop` has closed it meanwhile
+        except (
+            OSError,
+            ValueError,
+            AttributeError,
+            http.client.HTTPException,
+        ):  # also if `stop` has closed it meanwhile
             raise ModelError(BROKE_OFF) from None
 
     def body(self, limit: int) -> bytes:
@@ -156,7 +161,9 @@ class Exchange:
         if self._response is not None:
             self._response.close()
 
-    def _request(self, connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None) -> None:
+    def _request(
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None
+    ) -> None:
         with self._lock:
             self._connection, self._socket = connection, connection.sock
             if self._stopped:
@@ -182,7 +189,9 @@ class Exchange:
         except TimeoutError:
             raise not_responded(self._timeout) from None
         except (OSError, ValueError, http.client.HTTPException) as error:
-            raise ModelError(f"The service cannot be reached: {_reason(error)} ({self._service.address}).") from None
+            raise ModelError(
+                f"The service cannot be reached: {_reason(error)} ({self._service.address})."
+            ) from None
         return connection
 
 
@@ -241,14 +250,18 @@ def _proxy_authorization(proxy: SplitResult) -> dict[str, str]:
 
 def is_loopback(host: str) -> bool:
     """Tell whether a host's name or number means this machine."""
-    return host in ("localhost", "::1", "0.0.0.0") or (host.startswith("127.") and host.replace(".", "").isdecimal())
+    return host in ("localhost", "::1", "0.0.0.0") or (
+        host.startswith("127.") and host.replace(".", "").isdecimal()
+    )
 
 
 @cache
 def _certificates() -> ssl.SSLContext:
     context = ssl.create_default_context()
     paths = ssl.get_default_verify_paths()
-    if paths.cafile is None and paths.capath is None:  # some builds of Python find none of the system's
+    if (
+        paths.cafile is None and paths.capath is None
+    ):  # some builds of Python find none of the system's
         with contextlib.suppress(ImportError):
             import certifi
 
@@ -264,5 +277,9 @@ def _is_quiet(sock: socket.socket) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    text = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    text = (
+        (error.strerror if isinstance(error, OSError) else None)
+        or str(error)
+        or type(error).__name__
+    )
     return " ".join(text.split()).rstrip(".")[:200]

@@ -77,7 +77,10 @@ def find_servers(seconds: float) -> list[FoundServer]:
         if _listens(provider, seconds) and (server := find_server(provider, seconds)) is not None:
             found[provider] = server
 
-    threads = [threading.Thread(target=ask, args=(provider,), name="servers", daemon=True) for provider in SERVERS]
+    threads = [
+        threading.Thread(target=ask, args=(provider,), name="servers", daemon=True)
+        for provider in SERVERS
+    ]
     for thread in threads:
         thread.start()
     deadline = time.monotonic() + seconds
@@ -91,7 +94,11 @@ def first_model() -> str:
 
     Servers of other people are left out: they would get questions that nobody meant for them.
     """
-    servers = (server for server in find_servers(_LIMIT) if not _is_of_another_person(urlsplit(server.address).port))
+    servers = (
+        server
+        for server in find_servers(_LIMIT)
+        if not _is_of_another_person(urlsplit(server.address).port)
+    )
     return next((spec for server in servers for spec in server.specs), "")
 
 
@@ -100,12 +107,16 @@ def only_model(provider: str) -> str:
     server = find_server(provider, _LONGER)
     if server is None:
         where = server_address(provider)
-        raise ModelError(f"No {provider} server answers at {where}. Start it, or set {provider.upper()}_HOST to its address.")
+        raise ModelError(
+            f"No {provider} server answers at {where}. Start it, or set {provider.upper()}_HOST to its address."
+        )
     if not server.models:
         raise ModelError(f"The server at {server.address} has no model yet.")
     if len(server.models) > 1:
         some = ", ".join(server.specs[:5])
-        raise ModelError(f"The server at {server.address} has {len(server.models)} models. Name one, as in {some}.")
+        raise ModelError(
+            f"The server at {server.address} has {len(server.models)} models. Name one, as in {some}."
+        )
     return server.models[0]
 
 
@@ -123,15 +134,27 @@ def _is_of_another_person(port: int | None) -> bool:
     """Tell whether another person of this machine listens at a port. Only Linux says so."""
     for table in ("tcp", "tcp6"):
         try:
-            sockets = [line.split() for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]]
+            sockets = [
+                line.split() for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+            ]
         except OSError:
             continue
         for _, local, _, state, _, _, _, owner, *_ in sockets:
-            if state == _LISTENING and int(local.rpartition(":")[2], 16) == port and int(owner) not in (os.getuid(), *_SERVICES):
+            if (
+                state == _LISTENING
+                and int(local.rpartition(":")[2], 16) == port
+                and int(owner) not in (os.getuid(), *_SERVICES)
+            ):
                 return True
     return False
 
 
 def _is_name(name: Any) -> TypeGuard[str]:
     """Tell whether a model's name can be shown and typed, and is not that of a model for embeddings, which cannot chat."""
-    return isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME and name.isprintable() and name == name.strip() and "embed" not in name.lower()
+    return (
+        isinstance(name, str)
+        and 0 < len(name) <= _LONGEST_NAME
+        and name.isprintable()
+        and name == name.strip()
+        and "embed" not in name.lower()
+    )

@@ -22,7 +22,9 @@ def masked_messages(messages: Sequence[Message], secrets: Secrets) -> list[Messa
 
 def _masked(message: Message, secrets: Secrets) -> Message:
     content = _content(message.content, secrets)
-    return message if content == message.content else message.model_copy(update={"content": content})
+    return (
+        message if content == message.content else message.model_copy(update={"content": content})
+    )
 
 
 def _content(content: Any, secrets: Secrets) -> Any:

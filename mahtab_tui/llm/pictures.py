@@ -25,7 +25,9 @@ _LARGEST_SENT = 1_500_000
 """A PNG that would have more bytes is sent as a JPEG, which is less sharp."""
 _PIXELS = 50_000_000
 """Larger pictures are not decoded."""
-_MAGIC = re.compile(rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|RIFF.{4}WEBP|BM.{4}\0{4}", re.DOTALL)
+_MAGIC = re.compile(
+    rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|RIFF.{4}WEBP|BM.{4}\0{4}", re.DOTALL
+)
 HEAD = 16
 """How many first bytes identify a picture's file."""
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
@@ -106,7 +108,12 @@ def sees(llm: BaseChatModel) -> bool | None:
 
 def pictures_in(messages: Iterable[BaseMessage]) -> int:
     """Count the pictures in messages."""
-    blocks = (block for message in messages if isinstance(message.content, list) for block in message.content)
+    blocks = (
+        block
+        for message in messages
+        if isinstance(message.content, list)
+        for block in message.content
+    )
     return sum(isinstance(block, dict) and block.get("type") == "image" for block in blocks)
 
 
@@ -122,7 +129,9 @@ def _opened(file: IO[bytes]) -> Image:
     except Exception as error:  # Pillow may raise anything for broken files
         raise PictureError("The picture cannot be read: its file is damaged.") from error
     if image.width * image.height > _PIXELS:
-        raise PictureError(f"The picture has {image.width:,} × {image.height:,} pixels, which is too many.")
+        raise PictureError(
+            f"The picture has {image.width:,} × {image.height:,} pixels, which is too many."
+        )
     return image
 
 

@@ -53,14 +53,20 @@ _INSTRUCTIONS = (
 )
 
 ANSWER_FROM_OUTPUT = "Answer from this output in one or two sentences, without code: {question}"
-ANSWER_IN_FORMAT = "Answer from this output, without code, in the format that is asked for: {question}"
+ANSWER_IN_FORMAT = (
+    "Answer from this output, without code, in the format that is asked for: {question}"
+)
 ANSWER_FROM_CHANGES = "It printed nothing. Tell the user in one or two sentences what was done, without code: {question}"
 CORRECT = "It failed. Write the corrected code block."
 REPEATED = "The same code was not run again: its output would be the same."
-WRITE_OTHER_CODE = "The same code fails again. Write a different code block that answers: {question}"
+WRITE_OTHER_CODE = (
+    "The same code fails again. Write a different code block that answers: {question}"
+)
 CLOSING = "Now answer in one or two sentences from what was printed, without code: {question}"
 CLOSING_FAILED = "All attempts failed, so nothing was computed. Tell the user what and why in one sentence that begins with: I could not compute"
-OUT_OF_TURNS = "You have used all {max_turns} runs of this question, so also say what is still open."
+OUT_OF_TURNS = (
+    "You have used all {max_turns} runs of this question, so also say what is still open."
+)
 INCOMPLETE = "A check found that this is not complete yet. {reasoning} {next_action}"
 COMPUTE = "Write one ```python block that computes the answer and prints it."
 COMPUTE_FIRST = "Do not state the answer yet: nothing was computed. Reply with one ```python block that computes it and prints it."
@@ -85,7 +91,9 @@ PICTURE = 'The picture "{name}":'
 NOT_SHOWN = "[A picture that is not shown to you.]"
 
 BEGINNING_LEFT_OUT = "[The beginning of the conversation is left out.]"
-_NO_SUMMARY = "[What was said between that and what follows is left out, because it could not be summarised.]"
+_NO_SUMMARY = (
+    "[What was said between that and what follows is left out, because it could not be summarised.]"
+)
 _SUMMARY = """\
 You keep the memory of a conversation between a person and an assistant who work in one Python session. The assistant will no longer see its
 beginning. Write down what the assistant must still know of it, in at most 300 words: what the person wants and has decided, facts and
@@ -144,7 +152,11 @@ class ListedServer(NamedTuple):
 
 def system_prompt(functions: Sequence[HostFunction] = ()) -> str:
     """Return the system prompt, which stays the same in a session. functions: of the namespace; not those that are offered as tools."""
-    names = "".join(f", {function.name}{_signature(function)}" for function in functions if function.name == function.called)
+    names = "".join(
+        f", {function.name}{_signature(function)}"
+        for function in functions
+        if function.name == function.called
+    )
     return _SYSTEM.format(limit=OUTPUT_LIMIT, functions=_FUNCTIONS + names)
 
 
@@ -162,7 +174,10 @@ def background(
         f'<file name="{escape_for_model(name)}">\n{escape_tags(escape_for_model(words), "file")}\n</file>'
         for name, words in (instructions or {}).items()
     )
-    texts = (f'<skill name="{name}">\n{escape_tags(escape_for_model(content), "skill")}\n</skill>' for name, content in (loaded or {}).items())
+    texts = (
+        f'<skill name="{name}">\n{escape_tags(escape_for_model(content), "skill")}\n</skill>'
+        for name, content in (loaded or {}).items()
+    )
     return {
         "instructions": _INSTRUCTIONS.format(files="\n".join(files)) if instructions else "",
         "skills": _SKILLS.format(skills=_listed(skills)) if skills else "",
@@ -173,7 +188,10 @@ def background(
 
 def _told_servers(servers: Sequence[ListedServer]) -> str:
     """List the servers, then the tools that were used, as many as fit."""
-    lines = [f"- {server.name}: {server.about}" if server.about else f"- {server.name}" for server in servers]
+    lines = [
+        f"- {server.name}: {server.about}" if server.about else f"- {server.name}"
+        for server in servers
+    ]
     used = [f"- {server.name}.{tool}" for server in servers for tool in server.used]
     kept, room = list[str](), SERVERS_ROOM
     for line in [*lines, *(["Tools that were used:", *used] if used else [])]:
@@ -191,10 +209,14 @@ def _listed(skills: Mapping[str, str]) -> str:
     """List as many skills as fit, one a line; the model can search for the rest."""
     lines, room = [], SKILLS_ROOM
     for name, description in sorted(skills.items()):
-        lines.append(escape_for_model(f"- {name}: {_SENTENCE_END.split(description, maxsplit=1)[0]}"))
+        lines.append(
+            escape_for_model(f"- {name}: {_SENTENCE_END.split(description, maxsplit=1)[0]}")
+        )
         room -= len(lines[-1])
         if room < 0:
-            lines[-1] = f"- … and {len(skills) - len(lines) + 1:,} more: print(search_skills(words)) finds them"
+            lines[-1] = (
+                f"- … and {len(skills) - len(lines) + 1:,} more: print(search_skills(words)) finds them"
+            )
             break
     return "\n".join(lines)
 
@@ -233,10 +255,19 @@ def summary_request(before: str, said: Sequence[tuple[str, str]], keep: str = ""
     """Return the prompt that asks for a summary. before: the earlier summary. said: (type, text) of each message. keep: what the person wants
     it to keep, in their words."""
     names = {"human": "person", "ai": "assistant"}
-    escaped = [(names[kind], escape_tags(escape_for_model(text), "conversation", *names.values())) for kind, text in said]
+    escaped = [
+        (names[kind], escape_tags(escape_for_model(text), "conversation", *names.values()))
+        for kind, text in said
+    ]
     messages = "\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in escaped)
-    wish = f"The person asks you to keep this above all:\n<keep>\n{escape_tags(escape_for_model(keep), 'keep')}\n</keep>\n" if keep.strip() else ""
-    return _SUMMARY.format(keep=wish, before=f"{earlier_conversation(before)}\n\n" if before else "", said=messages)
+    wish = (
+        f"The person asks you to keep this above all:\n<keep>\n{escape_tags(escape_for_model(keep), 'keep')}\n</keep>\n"
+        if keep.strip()
+        else ""
+    )
+    return _SUMMARY.format(
+        keep=wish, before=f"{earlier_conversation(before)}\n\n" if before else "", said=messages
+    )
 
 
 def earlier_conversation(summary: str, *, whole: bool = True) -> str:
@@ -246,12 +277,21 @@ def earlier_conversation(summary: str, *, whole: bool = True) -> str:
     return f"<earlier-conversation>\n{text}\n</earlier-conversation>"
 
 
-def suggestion_request(text: str, variables: Sequence[Variable], python: bool) -> list[tuple[str, str]]:
+def suggestion_request(
+    text: str, variables: Sequence[Variable], python: bool
+) -> list[tuple[str, str]]:
     """Return the messages that ask for a completion of a text."""
-    kind = "Python at an interactive prompt" if python else "a question to an assistant that can run Python"
+    kind = (
+        "Python at an interactive prompt"
+        if python
+        else "a question to an assistant that can run Python"
+    )
     return [
         ("system", _SUGGEST.format(kind=kind)),
-        ("human", f"{escape_tags(render_variables(variables), 'text')}\n\n<text>\n{escape_tags(text, 'text')}</text>"),
+        (
+            "human",
+            f"{escape_tags(render_variables(variables), 'text')}\n\n<text>\n{escape_tags(text, 'text')}</text>",
+        ),
     ]
 
 
@@ -263,7 +303,10 @@ def render_variables(variables: Sequence[Variable], max_vars: int = MAX_VARIABLE
 def variable_lines(variables: Sequence[Variable], max_vars: int = MAX_VARIABLES) -> dict[str, str]:
     """Return the lines of `render_variables` by name; those that say something of others have names that are no variables'."""
     shown = sorted((v for v in variables if not v.underscored), key=lambda v: v.kind != "data")
-    lines = {v.name: _line(f"{v.name}: {v.type}{f' = {v.summary}' if v.summary else ''}") for v in shown[:max_vars]}
+    lines = {
+        v.name: _line(f"{v.name}: {v.type}{f' = {v.summary}' if v.summary else ''}")
+        for v in shown[:max_vars]
+    }
     if len(shown) > max_vars:
         lines["(more)"] = f"… and {len(shown) - max_vars} more"
     if any(v.type == "private" for v in shown):
@@ -276,7 +319,9 @@ def as_shown(text: str) -> str:
     return escape_tags(defuse(escape_for_model(text)), *_SECTIONS)
 
 
-def describe_variables(variables: Sequence[Variable], described: Mapping[str, str], max_vars: int = MAX_VARIABLES) -> dict[str, str]:
+def describe_variables(
+    variables: Sequence[Variable], described: Mapping[str, str], max_vars: int = MAX_VARIABLES
+) -> dict[str, str]:
     """Return a text for each variable: those in `described` in its order, then the others in a line each, as in `render_variables`.
 
     Private variables and names that begin with ``_`` are never described.
@@ -298,7 +343,11 @@ def render_context(activity: str, attachments: str = "") -> str:
     activity: what happened since the model last spoke, as XML of the bus. attachments: what the person attached, likewise.
     """
     sections = {"recent-activity": activity, "attachments": attachments}
-    return "\n\n".join(f"<{name}>\n{escape_tags(text, *_SECTIONS)}\n</{name}>" for name, text in sections.items() if text)
+    return "\n\n".join(
+        f"<{name}>\n{escape_tags(text, *_SECTIONS)}\n</{name}>"
+        for name, text in sections.items()
+        if text
+    )
 
 
 def render_surroundings(folder: str, python: str, executable: str, place: str = "") -> str:
@@ -309,9 +358,7 @@ def render_surroundings(folder: str, python: str, executable: str, place: str = 
     system = platform.uname()
     platform_line = f"Platform: {system.system} {system.release}, {system.machine}"
     if place:
-        platform_line = (
-            f"Code runs on another machine, {place}. search_code, read_file and files that the person attaches are of the person's machine."
-        )
+        platform_line = f"Code runs on another machine, {place}. search_code, read_file and files that the person attaches are of the person's machine."
     lines = [
         f"Working directory: {folder}",
         f"Python: {python} ({executable})" if python else "",
@@ -352,7 +399,13 @@ def next_step(question: str, *, failed: bool, printed: bool) -> str:
     """Tell the model what to do after its code ran."""
     if failed:
         return CORRECT
-    asks = ANSWER_FROM_CHANGES if not printed else ANSWER_IN_FORMAT if _FORMAT.search(question) else ANSWER_FROM_OUTPUT
+    asks = (
+        ANSWER_FROM_CHANGES
+        if not printed
+        else ANSWER_IN_FORMAT
+        if _FORMAT.search(question)
+        else ANSWER_FROM_OUTPUT
+    )
     return asks.format(question=_repeated(question))
 
 
@@ -375,7 +428,9 @@ def _repeated(question: str) -> str:
     return shorten(question, _LONG_QUESTION)
 
 
-def user_turn(context: str, variables: Mapping[str, str], question: str, instruction: str = "") -> str:
+def user_turn(
+    context: str, variables: Mapping[str, str], question: str, instruction: str = ""
+) -> str:
     """Join context, variables (as `describe_variables` returns them), question and what to do with it.
 
     The variables stand without tags right before the question, and the instruction after it: small models answer more questions right

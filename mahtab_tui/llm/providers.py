@@ -28,7 +28,10 @@ MakeLLM = Callable[..., "BaseChatModel"]
 
 SERVICES = {"openai": "https://api.openai.com/v1", "openrouter": "https://openrouter.ai/api/v1"}
 """Addresses of services that want a key."""
-_ADDRESSES = {"openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"), "openrouter": ("OPENROUTER_API_BASE",)}
+_ADDRESSES = {
+    "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+    "openrouter": ("OPENROUTER_API_BASE",),
+}
 """Variables that name another address, as in the services' own programs."""
 PROVIDERS = ("anthropic", *SERVICES, *SERVERS)
 _OWN = "openai_compatible"
@@ -70,7 +73,9 @@ def chosen_model(settings: Settings) -> Future[str]:
     if settings.model or find_program("claude"):
         chosen.set_result(full_name(settings.model or "claude", settings.provider))
     else:
-        threading.Thread(target=lambda: chosen.set_result(first_model() or "demo"), name="models", daemon=True).start()
+        threading.Thread(
+            target=lambda: chosen.set_result(first_model() or "demo"), name="models", daemon=True
+        ).start()
     return chosen
 
 
@@ -104,7 +109,9 @@ def check_model(
     check_name(spec)
     provider, _ = split_spec(spec)
     if provider == "claude" and find_program("claude") is None:
-        raise ModelError("The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in --model demo.")
+        raise ModelError(
+            "The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in --model demo."
+        )
     if provider == "anthropic" and importlib.util.find_spec("langchain_anthropic") is None:
         raise _missing_package()
     _key(provider, spec, base_url, api_keys)
@@ -142,7 +149,13 @@ def get_llm(
 
         options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
         options |= {"max_tokens": max_tokens, "thinking": thinking}
-        return ChatClaudeCLI(model=model or None, on_notice=on_notice, folder=folder, use_api_key=claude_api_key, **options)
+        return ChatClaudeCLI(
+            model=model or None,
+            on_notice=on_notice,
+            folder=folder,
+            use_api_key=claude_api_key,
+            **options,
+        )
     if provider == "demo":
         from mahtab_tui.llm.demo import ChatDemo
 
@@ -159,19 +172,44 @@ def get_llm(
 
     from mahtab_tui.llm.chat_service import ChatService
 
-    common: dict[str, Any] = {"provider": provider, "timeout": timeout, "key": key_name, "secret": SecretStr(key), "max_tokens": max_tokens}
+    common: dict[str, Any] = {
+        "provider": provider,
+        "timeout": timeout,
+        "key": key_name,
+        "secret": SecretStr(key),
+        "max_tokens": max_tokens,
+    }
     if provider in SERVERS:
         common |= {"model": model or only_model(provider), "priced_as": "local"}
         if provider == "ollama":
-            return ChatService(dialect="ollama", address=server_address(provider), num_ctx=_OLLAMA_WINDOW, **common)
+            return ChatService(
+                dialect="ollama", address=server_address(provider), num_ctx=_OLLAMA_WINDOW, **common
+            )
         return ChatService(dialect="compatible", address=f"{server_address(provider)}/v1", **common)
     if key_name.startswith(_OWN.upper()):
-        return ChatService(dialect="compatible", model=model, address=str(base_url), priced_as=str(base_url), **common)
-    address = next((address for name in _ADDRESSES[provider] if (address := os.environ.get(name))), SERVICES[provider])
-    return ChatService(dialect="openai" if provider == "openai" else "openrouter", model=model, address=address, priced_as=provider, **common)
+        return ChatService(
+            dialect="compatible",
+            model=model,
+            address=str(base_url),
+            priced_as=str(base_url),
+            **common,
+        )
+    address = next(
+        (address for name in _ADDRESSES[provider] if (address := os.environ.get(name))),
+        SERVICES[provider],
+    )
+    return ChatService(
+        dialect="openai" if provider == "openai" else "openrouter",
+        model=model,
+        address=address,
+        priced_as=provider,
+        **common,
+    )
 
 
-def _anthropic(model: str, key_name: str, key: str, timeout: float, max_tokens: int | None) -> BaseChatModel:
+def _anthropic(
+    model: str, key_name: str, key: str, timeout: float, max_tokens: int | None
+) -> BaseChatModel:
     try:
         from langchain_anthropic import ChatAnthropic
     except ImportError:
@@ -181,7 +219,12 @@ def _anthropic(model: str, key_name: str, key: str, timeout: float, max_tokens: 
     from mahtab_tui.llm.remote import ChatRemote
 
     # The caller retries, because it can tell the user and be stopped.
-    arguments: dict[str, Any] = {"model": model, "api_key": key, "timeout": timeout, "max_retries": 0}
+    arguments: dict[str, Any] = {
+        "model": model,
+        "api_key": key,
+        "timeout": timeout,
+        "max_retries": 0,
+    }
     try:
         inner = ChatAnthropic(**arguments)
         most = inner.profile or {}
@@ -210,7 +253,9 @@ def _first_line(error: Exception, key: str) -> str:
     return str(masked((str(error).splitlines() or [type(error).__name__])[0], key))
 
 
-def _key(provider: str, spec: str, base_url: str | None, api_keys: Mapping[str, str] | None) -> tuple[str, str]:
+def _key(
+    provider: str, spec: str, base_url: str | None, api_keys: Mapping[str, str] | None
+) -> tuple[str, str]:
     """Return a key's variable, and the key from the environment or the settings; empty if none is needed. Raises `ModelError`."""
     if provider not in PROVIDERS:
         return "", ""
@@ -223,4 +268,6 @@ def _key(provider: str, spec: str, base_url: str | None, api_keys: Mapping[str, 
 
 
 def _missing_package() -> ModelError:
-    return ModelError("This model needs a package that is not installed: pip install langchain-anthropic")
+    return ModelError(
+        "This model needs a package that is not installed: pip install langchain-anthropic"
+    )

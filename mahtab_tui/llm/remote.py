@@ -61,12 +61,18 @@ class ChatRemote(BaseChatModel):
         return self.bind(**bound.kwargs)
 
     def _stream(
-        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: Any = None,
+        **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
         arrived: queue.SimpleQueue[BaseMessageChunk | Exception | None] = queue.SimpleQueue()
         with _STARTING:
             loop = _loop()
-        reading = asyncio.run_coroutine_threadsafe(self._read(messages, stop, kwargs, arrived.put), loop)
+        reading = asyncio.run_coroutine_threadsafe(
+            self._read(messages, stop, kwargs, arrived.put), loop
+        )
         ended = False
         counted: UsageMetadata | None = None
         try:
@@ -79,12 +85,21 @@ class ChatRemote(BaseChatModel):
                 if chunk is None:
                     break
                 if isinstance(chunk, Exception):
-                    raise explained(chunk, key=self.key, secret=self.secret.get_secret_value(), timeout=self.timeout)
+                    raise explained(
+                        chunk,
+                        key=self.key,
+                        secret=self.secret.get_secret_value(),
+                        timeout=self.timeout,
+                    )
                 if isinstance(chunk, AIMessageChunk) and chunk.usage_metadata is not None:
                     # Chunks are summed, but services count from the beginning of the answer, and some repeat their counts.
                     chunk.usage_metadata = subtract_usage(chunk.usage_metadata, counted)
                     counted = add_usage(counted, chunk.usage_metadata)
-                ended = ended or getattr(chunk, "usage_metadata", None) is not None or any(chunk.response_metadata.get(reason) for reason in REASONS)
+                ended = (
+                    ended
+                    or getattr(chunk, "usage_metadata", None) is not None
+                    or any(chunk.response_metadata.get(reason) for reason in REASONS)
+                )
                 if chunk.response_metadata.get("finish_reason") == "error":
                     raise ModelError("The service ended the answer with an error.")
                 yield ChatGenerationChunk(message=chunk)
@@ -93,7 +108,13 @@ class ChatRemote(BaseChatModel):
         if not ended:
             raise ModelError("The connection broke off in the middle of the answer.")
 
-    async def _read(self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], put: Callable[[Any], None]) -> None:
+    async def _read(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None,
+        kwargs: dict[str, Any],
+        put: Callable[[Any], None],
+    ) -> None:
         try:
             async for chunk in self.inner.astream(messages, stop=stop, **kwargs):
                 put(chunk)
@@ -101,7 +122,13 @@ class ChatRemote(BaseChatModel):
         except Exception as error:  # the provider's code
             put(error)
 
-    def _generate(self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: Any = None,
+        **kwargs: Any,
+    ) -> ChatResult:
         return generate_from_stream(self._stream(messages, stop, run_manager, **kwargs))
 
 

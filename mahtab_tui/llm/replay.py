@@ -38,15 +38,27 @@ class ChatReplay(ScriptedChatModel):
     def worst_cost(self) -> float | None:
         """Return the cost of the most expensive answer left; None if one has no cost."""
         with self._lock:
-            costs = [line.usage.cost for number, line in enumerate(self.lines) if number not in self._used and not line.error]
-        return None if None in costs else max((cost for cost in costs if cost is not None), default=0.0)
+            costs = [
+                line.usage.cost
+                for number, line in enumerate(self.lines)
+                if number not in self._used and not line.error
+            ]
+        return (
+            None
+            if None in costs
+            else max((cost for cost in costs if cost is not None), default=0.0)
+        )
 
-    def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+    def _stream(
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
         line = self._next(text_of(messages[-1]))
         if line.error:
             raise ModelError(line.error)
         yield from self.speak(line.text, line.tokens_per_second)
-        yield usage_chunk("replay", line.usage.input_tokens, line.usage.output_tokens, line.usage.cost)
+        yield usage_chunk(
+            "replay", line.usage.input_tokens, line.usage.output_tokens, line.usage.cost
+        )
 
     def _next(self, message: str) -> ReplayLine:
         with self._lock:

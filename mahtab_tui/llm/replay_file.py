@@ -79,13 +79,22 @@ def read_replay(path: Path) -> list[ReplayLine]:
                 # Not pydantic's parser, which rejects the lone surrogates that a model may send.
                 lines.append(ReplayLine.model_validate(json.loads(line)))
             except json.JSONDecodeError as error:
-                raise ModelError(f"{path}, line {number}: invalid JSON: {error.msg} (column {error.colno}).") from None
+                raise ModelError(
+                    f"{path}, line {number}: invalid JSON: {error.msg} (column {error.colno})."
+                ) from None
             except ValidationError as error:
                 first = error.errors()[0]
                 where = ".".join(map(str, first["loc"]))
-                raise ModelError(f"{path}, line {number}: {where + ': ' if where else ''}{first['msg']}.") from None
-            except (ValueError, RecursionError):  # a number of thousands of digits, or brackets nested too deeply
-                raise ModelError(f"{path}, line {number}: a number is too long, or the JSON is nested too deeply.") from None
+                raise ModelError(
+                    f"{path}, line {number}: {where + ': ' if where else ''}{first['msg']}."
+                ) from None
+            except (
+                ValueError,
+                RecursionError,
+            ):  # a number of thousands of digits, or brackets nested too deeply
+                raise ModelError(
+                    f"{path}, line {number}: a number is too long, or the JSON is nested too deeply."
+                ) from None
     if not lines:
         raise ModelError(f"The replay file {path} has no answers in it.")
     return lines

@@ -20,7 +20,9 @@ def sampling_of(**options: float | None) -> Sampling:
     for name, value in chosen.items():
         whole = name == "seed"
         if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-            raise ValueError(f"{name} must be a {'whole number' if whole else 'number'}, not {value!r}.")
+            raise ValueError(
+                f"{name} must be a {'whole number' if whole else 'number'}, not {value!r}."
+            )
     return chosen
 
 

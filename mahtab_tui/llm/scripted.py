@@ -45,7 +45,13 @@ class ScriptedChatModel(BaseChatModel):
                 return
             yield ChatGenerationChunk(message=AIMessageChunk(content=token))
 
-    def _generate(self, messages: Sequence[BaseMessage], stop: object = None, run_manager: object = None, **kwargs: object) -> ChatResult:
+    def _generate(
+        self,
+        messages: Sequence[BaseMessage],
+        stop: object = None,
+        run_manager: object = None,
+        **kwargs: object,
+    ) -> ChatResult:
         return generate_from_stream(self._stream(list(messages)))
 
 
@@ -53,7 +59,11 @@ def usage_chunk(model: str, read: int, written: int, cost: float | None) -> Chat
     """Return the chunk with which an answer ends: the tokens that were read and written, and US dollars."""
     message = AIMessageChunk(
         content="",
-        usage_metadata={"input_tokens": read, "output_tokens": written, "total_tokens": read + written},
+        usage_metadata={
+            "input_tokens": read,
+            "output_tokens": written,
+            "total_tokens": read + written,
+        },
         response_metadata={"cost_usd": cost, "model_name": model},
     )
     return ChatGenerationChunk(message=message)

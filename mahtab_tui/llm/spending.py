@@ -141,7 +141,9 @@ class Spending:
                 f"A call of {self._unpriced_model} did not report its price, so the limit of ${limit:.2f} (max_usd) can no longer be enforced."
             )
         if usd is None:
-            raise OverBudget(f"The price of {model} is unknown, so the limit of ${limit:.2f} (max_usd) cannot be enforced. Choose another model.")
+            raise OverBudget(
+                f"The price of {model} is unknown, so the limit of ${limit:.2f} (max_usd) cannot be enforced. Choose another model."
+            )
         if self.total.cost + self._held + usd > limit:
             left = max(0.0, limit - self.total.cost - self._held)
             raise OverBudget(
@@ -155,17 +157,32 @@ class Spending:
         with self._lock:
             rows = [
                 ("session", self.total),
-                *((f"question {turn} {self._questions.get(turn, '')}".rstrip(), stats) for turn, stats in sorted(self.turns.items())),
-                *((f"search {self._queries.get(tree) or tree}", stats) for tree, stats in self.trees.items()),
+                *(
+                    (f"question {turn} {self._questions.get(turn, '')}".rstrip(), stats)
+                    for turn, stats in sorted(self.turns.items())
+                ),
+                *(
+                    (f"search {self._queries.get(tree) or tree}", stats)
+                    for tree, stats in self.trees.items()
+                ),
             ]
-            lines = [f"{'':<{room}}{'calls':>6}{'read':>12}{'of cache':>12}{'written':>10}  cost", *(_row(*row, room) for row in rows)]
+            lines = [
+                f"{'':<{room}}{'calls':>6}{'read':>12}{'of cache':>12}{'written':>10}  cost",
+                *(_row(*row, room) for row in rows),
+            ]
         if (limit := self.max_usd) is not None:
-            lines.append(f"The session's limit is ${limit:.2f} (max_usd); ${max(0.0, limit - self.total.cost):.4f} is left.")
+            lines.append(
+                f"The session's limit is ${limit:.2f} (max_usd); ${max(0.0, limit - self.total.cost):.4f} is left."
+            )
         return "\n".join(lines)
 
 
 def _row(name: str, stats: UsageStats, room: int) -> str:
-    cost = "unknown" if stats.calls and stats.unpriced_calls == stats.calls else f"${stats.cost:.4f}{'+' if stats.unpriced_calls else ''}"
+    cost = (
+        "unknown"
+        if stats.calls and stats.unpriced_calls == stats.calls
+        else f"${stats.cost:.4f}{'+' if stats.unpriced_calls else ''}"
+    )
     tokens = f"{stats.input_tokens:>12,}{stats.cache_read_tokens:>12,}{stats.output_tokens:>10,}"
     if cell_len(name) >= room:
         name = set_cell_size(name, room - 2) + "…"

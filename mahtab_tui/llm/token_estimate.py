@@ -19,7 +19,15 @@ _PIECE = re.compile(
       | (?P<signs>[ ]?(?:[^\s\w]|_)+[\r\n]*)""",
     re.VERBOSE,
 )
-_EACH = {"word": 1.1, "digits": 1.54, "sign_of_word": 0.89, "letters": 0.0, "lines": 0.33, "blanks": 0.98, "signs": 0.31}
+_EACH = {
+    "word": 1.1,
+    "digits": 1.54,
+    "sign_of_word": 0.89,
+    "letters": 0.0,
+    "lines": 0.33,
+    "blanks": 0.98,
+    "signs": 0.31,
+}
 """Tokens for each piece of a kind."""
 _LONG_WORD, _LONG = 0.37, 7
 """Added for a word of more letters."""
@@ -47,7 +55,9 @@ def _tokens(text: str) -> float:
         total += _EACH[kind]
         if kind == "word":
             after_sign = not piece[0].isalpha()
-            total += _LONG_WORD * (len(piece) - after_sign > _LONG) + _AFTER_SIGN * (after_sign and piece[0] != " ")
+            total += _LONG_WORD * (len(piece) - after_sign > _LONG) + _AFTER_SIGN * (
+                after_sign and piece[0] != " "
+            )
             total += _UNKNOWN_LETTER * max(0, len(piece) - _KNOWN)
         elif kind == "letters":
             total += _LETTER * len(piece)

@@ -36,7 +36,9 @@ _ANSWER_ROOM = 8_192
 
 def tokens_in(texts: Iterable[str], pictures: int = 0) -> int:
     """Estimate the tokens of messages with these texts and so many pictures, rather too high than too low."""
-    return pictures * _PICTURE + sum(_FRAME + len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN for text in texts)
+    return pictures * _PICTURE + sum(
+        _FRAME + len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN for text in texts
+    )
 
 
 def room_of(llm: BaseChatModel) -> int:
@@ -51,11 +53,17 @@ def window_of(llm: BaseChatModel) -> int | None:
     if isinstance(told, int):
         return told
     provider = priced_as(llm)
-    found = None if provider == LOCAL else _looked_up(provider, model_name(llm), input_tokens=1, output_tokens=1)
+    found = (
+        None
+        if provider == LOCAL
+        else _looked_up(provider, model_name(llm), input_tokens=1, output_tokens=1)
+    )
     return None if found is None else found.model.context_window
 
 
-def told_usage(llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mapping[str, Any]) -> Usage | None:
+def told_usage(
+    llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mapping[str, Any]
+) -> Usage | None:
     """Read what a call has used from LangChain's chunks; None if the model reported nothing.
 
     The cost is what the transport reported, otherwise from the tables of genai-prices; None if unknown.
@@ -71,8 +79,19 @@ def told_usage(llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mappin
     if "cost_usd" in metadata:
         cost = metadata["cost_usd"]
     else:
-        cost = float(told) if _is_amount(told) else price(priced_as(llm), model, read, written, from_cache, to_cache)
-    return Usage(model=model, input_tokens=read, output_tokens=written, cache_read_tokens=from_cache, cache_creation_tokens=to_cache, cost=cost)
+        cost = (
+            float(told)
+            if _is_amount(told)
+            else price(priced_as(llm), model, read, written, from_cache, to_cache)
+        )
+    return Usage(
+        model=model,
+        input_tokens=read,
+        output_tokens=written,
+        cache_read_tokens=from_cache,
+        cache_creation_tokens=to_cache,
+        cost=cost,
+    )
 
 
 def _is_amount(told: object) -> TypeGuard[float]:
@@ -80,7 +99,9 @@ def _is_amount(told: object) -> TypeGuard[float]:
     return isinstance(told, int | float) and not isinstance(told, bool) and 0 <= told < math.inf
 
 
-def estimated_usage(llm: BaseChatModel, asked: Iterable[str], said: str, pictures: int = 0) -> Usage:
+def estimated_usage(
+    llm: BaseChatModel, asked: Iterable[str], said: str, pictures: int = 0
+) -> Usage:
     """Estimate the usage of a call that ended before the model reported it, from what was sent and received."""
     model = model_name(llm)
     read, written = tokens_in(asked, pictures), tokens_in([said])
@@ -103,13 +124,18 @@ def worst_cost(llm: BaseChatModel, asked: Iterable[str], pictures: int = 0) -> f
 
 def usd_per_token(llm: BaseChatModel) -> tuple[float, float]:
     """Return US dollars for a token read and a token written; those of an expensive model if unknown."""
-    read, written = (price(priced_as(llm), model_name(llm), *counts) for counts in ((_MANY, 0), (0, _MANY)))
+    read, written = (
+        price(priced_as(llm), model_name(llm), *counts) for counts in ((_MANY, 0), (0, _MANY))
+    )
     return _DEAR if read is None or written is None else (read / _MANY, written / _MANY)
 
 
 def is_priced(llm: BaseChatModel) -> bool:
     """Tell whether the cost of a call is known, if only after it."""
-    return bool(getattr(llm, "tells_cost", False)) or price(priced_as(llm), model_name(llm), _MANY, _MANY) is not None
+    return (
+        bool(getattr(llm, "tells_cost", False))
+        or price(priced_as(llm), model_name(llm), _MANY, _MANY) is not None
+    )
 
 
 def model_name(llm: BaseChatModel) -> str:
@@ -121,7 +147,11 @@ def model_name(llm: BaseChatModel) -> str:
 def priced_as(llm: BaseChatModel) -> str:
     """Return whose prices apply to a model; see `price`."""
     named = getattr(llm, "priced_as", None)
-    return named if isinstance(named, str) else llm._llm_type.removesuffix("-chat").removeprefix("chat-")
+    return (
+        named
+        if isinstance(named, str)
+        else llm._llm_type.removesuffix("-chat").removeprefix("chat-")
+    )
 
 
 def is_on_this_machine(llm: BaseChatModel) -> bool:
@@ -136,7 +166,12 @@ def _is_on_this_machine(provider: str) -> bool:
 
 
 def price(
-    provider: str, model: str, input_tokens: int, output_tokens: int, cache_read_tokens: int = 0, cache_creation_tokens: int = 0
+    provider: str,
+    model: str,
+    input_tokens: int,
+    output_tokens: int,
+    cache_read_tokens: int = 0,
+    cache_creation_tokens: int = 0,
 ) -> float | None:
     """Return US dollars for a call by genai-prices; None if unknown. Models on the user's machine are free.
 
@@ -162,6 +197,10 @@ def _looked_up(provider: str, model: str, **used: int) -> PriceCalculation | Non
     try:
         if "://" in provider:
             return calc_price(Usage(**used), model_ref=model, provider_api_url=provider)
-        return calc_price(Usage(**used), model_ref=model, provider_id="openrouter" if "/" in model else provider or None)
+        return calc_price(
+            Usage(**used),
+            model_ref=model,
+            provider_id="openrouter" if "/" in model else provider or None,
+        )
     except (LookupError, ValueError):  # an unknown model, or inconsistent counts
         return None

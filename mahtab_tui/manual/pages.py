@@ -41,7 +41,11 @@ class Page(NamedTuple):
 def page(topic: str) -> Page:
     """The page on a topic. Raises `NoTopic`."""
     if topic not in TOPICS:
-        near = [*dict.fromkeys([*difflib.get_close_matches(topic.lower(), TOPICS, n=2, cutoff=0.5), *_about(topic)])][:4]
+        near = [
+            *dict.fromkeys(
+                [*difflib.get_close_matches(topic.lower(), TOPICS, n=2, cutoff=0.5), *_about(topic)]
+            )
+        ][:4]
         hint = f"Did you mean {' or '.join(near)}?" if near else f"Topics: {', '.join(TOPICS)}."
         raise NoTopic(f"The manual has no topic {topic!r}. {hint}")
     source = (_FOLDER / f"{topic}.md").read_text("utf-8")
@@ -54,9 +58,15 @@ def _about(word: str) -> list[str]:
     """Topics with a word in their title, summary or headings; else those whose page has it most often."""
     sought = re.compile(rf"\b{re.escape(word)}", re.IGNORECASE)
     pages = [page(topic) for topic in TOPICS]
-    heads = [each.topic for each in pages if any(sought.search(line) for line in [each.summary, *re.findall(r"(?m)^#.*", each.text)])]
+    heads = [
+        each.topic
+        for each in pages
+        if any(sought.search(line) for line in [each.summary, *re.findall(r"(?m)^#.*", each.text)])
+    ]
     count = {each.topic: len(sought.findall(each.text)) for each in pages}
-    return heads or sorted((topic for topic in TOPICS if count[topic]), key=lambda topic: -count[topic])
+    return heads or sorted(
+        (topic for topic in TOPICS if count[topic]), key=lambda topic: -count[topic]
+    )
 
 
 def matching(text: str, words: str) -> str:

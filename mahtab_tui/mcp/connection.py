@@ -91,7 +91,11 @@ class _PendingCall:
 
     def sentence(self, seconds: float) -> str:
         """Say how far it is."""
-        printed = f", {self._characters:,} characters printed; last line: {self._last_line}" if self._last_line else ""
+        printed = (
+            f", {self._characters:,} characters printed; last line: {self._last_line}"
+            if self._last_line
+            else ""
+        )
         return f"{self._progress} ({seconds:.0f} s){printed}"
 
 
@@ -130,7 +134,9 @@ class _LogEntry:
 class SessionConnection:
     """A session in which an agent's code runs. Used on the server's event loop; methods raise `McpToolError`."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, journal: Journal) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, journal: Journal
+    ) -> None:
         self._reader, self._writer = reader, writer
         self._journal = journal
         self._frames = FrameReader()
@@ -146,7 +152,9 @@ class SessionConnection:
         """The agent's name there."""
 
     @classmethod
-    async def join(cls, session: str | None, project: Path, agent: str, journal: Journal) -> SessionConnection:
+    async def join(
+        cls, session: str | None, project: Path, agent: str, journal: Journal
+    ) -> SessionConnection:
         """Join a session by its name, or the session of a project's folder. Raises `McpToolError`."""
         try:
             found = await asyncio.to_thread(session_for, session, project)
@@ -156,7 +164,9 @@ class SessionConnection:
         return await cls._welcomed(cls(reader, writer, journal), agent)
 
     @classmethod
-    async def connect(cls, connected: socket.socket, agent: str, journal: Journal) -> SessionConnection:
+    async def connect(
+        cls, connected: socket.socket, agent: str, journal: Journal
+    ) -> SessionConnection:
         """Join the session at the other end of a socket. Raises `McpToolError`."""
         reader, writer = await asyncio.open_unix_connection(sock=connected)
         return await cls._welcomed(cls(reader, writer, journal), agent)
@@ -172,7 +182,11 @@ class SessionConnection:
             connection._writer.close()
             raise McpToolError("The session closed the connection.")
         first = welcome[0]
-        connection.session, connection.name, connection.pid = str(first["name"]), str(first["you"]), int(first["pid"])
+        connection.session, connection.name, connection.pid = (
+            str(first["name"]),
+            str(first["you"]),
+            int(first["pid"]),
+        )
         connection._listening = asyncio.create_task(connection._listen())
         return connection
 
@@ -187,18 +201,28 @@ class SessionConnection:
         entry.end(done)
         return done
 
-    async def _evaluate(self, code: str, timeout: float | None, report: Report, entry: _LogEntry) -> Evaluation:
-        told = await self._call("run", {"code": code, "timeout": timeout, "follow": True}, report, entry)
+    async def _evaluate(
+        self, code: str, timeout: float | None, report: Report, entry: _LogEntry
+    ) -> Evaluation:
+        told = await self._call(
+            "run", {"code": code, "timeout": timeout, "follow": True}, report, entry
+        )
         if "declined" in told:
-            return Evaluation(CellResult(0, Status.ERROR, "", (), 0.0, ()), declined=str(told["declined"]))
+            return Evaluation(
+                CellResult(0, Status.ERROR, "", (), 0.0, ()), declined=str(told["declined"])
+            )
         edited = str(told["edited"])
         if told.get("running"):
             output = str(told["output"])
-            result = CellResult(int(told["cell"]), Status.OK, output, (("stdout", len(output)),), 0.0, ())
+            result = CellResult(
+                int(told["cell"]), Status.OK, output, (("stdout", len(output)),), 0.0, ()
+            )
             return Evaluation(result, bool(told["timed_out"]), running=True, edited=edited)
         pictures = [base64.b64decode(data) for data in told["pictures"]]
         result, restores = checked(CellResult, told["result"]), bool(told.get("restores"))
-        return Evaluation(result, bool(told["timed_out"]), pictures=pictures, edited=edited, restores=restores)
+        return Evaluation(
+            result, bool(told["timed_out"]), pictures=pictures, edited=edited, restores=restores
+        )
 
     async def reset(self, report: Report) -> tuple[int, int]:
         """Start a new worker in the same environment. Returns the process ids of the old worker and the new one."""
@@ -211,7 +235,9 @@ class SessionConnection:
 
     async def activate(self, python: str | None, folder: str | None, report: Report) -> KernelInfo:
         """Change interpreter and folder; None keeps the current one."""
-        return checked(KernelInfo, await self._call("activate", {"python": python, "folder": folder}, report))
+        return checked(
+            KernelInfo, await self._call("activate", {"python": python, "folder": folder}, report)
+        )
 
     async def permit(self, action: str, report: Report) -> None:
         """Ask the user to allow an action on the environment, described in a line."""
@@ -226,7 +252,12 @@ class SessionConnection:
         told = await self._call("inside", {"seen": seen})
         variables = checked(list[Variable], told["variables"])
         return SessionContents(
-            checked(KernelInfo, told["kernel"]), variables, int(told["cells"]), float(told["busy"]), float(told["alive"]), list(told["others"])
+            checked(KernelInfo, told["kernel"]),
+            variables,
+            int(told["cells"]),
+            float(told["busy"]),
+            float(told["alive"]),
+            list(told["others"]),
         )
 
     async def kernel(self) -> KernelInfo:
@@ -245,7 +276,13 @@ class SessionConnection:
             self._listening.cancel()
         self._writer.close()
 
-    async def _call(self, what: str, args: Mapping[str, Any], report: Report | None = None, entry: _LogEntry | None = None) -> Any:
+    async def _call(
+        self,
+        what: str,
+        args: Mapping[str, Any],
+        report: Report | None = None,
+        entry: _LogEntry | None = None,
+    ) -> Any:
         if self._over:
             raise McpToolError(self._over)
         number = next(self._numbers)
@@ -253,7 +290,9 @@ class SessionConnection:
         loop = asyncio.get_running_loop()
         start = loop.time()
         try:
-            self._writer.write(encode({"op": "call", "id": number, "what": what, "args": dict(args)}))
+            self._writer.write(
+                encode({"op": "call", "id": number, "what": what, "args": dict(args)})
+            )
             while not (await asyncio.wait({waiting.answer}, timeout=BEAT))[0]:
                 if report is not None:
                     seconds = loop.time() - start

@@ -51,7 +51,11 @@ def _found(found: Path, path: str) -> Environment:
     for name in INSIDE:
         if environment_kind(found / name):
             return Environment("project", found, found / name / "bin" / "python", found)
-    if (found / "pyproject.toml").is_file() or (found / "requirements.txt").is_file() or path == ".":
+    if (
+        (found / "pyproject.toml").is_file()
+        or (found / "requirements.txt").is_file()
+        or path == "."
+    ):
         return Environment("project", found, None, found)
     raise EnvironmentNotFound(
         f"{found} is neither a virtual environment (pyvenv.cfg), nor a conda prefix (conda-meta), nor a project (.venv, pyproject.toml, requirements.txt)."
@@ -60,4 +64,6 @@ def _found(found: Path, path: str) -> Environment:
 
 def project_of(folder: Path) -> Path | None:
     """Return the nearest folder with a ``pyproject.toml``, from `folder` upwards."""
-    return next((place for place in (folder, *folder.parents) if (place / "pyproject.toml").is_file()), None)
+    return next(
+        (place for place in (folder, *folder.parents) if (place / "pyproject.toml").is_file()), None
+    )

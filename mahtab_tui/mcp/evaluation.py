@@ -31,11 +31,19 @@ SUMMARY = 60
 
 
 class EvalArguments(Arguments):
-    code: str = Field(description="Python. The last expression's value is shown; top-level await, !command and %magic work")
-    timeout_s: float | None = Field(
-        None, gt=0, description="Seconds after which the code is interrupted, counted from its start. Without it: no limit"
+    code: str = Field(
+        description="Python. The last expression's value is shown; top-level await, !command and %magic work"
     )
-    max_output: int = Field(OUTPUT, ge=0, description="Characters of output that the answer holds at most: its head and its tail")
+    timeout_s: float | None = Field(
+        None,
+        gt=0,
+        description="Seconds after which the code is interrupted, counted from its start. Without it: no limit",
+    )
+    max_output: int = Field(
+        OUTPUT,
+        ge=0,
+        description="Characters of output that the answer holds at most: its head and its tail",
+    )
 
 
 def answer(done: Evaluation, arguments: EvalArguments, format: AnswerFormat) -> ToolAnswer:
@@ -46,9 +54,13 @@ def answer(done: Evaluation, arguments: EvalArguments, format: AnswerFormat) -> 
         parts[kind] += text
     value = shortened((parts["display"] + parts["value"]).rstrip("\n"), arguments.max_output)
     output = shortened(parts["stdout"], arguments.max_output)
-    error = shortened(shorter_traceback(parts["traceback"].rstrip("\n")), max(arguments.max_output, ERROR))
+    error = shortened(
+        shorter_traceback(parts["traceback"].rstrip("\n")), max(arguments.max_output, ERROR)
+    )
     sections = [
-        ("The user edited the code. What ran:\n" + fenced(escape_for_model(done.edited), "python")) if done.edited else "",
+        ("The user edited the code. What ran:\n" + fenced(escape_for_model(done.edited), "python"))
+        if done.edited
+        else "",
         escape_for_model(how_it_ended(done, arguments.timeout_s)),
         format.code(value),
         format.output(output),
@@ -57,7 +69,10 @@ def answer(done: Evaluation, arguments: EvalArguments, format: AnswerFormat) -> 
         ("Printed since the last call:\n" + format.output(done.late)) if done.late else "",
         changes_line(result.changes),
     ]
-    text = "\n".join(section.rstrip("\n") for section in sections if section) or "(no value, no output)"
+    text = (
+        "\n".join(section.rstrip("\n") for section in sections if section)
+        or "(no value, no output)"
+    )
     failed = result.status is not Status.OK or done.declined != "" or done.running or done.timed_out
     return ToolAnswer(text, done.pictures, failed=failed)
 
@@ -73,7 +88,11 @@ def how_it_ended(done: Evaluation, timeout: float | None) -> str:
         case Status.INTERRUPTED:
             return f"{over}{'t' if over else 'T'}he code was interrupted. Variables are as it left them."
         case Status.KILLED:
-            reason = f"the code did not end within {GRACE:g} s after its interrupt, so the worker was killed." if over else done.result.detail
+            reason = (
+                f"the code did not end within {GRACE:g} s after its interrupt, so the worker was killed."
+                if over
+                else done.result.detail
+            )
             return f"{over}{reason} {_variables(done)}; a new worker is ready."
         case Status.DIED:
             return f"{over and over + 'the code was interrupted. '}{done.result.detail} {_variables(done)}; a new worker starts with the next call."
@@ -82,7 +101,11 @@ def how_it_ended(done: Evaluation, timeout: float | None) -> str:
 
 
 def _variables(done: Evaluation) -> str:
-    return "Only saved variables come back (info lists them)" if done.restores else "All variables are gone"
+    return (
+        "Only saved variables come back (info lists them)"
+        if done.restores
+        else "All variables are gone"
+    )
 
 
 def changes_line(changes: Sequence[Change]) -> str:
@@ -107,7 +130,9 @@ def shortened(text: str, most: int) -> str:
         return text
     head = most // 2
     left_out = len(text) - most
-    return f"{text[:head]}\n… {left_out:,} characters left out …\n{text[len(text) - (most - head) :]}"
+    return (
+        f"{text[:head]}\n… {left_out:,} characters left out …\n{text[len(text) - (most - head) :]}"
+    )
 
 
 def shorter_traceback(text: str) -> str:
@@ -116,4 +141,6 @@ def shorter_traceback(text: str) -> str:
     left_out = len(lines) - FRAMES_HEAD - FRAMES_TAIL
     if left_out <= 1:
         return text
-    return "\n".join([*lines[:FRAMES_HEAD], f"  … {left_out} lines left out …", *lines[-FRAMES_TAIL:]])
+    return "\n".join(
+        [*lines[:FRAMES_HEAD], f"  … {left_out} lines left out …", *lines[-FRAMES_TAIL:]]
+    )

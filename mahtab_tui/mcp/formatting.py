@@ -80,7 +80,9 @@ def highlighted(text: str, language: str) -> str:
     from pygments.formatters import TerminalFormatter
     from pygments.lexers import get_lexer_by_name
 
-    shown = highlight(text, get_lexer_by_name(language, stripnl=False, ensurenl=False), TerminalFormatter())
+    shown = highlight(
+        text, get_lexer_by_name(language, stripnl=False, ensurenl=False), TerminalFormatter()
+    )
     return str(shown).rstrip("\n")
 
 

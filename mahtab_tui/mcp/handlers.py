@@ -39,11 +39,17 @@ class NoArguments(Arguments):
 
 
 class UndoArguments(Arguments):
-    cell: int | None = Field(None, ge=1, description="The first cell to undo, as info numbers them; without it, what was run last")
+    cell: int | None = Field(
+        None,
+        ge=1,
+        description="The first cell to undo, as info numbers them; without it, what was run last",
+    )
 
 
 class ActivateArguments(Arguments):
-    path: str = Field(description="A project's folder, a virtual environment, a conda prefix, an interpreter's file, or . for the working directory")
+    path: str = Field(
+        description="A project's folder, a virtual environment, a conda prefix, an interpreter's file, or . for the working directory"
+    )
 
 
 class PackageArguments(Arguments):
@@ -51,7 +57,9 @@ class PackageArguments(Arguments):
         description="add, rm, status, update; install: all requirements of the project; resolve: write the lock file; test: run pytest; "
         "develop: install a folder as editable; free: return from editable to the released package"
     )
-    packages: list[str] = Field([], description="Names (numpy, 'httpx>=0.27'), folders for develop, arguments for test")
+    packages: list[str] = Field(
+        [], description="Names (numpy, 'httpx>=0.27'), folders for develop, arguments for test"
+    )
 
 
 class LogArguments(Arguments):
@@ -59,8 +67,12 @@ class LogArguments(Arguments):
 
 
 class ModeArguments(Arguments):
-    mode: Literal["private", "shared"] = Field(description="private: your own session; shared: the session on the user's screen")
-    session: str | None = Field(None, description="The session's name or process id, if several run")
+    mode: Literal["private", "shared"] = Field(
+        description="private: your own session; shared: the session on the user's screen"
+    )
+    session: str | None = Field(
+        None, description="The session's name or process id, if several run"
+    )
 
 
 class AttachOptions(NamedTuple):
@@ -77,7 +89,15 @@ class AttachOptions(NamedTuple):
 class ToolHandlers:
     """Serves the calls of one server's tools. Used on its event loop. A tool's docstring is its description for agents."""
 
-    def __init__(self, settings: Settings, cwd: str, format: AnswerFormat, journal: Journal, attach: AttachOptions, secrets: Secrets) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        cwd: str,
+        format: AnswerFormat,
+        journal: Journal,
+        attach: AttachOptions,
+        secrets: Secrets,
+    ) -> None:
         self.secrets = secrets
         """Masked in answers."""
         self._format = format
@@ -99,8 +119,17 @@ class ToolHandlers:
             McpTool("undo", "Undo cells", UndoArguments, self.undo, destructive=True),
             McpTool("info", "Look at the session", NoArguments, self.info, read_only=True),
             McpTool("pkg", "Manage packages", PackageArguments, self.pkg, destructive=True),
-            McpTool("activate", "Change the environment", ActivateArguments, self.activate, destructive=True, idempotent=True),
-            McpTool("log_viewer", "Log for the user", LogArguments, self.log_viewer, idempotent=True),
+            McpTool(
+                "activate",
+                "Change the environment",
+                ActivateArguments,
+                self.activate,
+                destructive=True,
+                idempotent=True,
+            ),
+            McpTool(
+                "log_viewer", "Log for the user", LogArguments, self.log_viewer, idempotent=True
+            ),
             McpTool("mode", "Private or shared", ModeArguments, self.set_mode, idempotent=True),
         ]
 
@@ -132,10 +161,16 @@ class ToolHandlers:
             self.mode = "private"
             return ToolAnswer("Code now runs in your own session.")
         if self._attach.never:
-            raise McpToolError("This server was started with --private, so it cannot join a session.")
+            raise McpToolError(
+                "This server was started with --private, so it cannot join a session."
+            )
         session = arguments.session or self._attach.session
         async with self._joining:
-            if self._shared is None or self._shared.over or arguments.session not in (None, self._shared.session, str(self._shared.pid)):
+            if (
+                self._shared is None
+                or self._shared.over
+                or arguments.session not in (None, self._shared.session, str(self._shared.pid))
+            ):
                 joined = await self._join(session)
                 if self._shared is not None:
                     await self._shared.close()
@@ -143,7 +178,9 @@ class ToolHandlers:
             now = self._shared
         self.mode = "shared"
         return ToolAnswer(
-            escape_for_model(f"You are {now.name} in the user's session {now.session}: its variables are theirs, and they see what you run.")
+            escape_for_model(
+                f"You are {now.name} in the user's session {now.session}: its variables are theirs, and they see what you run."
+            )
         )
 
     async def eval(self, arguments: EvalArguments, report: Report) -> ToolAnswer:
@@ -164,17 +201,25 @@ class ToolHandlers:
         session = await self.session()
         old, new = await session.reset(report)
         kernel = await session.kernel()
-        return ToolAnswer(escape_for_model(f"The namespace is empty. Worker {old} has ended; worker {new} runs on {kernel.executable}."))
+        return ToolAnswer(
+            escape_for_model(
+                f"The namespace is empty. Worker {old} has ended; worker {new} runs on {kernel.executable}."
+            )
+        )
 
     async def undo(self, arguments: UndoArguments, report: Report) -> ToolAnswer:
         """Restore the variables, also those changed in place, to what they were before a cell ran; later cells are undone too. Files that were written
         stay. The answer names what could not be restored."""
-        return ToolAnswer(escape_for_model(await (await self.session()).undo(arguments.cell, report)))
+        return ToolAnswer(
+            escape_for_model(await (await self.session()).undo(arguments.cell, report))
+        )
 
     async def info(self, arguments: NoArguments, report: Report) -> ToolAnswer:
         """The Python, its environment and project, the variables with type and size, the modules, the worker's id, and what others have run since you
         last asked."""
-        return ToolAnswer(information.text(await (await self.session()).contents(seen=True), self.mode))
+        return ToolAnswer(
+            information.text(await (await self.session()).contents(seen=True), self.mode)
+        )
 
     async def activate(self, arguments: ActivateArguments, report: Report) -> ToolAnswer:
         """Switch to another environment. If it has its own interpreter, a new worker starts there and all variables are lost."""
@@ -182,10 +227,18 @@ class ToolHandlers:
         kernel = await session.kernel()
         found = find_environment(arguments.path, Path(kernel.cwd))
         python = None if found.python is None else str(found.python)
-        now = await session.activate(python, None if found.folder is None else str(found.folder), report)
-        kept = "" if python is not None else " It has no environment of its own, so the interpreter stays the same."
+        now = await session.activate(
+            python, None if found.folder is None else str(found.folder), report
+        )
+        kept = (
+            ""
+            if python is not None
+            else " It has no environment of its own, so the interpreter stays the same."
+        )
         return ToolAnswer(
-            escape_for_model(f"Activated the {found.kind} {found.path}: Python {now.python}, {now.executable}, worker {now.pid}, in {now.cwd}.{kept}")
+            escape_for_model(
+                f"Activated the {found.kind} {found.path}: Python {now.python}, {now.executable}, worker {now.pid}, in {now.cwd}.{kept}"
+            )
         )
 
     async def pkg(self, arguments: PackageArguments, report: Report) -> ToolAnswer:
@@ -218,7 +271,9 @@ class ToolHandlers:
             if code:
                 break
         await session.renewed()
-        output = self._format.output(evaluation.shortened(self.secrets.mask("".join(written)), PACKAGE_OUTPUT))
+        output = self._format.output(
+            evaluation.shortened(self.secrets.mask("".join(written)), PACKAGE_OUTPUT)
+        )
         ending = f"It failed with exit code {code}." if code else steps.note
         return ToolAnswer("\n".join(part for part in (output, ending) if part), failed=code != 0)
 
@@ -229,7 +284,11 @@ class ToolHandlers:
         except OSError as error:
             raise McpToolError(f"{log_file()} cannot be written: {error.strerror}.") from None
         path = log_file()
-        text = "The log is off." if arguments.mode == "off" else f"All evaluated code is written to {path}. To follow it: tail -f {path}"
+        text = (
+            "The log is off."
+            if arguments.mode == "off"
+            else f"All evaluated code is written to {path}. To follow it: tail -f {path}"
+        )
         return ToolAnswer(escape_for_model(text))
 
     async def _join(self, session: str | None) -> SessionConnection:

@@ -20,13 +20,17 @@ MOST = 200
 def variables(contents: SessionContents) -> list[str]:
     """List the variables, a line each: name, type, and shape, length, or a simple value."""
     shown = [variable for variable in _shown(contents) if variable.kind != "module"]
-    return _listed([f"{short(row.name)}: {short(row.type)} {short(row.summary)}".rstrip() for row in shown])
+    return _listed(
+        [f"{short(row.name)}: {short(row.type)} {short(row.summary)}".rstrip() for row in shown]
+    )
 
 
 def text(contents: SessionContents, mode: Literal["private", "shared"]) -> str:
     kernel = contents.kernel
     since = "you joined" if mode == "shared" else "your session started"
-    modules = _listed([short(variable.name) for variable in _shown(contents) if variable.kind == "module"])
+    modules = _listed(
+        [short(variable.name) for variable in _shown(contents) if variable.kind == "module"]
+    )
     rows = variables(contents)
     lines = [
         f"Python {kernel.python} · {kernel.executable} · worker {kernel.pid} · {mode}",

@@ -49,7 +49,11 @@ def write_plugin() -> Path:
 def command() -> list[str]:
     """Return the command that starts the server, with full paths: the installed program, or this interpreter."""
     program = find_program("mahtab-tui")
-    return [os.path.abspath(program), "mcp"] if program else [sys.executable, "-P", "-m", "mahtab_tui", "mcp"]
+    return (
+        [os.path.abspath(program), "mcp"]
+        if program
+        else [sys.executable, "-P", "-m", "mahtab_tui", "mcp"]
+    )
 
 
 def configuration(client: ClientName, words: list[str]) -> str:
@@ -60,9 +64,13 @@ def configuration(client: ClientName, words: list[str]) -> str:
     unless they are always loaded.
     """
     if client == "codex":
-        quoted = [json.dumps(word, ensure_ascii=False) for word in words]  # TOML's basic strings have JSON's syntax
+        quoted = [
+            json.dumps(word, ensure_ascii=False) for word in words
+        ]  # TOML's basic strings have JSON's syntax
         start = f"command = {quoted[0]}\nargs = [{', '.join(quoted[1:])}]\n"
-        return f"[mcp_servers.{NAME}]\n{start}required = true\ntool_timeout_sec = {_CODEX_SECONDS}\n"
+        return (
+            f"[mcp_servers.{NAME}]\n{start}required = true\ntool_timeout_sec = {_CODEX_SECONDS}\n"
+        )
     return json.dumps({"mcpServers": {NAME: _entry(words)}}, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -78,7 +86,9 @@ def install(client: ClientName, project: Path) -> Path:
     path = configuration_file(client, project)
     try:
         before = read_text(path)
-        write_text(path, _with_section(path, before) if client == "codex" else _with_server(path, before))
+        write_text(
+            path, _with_section(path, before) if client == "codex" else _with_server(path, before)
+        )
     except SettingsError as error:
         raise InstallError(f"{error} It was left as it is.") from None
     return path
@@ -94,7 +104,9 @@ def _with_server(path: Path, before: str) -> str:
     except (ValueError, RecursionError) as error:
         raise InstallError(f"{path} is not JSON ({error}), and was left as it is.") from None
     if not isinstance(known, dict) or not isinstance(known.setdefault("mcpServers", {}), dict):
-        raise InstallError(f"{path} does not hold a list of servers (mcpServers), and was left as it is.")
+        raise InstallError(
+            f"{path} does not hold a list of servers (mcpServers), and was left as it is."
+        )
     if NAME in known["mcpServers"]:
         raise InstallError(_there(path))
     known["mcpServers"][NAME] = _entry(command())
@@ -110,7 +122,9 @@ def _with_section(path: Path, before: str) -> str:
     try:
         tomllib.loads(after)
     except tomllib.TOMLDecodeError:
-        raise InstallError(f"{path} lists its servers in a form to which no section can be added, and was left as it is.") from None
+        raise InstallError(
+            f"{path} lists its servers in a form to which no section can be added, and was left as it is."
+        ) from None
     return after
 
 

@@ -73,7 +73,10 @@ class Journal:
             except OSError as error:  # must not affect the cell
                 self._end()
                 self.mode = "off"
-                print(f"mahtab-tui: {log_file()} cannot be written: {error.strerror}. Logging has stopped.", file=sys.stderr)
+                print(
+                    f"mahtab-tui: {log_file()} cannot be written: {error.strerror}. Logging has stopped.",
+                    file=sys.stderr,
+                )
 
     def _end(self) -> None:
         file, self._file = self._file, None

@@ -38,7 +38,13 @@ def resources() -> list[types.Resource]:
         ("log", "Log", "The end of the log of evaluated code, if log_viewer is on"),
     ]
     return [
-        types.Resource(uri=f"mahtab://session/{name}", name=name, title=title, description=description, mime_type="text/plain")
+        types.Resource(
+            uri=f"mahtab://session/{name}",
+            name=name,
+            title=title,
+            description=description,
+            mime_type="text/plain",
+        )
         for name, title, description in listed
     ]
 
@@ -48,7 +54,13 @@ def templates() -> list[types.ResourceTemplate]:
 
     description = "A look inside one variable: its representation, attributes, source"
     return [
-        types.ResourceTemplate(uri_template=VARIABLE + "{name}", name="variable", title="Variable", description=description, mime_type="text/plain")
+        types.ResourceTemplate(
+            uri_template=VARIABLE + "{name}",
+            name="variable",
+            title="Variable",
+            description=description,
+            mime_type="text/plain",
+        )
     ]
 
 
@@ -56,13 +68,23 @@ async def read(handlers: ToolHandlers, uri: str) -> str:
     """Read a resource. Raises `NotFoundError`, `McpToolError`."""
     if uri.startswith(VARIABLE):
         detail = await (await handlers.session()).inspect(unquote(uri.removeprefix(VARIABLE)))
-        parts = [f"{detail.name}: {detail.type} {detail.summary}".rstrip(), detail.text, detail.doc, detail.source, detail.error]
+        parts = [
+            f"{detail.name}: {detail.type} {detail.summary}".rstrip(),
+            detail.text,
+            detail.doc,
+            detail.source,
+            detail.error,
+        ]
         return escape_for_model("\n\n".join(part for part in parts if part))
     if uri == "mahtab://session/log":
         return escape_for_model(log_tail())
     if uri in ("mahtab://session/variables", "mahtab://session/info"):
         contents = await (await handlers.session()).contents(seen=False)
-        return "\n".join(information.variables(contents)) if uri.endswith("variables") else information.text(contents, handlers.mode)
+        return (
+            "\n".join(information.variables(contents))
+            if uri.endswith("variables")
+            else information.text(contents, handlers.mode)
+        )
     raise NotFoundError(f"There is no resource {uri}.")
 
 
@@ -97,7 +119,12 @@ class SkillPrompts:
         import mcp_types as types
 
         task = types.PromptArgument(name="task", description="What to use it for", required=False)
-        return [types.Prompt(name=skill.name, title=skill.name, description=skill.description, arguments=[task]) for skill in self._found().values()]
+        return [
+            types.Prompt(
+                name=skill.name, title=skill.name, description=skill.description, arguments=[task]
+            )
+            for skill in self._found().values()
+        ]
 
     def prompt(self, name: str, arguments: dict[str, str]) -> types.GetPromptResult:
         """Return a skill's instructions as a message. Raises `NotFoundError`."""
@@ -105,7 +132,11 @@ class SkillPrompts:
 
         skills = self._found()
         if name not in skills:
-            raise NotFoundError(f"There is no prompt {name!r}. Prompts: {', '.join(sorted(skills)) or 'none'}.")
+            raise NotFoundError(
+                f"There is no prompt {name!r}. Prompts: {', '.join(sorted(skills)) or 'none'}."
+            )
         task = f"\n\nTask: {arguments['task']}" if arguments.get("task") else ""
-        message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=skills[name].content + task))
+        message = types.PromptMessage(
+            role="user", content=types.TextContent(type="text", text=skills[name].content + task)
+        )
         return types.GetPromptResult(description=skills[name].description, messages=[message])

@@ -32,7 +32,9 @@ class OwnSession:
 
     def __init__(self, settings: Settings, journal: Journal) -> None:
         # Without a model that is set, no server of this machine is looked for.
-        self._settings = settings.model_copy(update={"approval": "auto", "kernel": None, "model": settings.model or "demo"})
+        self._settings = settings.model_copy(
+            update={"approval": "auto", "kernel": None, "model": settings.model or "demo"}
+        )
         self._journal = journal
         self._starting = asyncio.Lock()
         self._session: Session | None = None
@@ -44,7 +46,9 @@ class OwnSession:
         async with self._starting:
             if self._connection is not None and not self._connection.over:
                 return self._connection
-            with anyio.CancelScope(shield=True):  # the starting thread cannot be cancelled; the next call would start a second session
+            with anyio.CancelScope(
+                shield=True
+            ):  # the starting thread cannot be cancelled; the next call would start a second session
                 ours = await asyncio.to_thread(self._start)
                 joined = await SessionConnection.connect(ours, agent, self._journal)
             self._connection = joined
@@ -62,9 +66,19 @@ class OwnSession:
 
     def _start(self) -> socket.socket:
         store, name, _ = new_store(Path.cwd())
-        keep = keep_place(store.session, self._settings.keep_namespace_mb) if self._settings.keep_namespace else None
+        keep = (
+            keep_place(store.session, self._settings.keep_namespace_mb)
+            if self._settings.keep_namespace
+            else None
+        )
         try:
-            session = Session(self._settings, process_kernel(self._settings, keep), HeadlessFrontend(), store=store, name=name)
+            session = Session(
+                self._settings,
+                process_kernel(self._settings, keep),
+                HeadlessFrontend(),
+                store=store,
+                name=name,
+            )
             self._unattended.attend(session)
             session.start_cells()
             session.ready.result()
@@ -95,7 +109,9 @@ class _Unattended(logging.Handler):
         value = record_of(record)
         if isinstance(value, Input) and value.state == "waiting" and self._session is not None:
             # The asking thread waits only after this record, so the answer comes from another one.
-            threading.Thread(target=self._session.answer_input, args=(value.request, None), daemon=True).start()
+            threading.Thread(
+                target=self._session.answer_input, args=(value.request, None), daemon=True
+            ).start()
         elif isinstance(value, UserReplOut) and value.late:
             with self._text_lock:
                 self._late = (self._late + value.text)[-LATE:]

@@ -40,15 +40,21 @@ class PackageCommands:
     note: str = ""
 
 
-def plan(action: Action, packages: list[str], python: str, cwd: Path, uv: str | None = None) -> PackageCommands:
+def plan(
+    action: Action, packages: list[str], python: str, cwd: Path, uv: str | None = None
+) -> PackageCommands:
     """Return the commands for an action in the environment of `python`. uv: its file, by default the one on the PATH, "" for none.
 
     Raises `PackageError`.
     """
     uv = find_program("uv") if uv is None else uv
     if action in WANT_PACKAGES and not packages:
-        raise PackageError(f"pkg {action} needs the names of packages{' (or folders)' if action == 'develop' else ''}.")
-    if action != "test" and (odd := next((package for package in packages if package.startswith("-")), None)):
+        raise PackageError(
+            f"pkg {action} needs the names of packages{' (or folders)' if action == 'develop' else ''}."
+        )
+    if action != "test" and (
+        odd := next((package for package in packages if package.startswith("-")), None)
+    ):
         raise PackageError(f"{odd} is an option, not a package.")
     if action == "develop":
         packages = [str(cwd / package) for package in packages]
@@ -57,11 +63,24 @@ def plan(action: Action, packages: list[str], python: str, cwd: Path, uv: str | 
     if action == "test":
         return PackageCommands([[python, "-m", "pytest", *packages]], project or cwd, environment)
     if uv and project is not None and prefix is not None and action != "status":
-        return PackageCommands(_of_project(uv, action, packages, project), project, {**environment, "UV_PROJECT_ENVIRONMENT": str(prefix)})
+        return PackageCommands(
+            _of_project(uv, action, packages, project),
+            project,
+            {**environment, "UV_PROJECT_ENVIRONMENT": str(prefix)},
+        )
     pip = [uv, "pip"] if uv else [python, "-c", PIP, "--disable-pip-version-check"]
     where = ["--python", python] if uv else []
-    note = "pyproject.toml was not changed: that needs uv." if project is not None and action in ("add", "rm") else ""
-    return PackageCommands(_of_environment(pip, where, action, packages, project or cwd), project or cwd, environment, note)
+    note = (
+        "pyproject.toml was not changed: that needs uv."
+        if project is not None and action in ("add", "rm")
+        else ""
+    )
+    return PackageCommands(
+        _of_environment(pip, where, action, packages, project or cwd),
+        project or cwd,
+        environment,
+        note,
+    )
 
 
 def _of_project(uv: str, action: Action, packages: list[str], project: Path) -> list[list[str]]:
@@ -76,22 +95,33 @@ def _of_project(uv: str, action: Action, packages: list[str], project: Path) -> 
         case "resolve":
             return [[uv, "lock"]]
         case "develop":
-            others = [package for package in packages if Path(package).resolve() != project.resolve()]
+            others = [
+                package for package in packages if Path(package).resolve() != project.resolve()
+            ]
             add = [[uv, "add", "--editable", *others]] if others else []
             # The project cannot depend on itself; this installs it as editable.
             return add if len(others) == len(packages) else [*add, [uv, "sync"]]
         case "free":
             released = [word for package in packages for word in ("--no-sources-package", package)]
             # The first command changes nothing. If it fails, there is no release, and the project keeps what it has.
-            return [[uv, "lock", "--dry-run", *released], [uv, "remove", *packages], [uv, "add", *packages]]
+            return [
+                [uv, "lock", "--dry-run", *released],
+                [uv, "remove", *packages],
+                [uv, "add", *packages],
+            ]
         case _:
             named = [word for package in packages for word in ("--upgrade-package", package)]
             return [[uv, "lock", *(named or ["--upgrade"])], [uv, "sync"]]
 
 
-def _of_environment(pip: list[str], where: list[str], action: Action, packages: list[str], folder: Path) -> list[list[str]]:
+def _of_environment(
+    pip: list[str], where: list[str], action: Action, packages: list[str], folder: Path
+) -> list[list[str]]:
     """Return commands that change only the environment."""
-    install, uninstall = [*pip, "install", *where], [*pip, "uninstall", *where, *([] if where else ["-y"])]
+    install, uninstall = (
+        [*pip, "install", *where],
+        [*pip, "uninstall", *where, *([] if where else ["-y"])],
+    )
     match action:
         case "add":
             return [[*install, *packages]]
@@ -105,21 +135,40 @@ def _of_environment(pip: list[str], where: list[str], action: Action, packages: 
             return [[*install, *(word for package in packages for word in ("-e", package))]]
         case "free":
             if where:
-                return [[*install, *(word for package in packages for word in ("--reinstall-package", package)), *packages]]
+                return [
+                    [
+                        *install,
+                        *(
+                            word
+                            for package in packages
+                            for word in ("--reinstall-package", package)
+                        ),
+                        *packages,
+                    ]
+                ]
             return [[*install, "--force-reinstall", "--no-deps", *packages], [*install, *packages]]
         case "install" if (folder / "requirements.txt").is_file():
             return [[*install, "-r", "requirements.txt"]]
         case "install" if (folder / "pyproject.toml").is_file():
             return [[*install, "-e", "."]]
         case "install":
-            raise PackageError(f"There is nothing to install from: {folder} has neither a pyproject.toml nor a requirements.txt.")
+            raise PackageError(
+                f"There is nothing to install from: {folder} has neither a pyproject.toml nor a requirements.txt."
+            )
         case "update":
-            raise PackageError("Name the packages to update: without uv and a pyproject.toml there is no list of the project's requirements.")
+            raise PackageError(
+                "Name the packages to update: without uv and a pyproject.toml there is no list of the project's requirements."
+            )
         case _:
             raise PackageError("resolve needs uv, a pyproject.toml, and an active environment.")
 
 
-async def run_command(command: list[str], cwd: Path, environment: Mapping[str, str], on_text: Callable[[str], Awaitable[None]]) -> int:
+async def run_command(
+    command: list[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    on_text: Callable[[str], Awaitable[None]],
+) -> int:
     """Run a command and return its exit code. Cancelling kills it with its children. Raises `OSError`.
 
     on_text: awaited with each piece of what it writes to stdout and stderr.

@@ -48,7 +48,9 @@ def serve(python: str | None, project: Path | None, attach: AttachOptions | None
         import anyio
         import mcp.server.lowlevel  # noqa: F401
     except ImportError as error:
-        raise ServerError(f"The MCP server needs the package mcp ({error.name} is missing): pip install 'mahtab-tui[mcp]'.") from None
+        raise ServerError(
+            f"The MCP server needs the package mcp ({error.name} is missing): pip install 'mahtab-tui[mcp]'."
+        ) from None
     try:
         settings = load_settings(python=python, project=project)
         of_project = settings.of_project("skills_dir")
@@ -59,7 +61,12 @@ def serve(python: str | None, project: Path | None, attach: AttachOptions | None
     handlers = open_handlers(settings, attach)
     from mahtab_tui.mcp.library import SkillPrompts
 
-    anyio.run(_serve, streams, handlers, SkillPrompts(Path.cwd(), settings.skills_dir, of_project=of_project))
+    anyio.run(
+        _serve,
+        streams,
+        handlers,
+        SkillPrompts(Path.cwd(), settings.skills_dir, of_project=of_project),
+    )
 
 
 def attachment(attach: str | None, private: bool) -> AttachOptions:
@@ -85,7 +92,9 @@ def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> To
         except EnvironmentNotFound as error:
             raise ServerError(str(error)) from None
         except OSError as error:
-            raise ServerError(f"The project folder {settings.project} cannot be used: {error.strerror}.") from None
+            raise ServerError(
+                f"The project folder {settings.project} cannot be used: {error.strerror}."
+            ) from None
         if python is None and found.python is not None:
             python = str(found.python)
     try:
@@ -94,7 +103,14 @@ def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> To
     except OSError as error:
         raise ServerError(f"{log_file()} cannot be written: {error.strerror}.") from None
     settings = settings.model_copy(update={"python": python})
-    return ToolHandlers(settings, os.getcwd(), AnswerFormat(settings.output_format, settings.highlight), journal, attach or AttachOptions(), secrets)
+    return ToolHandlers(
+        settings,
+        os.getcwd(),
+        AnswerFormat(settings.output_format, settings.highlight),
+        journal,
+        attach or AttachOptions(),
+        secrets,
+    )
 
 
 async def _serve(streams: ProtocolStreams, handlers: ToolHandlers, skills: SkillPrompts) -> None:
@@ -105,7 +121,10 @@ async def _serve(streams: ProtocolStreams, handlers: ToolHandlers, skills: Skill
     try:
         async with (
             anyio.create_task_group() as tasks,
-            stdio_server(anyio.wrap_file(streams.stdin), anyio.wrap_file(streams.stdout)) as (read, write),
+            stdio_server(anyio.wrap_file(streams.stdin), anyio.wrap_file(streams.stdout)) as (
+                read,
+                write,
+            ),
         ):
             tasks.start_soon(_end_by_signal, handlers, tasks.cancel_scope)
             await server.run(read, write, server.create_initialization_options())
@@ -140,10 +159,14 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
     mask = handlers.secrets.mask
     tools = {tool.name: tool for tool in handlers.tools()}
 
-    async def list_tools(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    async def list_tools(
+        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[tool.described() for tool in tools.values()])
 
-    async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(
+        context: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         async def report(seconds: float, sentence: str) -> None:
             await context.session.report_progress(seconds, None, escape_for_model(mask(sentence)))
 
@@ -155,25 +178,42 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
                 raise McpToolError(f"There is no tool {params.name!r}. Tools: {', '.join(tools)}.")
             return _result(await tool.call(params.arguments or {}, report), handlers.secrets)
         except McpToolError as error:
-            return types.CallToolResult(content=[types.TextContent(type="text", text=escape_for_model(mask(str(error))))], is_error=True)
+            return types.CallToolResult(
+                content=[types.TextContent(type="text", text=escape_for_model(mask(str(error))))],
+                is_error=True,
+            )
 
-    async def list_resources(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+    async def list_resources(
+        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
         return types.ListResourcesResult(resources=library.resources())
 
-    async def list_templates(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
+    async def list_templates(
+        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(resource_templates=library.templates())
 
-    async def read_resource(context: ServerRequestContext[Any], params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    async def read_resource(
+        context: ServerRequestContext[Any], params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
         try:
             text = await library.read(handlers, str(params.uri))
         except (library.NotFoundError, McpToolError) as error:
             raise MCPError(types.INVALID_PARAMS, escape_for_model(str(error))) from None
-        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=mask(text), mime_type="text/plain")])
+        return types.ReadResourceResult(
+            contents=[
+                types.TextResourceContents(uri=params.uri, text=mask(text), mime_type="text/plain")
+            ]
+        )
 
-    async def list_prompts(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+    async def list_prompts(
+        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=skills.prompts())
 
-    async def get_prompt(context: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    async def get_prompt(
+        context: ServerRequestContext[Any], params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
         try:
             return skills.prompt(params.name, params.arguments or {})
         except library.NotFoundError as error:
@@ -197,8 +237,14 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
 def _result(answer: ToolAnswer, secrets: Secrets) -> types.CallToolResult:
     import mcp_types as types
 
-    text = secrets.mask(answer.text).encode("utf-8", "replace").decode()  # file names may contain lone surrogates
+    text = (
+        secrets.mask(answer.text).encode("utf-8", "replace").decode()
+    )  # file names may contain lone surrogates
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
     for picture in answer.pictures:
-        content.append(types.ImageContent(type="image", data=base64.b64encode(picture).decode(), mime_type="image/png"))
+        content.append(
+            types.ImageContent(
+                type="image", data=base64.b64encode(picture).decode(), mime_type="image/png"
+            )
+        )
     return types.CallToolResult(content=content, is_error=answer.failed)

@@ -81,4 +81,9 @@ class McpTool(Generic[A]):
 
 
 def _sentence(error: ValidationError) -> str:
-    return "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()) + "."
+    return (
+        "; ".join(
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()
+        )
+        + "."
+    )

@@ -71,7 +71,13 @@ class Sandboxes(Protocol):
     gaps: str
     """What its Python lacks and the model must know; empty if nothing."""
 
-    async def start(self, text: Text, host: SandboxHost, longest_answer: int = ANSWER_LIMIT, tools: Sequence[DescribedTool] = ()) -> Sandbox:
+    async def start(
+        self,
+        text: Text,
+        host: SandboxHost,
+        longest_answer: int = ANSWER_LIMIT,
+        tools: Sequence[DescribedTool] = (),
+    ) -> Sandbox:
         """Start a sandbox that holds a text. longest_answer: in characters. tools: functions that the host answers. Raises `SandboxError`."""
 
     async def close(self) -> None:

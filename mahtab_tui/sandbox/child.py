@@ -13,7 +13,13 @@ from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, enco
 from mahtab_tui.kernel.worker.sandbox import libc
 from mahtab_tui.kernel.worker.sandbox.connection import MAX_FRAME
 from mahtab_tui.kernel.worker.sandbox.rlimits import THREADS
-from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, SandboxHost, TurnResult, TurnStatus
+from mahtab_tui.sandbox.base import (
+    CallRefusedError,
+    SandboxError,
+    SandboxHost,
+    TurnResult,
+    TurnStatus,
+)
 from mahtab_tui.sandbox.characters import without_surrogates
 from mahtab_tui.sandbox.fork_server import ForkedProcess
 from mahtab_tui.sandbox.turn import RunningTime, RunningTurn, usage
@@ -147,7 +153,9 @@ class ChildProcess(asyncio.Protocol):
             if not self.ready.done():
                 self.ready.set_result(None)
         elif op == "refused":
-            self._refuse(f"Sandboxing is not supported on this system: {str(frame.get('why'))[:500]}.")
+            self._refuse(
+                f"Sandboxing is not supported on this system: {str(frame.get('why'))[:500]}."
+            )
         elif op == "call":
             self._call(*_checked(frame, id=int, name=str, args=dict))
         elif op == "cancelled":
@@ -210,7 +218,9 @@ class ChildProcess(asyncio.Protocol):
     async def _watch(self, turn: RunningTurn) -> None:
         """Enforce the turn's limits."""
         while True:
-            await asyncio.sleep(min(_CHECK_EVERY, max(0.0, turn.seconds - turn.clock.seconds)) or _CHECK_EVERY)
+            await asyncio.sleep(
+                min(_CHECK_EVERY, max(0.0, turn.seconds - turn.clock.seconds)) or _CHECK_EVERY
+            )
             self._account(turn)
             if turn.clock.seconds >= turn.seconds and turn.stopped is None:
                 self._stop("timed out", LIMIT_GRACE)
@@ -235,7 +245,9 @@ class ChildProcess(asyncio.Protocol):
     def _kill_after(self, seconds: float) -> None:
         if self._killer is not None:
             self._killer.cancel()
-        self._killer = self._loop.call_later(seconds, self.kill, "its code did not stop when it was interrupted")
+        self._killer = self._loop.call_later(
+            seconds, self.kill, "its code did not stop when it was interrupted"
+        )
 
     def _end_turn(self) -> None:
         self._turn = None
@@ -252,11 +264,23 @@ class ChildProcess(asyncio.Protocol):
         if frame is None:
             if turn.final:
                 return TurnResult("final", "", 0, turn.duration)
-            how = f"was killed: {turn.killed}" if turn.killed else f"died: {describe_end(self._forked.ended.result())}"
+            how = (
+                f"was killed: {turn.killed}"
+                if turn.killed
+                else f"died: {describe_end(self._forked.ended.result())}"
+            )
             output = f"The sandbox {how}. Its variables are gone."
-            return TurnResult("killed" if turn.killed else "died", output, len(output), turn.duration)
-        status: TurnStatus = "final" if turn.final else turn.stopped or ("error" if frame["status"] in ("error", "interrupted") else "ok")
-        return TurnResult(status, frame["output"][:_MAX_OUTPUT], max(0, frame["chars"]), turn.duration)
+            return TurnResult(
+                "killed" if turn.killed else "died", output, len(output), turn.duration
+            )
+        status: TurnStatus = (
+            "final"
+            if turn.final
+            else turn.stopped or ("error" if frame["status"] in ("error", "interrupted") else "ok")
+        )
+        return TurnResult(
+            status, frame["output"][:_MAX_OUTPUT], max(0, frame["chars"]), turn.duration
+        )
 
     # The process
 
@@ -272,7 +296,9 @@ class ChildProcess(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         self._cancel_calls()
-        self._refuse(f"A sandbox ended before it was ready: {describe_end(self._forked.ended.result())}.")
+        self._refuse(
+            f"A sandbox ended before it was ready: {describe_end(self._forked.ended.result())}."
+        )
         if self._turn is not None and not self._turn.done.done():
             self._turn.done.set_result(None)
 

@@ -70,7 +70,16 @@ class ForkServer:
         except OSError as error:
             raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
         ours.setblocking(False)
-        command = [sys.executable, "-I", "-S", "-B", "-c", _BOOTSTRAP, str(theirs.fileno()), str(_WORKER)]
+        command = [
+            sys.executable,
+            "-I",
+            "-S",
+            "-B",
+            "-c",
+            _BOOTSTRAP,
+            str(theirs.fileno()),
+            str(_WORKER),
+        ]
         try:
             process = subprocess.Popen(
                 command,
@@ -83,7 +92,9 @@ class ForkServer:
             )
         except OSError as error:
             ours.close()
-            raise SandboxError(f"{sys.executable} cannot be started as a sandbox: {error.strerror or error}.") from error
+            raise SandboxError(
+                f"{sys.executable} cannot be started as a sandbox: {error.strerror or error}."
+            ) from error
         finally:
             theirs.close()
         server = cls(process, ours)
@@ -104,10 +115,16 @@ class ForkServer:
             answer: asyncio.Future[ForkedProcess] = self._loop.create_future()
             self._requests[self._count] = answer
             try:
-                socket.send_fds(self._channel, [json.dumps({"id": self._count}).encode()], [channel.fileno(), text])
+                socket.send_fds(
+                    self._channel,
+                    [json.dumps({"id": self._count}).encode()],
+                    [channel.fileno(), text],
+                )
             except OSError as error:
                 del self._requests[self._count]
-                if isinstance(error, ConnectionError):  # it has just ended, and the loop does not know yet
+                if isinstance(
+                    error, ConnectionError
+                ):  # it has just ended, and the loop does not know yet
                     self._lost()
                 raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
             try:
@@ -149,7 +166,9 @@ class ForkServer:
 
     def _forked(self, number: int, pid: int, fds: list[int]) -> None:
         answer = self._requests.pop(number)
-        if not fds:  # this process has no descriptors left; the sandbox ends when its socket is closed
+        if (
+            not fds
+        ):  # this process has no descriptors left; the sandbox ends when its socket is closed
             _fail(answer, f"A sandbox cannot be started: {os.strerror(errno.EMFILE)}.")
             return
         self._running[number] = ended = self._loop.create_future()
@@ -178,7 +197,9 @@ class ForkServer:
         """Say why the process could not start, from its stderr."""
         self._process.kill()
         said = self._process.communicate()[1].decode("utf-8", "replace").strip().splitlines()
-        return f"{sys.executable} does not work as a sandbox" + (f": {said[-1][:200]}" if said else ".")
+        return f"{sys.executable} does not work as a sandbox" + (
+            f": {said[-1][:200]}" if said else "."
+        )
 
 
 def _fail(answer: asyncio.Future[ForkedProcess], why: str) -> None:
@@ -196,7 +217,9 @@ def _discard(forked: ForkedProcess) -> None:
 def _take_message(channel: socket.socket) -> tuple[bytes, list[int]]:
     """Receive a message and its descriptors, which are not inherited by programs."""
     fds = array.array("i")
-    data, ancillary, _, _ = channel.recvmsg(_MESSAGE, socket.CMSG_SPACE(fds.itemsize), socket.MSG_CMSG_CLOEXEC)
+    data, ancillary, _, _ = channel.recvmsg(
+        _MESSAGE, socket.CMSG_SPACE(fds.itemsize), socket.MSG_CMSG_CLOEXEC
+    )
     for level, kind, block in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             fds.frombytes(block[: len(block) - len(block) % fds.itemsize])

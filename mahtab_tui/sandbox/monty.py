@@ -13,7 +13,13 @@ from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT, Final, make_nam
 from mahtab_tui.kernel.worker.sandbox.output import Ends
 from mahtab_tui.kernel.worker.sandbox.parts import plain
 from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
-from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, SandboxHost, TurnResult, TurnStatus
+from mahtab_tui.sandbox.base import (
+    CallRefusedError,
+    SandboxError,
+    SandboxHost,
+    TurnResult,
+    TurnStatus,
+)
 from mahtab_tui.sandbox.monty_prelude import GAPS, PRELUDE
 from mahtab_tui.sandbox.text import Text
 
@@ -43,7 +49,13 @@ class MontySandboxes:
         self._starting = asyncio.Lock()
         self._sandboxes: set[MontySandbox] = set()
 
-    async def start(self, text: Text, host: SandboxHost, longest_answer: int = ANSWER_LIMIT, tools: Sequence[DescribedTool] = ()) -> MontySandbox:
+    async def start(
+        self,
+        text: Text,
+        host: SandboxHost,
+        longest_answer: int = ANSWER_LIMIT,
+        tools: Sequence[DescribedTool] = (),
+    ) -> MontySandbox:
         sandbox = MontySandbox(self, text, host, longest_answer, tools)
         await sandbox.begin()
         self._sandboxes.add(sandbox)
@@ -65,7 +77,13 @@ class MontySandboxes:
 
         pool = await self._running_pool()
         memory = _MEMORY + 4 * 4 * len(text.text)
-        session = pool.checkout(limits={"max_memory": memory, "max_suspensions": _SUSPENSIONS, "max_turn_duration_secs": LONGEST})
+        session = pool.checkout(
+            limits={
+                "max_memory": memory,
+                "max_suspensions": _SUSPENSIONS,
+                "max_turn_duration_secs": LONGEST,
+            }
+        )
         try:
             await session.__aenter__()
             await session.feed_run(PRELUDE, inputs={"_text": text.text, **_variables(text)})
@@ -93,7 +111,14 @@ class MontySandboxes:
 class MontySandbox:
     """A node's Python: a session, and a new one after a kill."""
 
-    def __init__(self, sandboxes: MontySandboxes, text: Text, host: SandboxHost, longest_answer: int, tools: Sequence[DescribedTool]) -> None:
+    def __init__(
+        self,
+        sandboxes: MontySandboxes,
+        text: Text,
+        host: SandboxHost,
+        longest_answer: int,
+        tools: Sequence[DescribedTool],
+    ) -> None:
         self._sandboxes = sandboxes
         self._text = text
         self._node = _MontyHost(host)
@@ -166,7 +191,11 @@ class MontySandbox:
         assert self._session is not None
         # Names that the interpreter does not know come back as calls, whatever their values are here.
         known = dict.fromkeys(self._names, lambda *args, **kwargs: None)
-        snapshot = await self._limited(self._session.feed_start(code, external_lookup=known, print_callback=lambda _, text: self._print(text)))
+        snapshot = await self._limited(
+            self._session.feed_start(
+                code, external_lookup=known, print_callback=lambda _, text: self._print(text)
+            )
+        )
         while not isinstance(snapshot, MontyComplete):
             if isinstance(snapshot, AsyncFunctionSnapshot) and not snapshot.is_os_function:
                 snapshot = await self._answered(snapshot)
@@ -216,7 +245,9 @@ class MontySandbox:
     def _help(self, name: object = "") -> None:
         """Print how to call one of the functions."""
         function = self._names.get(str(name))
-        self._print(f"{(function.__doc__ if function else None) or 'There is help for: ' + ', '.join(sorted(self._names))}\n")
+        self._print(
+            f"{(function.__doc__ if function else None) or 'There is help for: ' + ', '.join(sorted(self._names))}\n"
+        )
 
     def _matched(self, spans: list[list[int]]) -> None:
         """Report what grep, which runs inside the sandbox, has found."""

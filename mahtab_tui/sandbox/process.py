@@ -38,8 +38,20 @@ class ProcessSandboxes:
         self._sandboxes: set[ProcessSandbox] = set()
         self._closed = False
 
-    async def start(self, text: Text, host: SandboxHost, longest_answer: int = ANSWER_LIMIT, tools: Sequence[DescribedTool] = ()) -> ProcessSandbox:
-        about = {"kind": text.kind, "parts": text.parts, "contexts": text.contexts, "answer": longest_answer, "tools": list(tools)}
+    async def start(
+        self,
+        text: Text,
+        host: SandboxHost,
+        longest_answer: int = ANSWER_LIMIT,
+        tools: Sequence[DescribedTool] = (),
+    ) -> ProcessSandbox:
+        about = {
+            "kind": text.kind,
+            "parts": text.parts,
+            "contexts": text.contexts,
+            "answer": longest_answer,
+            "tools": list(tools),
+        }
         sandbox = ProcessSandbox(self, text.text, host, about)
         await sandbox.begin()
         self._sandboxes.add(sandbox)
@@ -80,7 +92,9 @@ class ProcessSandboxes:
         except BaseException as error:
             child.kill()  # the transport owns the socket by now and closes it
             if isinstance(error, TimeoutError):
-                raise SandboxError(f"A sandbox was not ready after {_START_SECONDS:.0f} s.") from error
+                raise SandboxError(
+                    f"A sandbox was not ready after {_START_SECONDS:.0f} s."
+                ) from error
             raise
         return child
 
@@ -107,7 +121,9 @@ class ProcessSandboxes:
 class ProcessSandbox:
     """A node's Python: a process, and a new one after a kill."""
 
-    def __init__(self, sandboxes: ProcessSandboxes, text: str, host: SandboxHost, about: Frame) -> None:
+    def __init__(
+        self, sandboxes: ProcessSandboxes, text: str, host: SandboxHost, about: Frame
+    ) -> None:
         self._sandboxes = sandboxes
         self._text = text
         self._host = host

@@ -50,33 +50,48 @@ class Text:
     def of(cls, taken: ContextText) -> Text:
         """Make the text of a whole search from the caller's context."""
         root = cls.root(taken.text, kind=_kind(taken.kind), parts=taken.parts, about=taken.about)
-        return replace(root, contexts=tuple(each._replace(kind=_kind(each.kind)) for each in taken.contexts))
+        return replace(
+            root, contexts=tuple(each._replace(kind=_kind(each.kind)) for each in taken.contexts)
+        )
 
     @classmethod
-    def root(cls, text: str, *, kind: Kind = "str", parts: Sequence[Document] = (), about: str = "") -> Text:
+    def root(
+        cls, text: str, *, kind: Kind = "str", parts: Sequence[Document] = (), about: str = ""
+    ) -> Text:
         """Make the text of a whole search, which is its own origin."""
         return cls(text, kind, tuple(parts), (TextRun(0, 0, len(text)),) if text else (), about)
 
     def joined(self, spans: Sequence[Span]) -> Text:
         """Join parts of it by line breaks; each knows where it comes from."""
-        return Text("\n".join(self.text[start:end] for start, end in spans), origin=tuple(self.joined_runs(spans)))
+        return Text(
+            "\n".join(self.text[start:end] for start, end in spans),
+            origin=tuple(self.joined_runs(spans)),
+        )
 
     def joined_runs(self, spans: Sequence[Span]) -> list[TextRun]:
         """Return where the runs of the joined parts come from."""
         runs, place = [], 0
         for start, end in spans:
-            runs += [run._replace(start=place + run.start - start) for run in self.pieces(start, end)]
+            runs += [
+                run._replace(start=place + run.start - start) for run in self.pieces(start, end)
+            ]
             place += end - start + 1
         return runs
 
     def to_root(self, spans: Sequence[Span]) -> list[Span]:
         """Convert spans of this text to spans of the root's text. Text that code has made has none."""
-        return [(piece.root, piece.root + piece.length) for start, end in spans for piece in self.pieces(start, end)]
+        return [
+            (piece.root, piece.root + piece.length)
+            for start, end in spans
+            for piece in self.pieces(start, end)
+        ]
 
     def pieces(self, start: int, end: int) -> Iterator[TextRun]:
         """Yield the runs between two places of it, cut to them."""
         first = bisect_right(self.origin, start, key=lambda piece: piece.start + piece.length)
-        for piece in self.origin[first : bisect_left(self.origin, end, key=lambda piece: piece.start)]:
+        for piece in self.origin[
+            first : bisect_left(self.origin, end, key=lambda piece: piece.start)
+        ]:
             low, high = max(start, piece.start), min(end, piece.start + piece.length)
             if low < high:
                 yield TextRun(low, piece.root + low - piece.start, high - low)

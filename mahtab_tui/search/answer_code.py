@@ -46,7 +46,11 @@ def code_of(answer: str, *, ended: bool = True) -> AnswerCode:
             if part.closed or ended:
                 return AnswerCode(part.text, cut=number + 1 < len(parts))
             return AnswerCode(None, feedback=CUT_OFF_ANSWER)
-    return _unnamed(answer) or _bare(answer, ended) or AnswerCode(None, feedback=NO_CODE if ended else CUT_OFF_ANSWER)
+    return (
+        _unnamed(answer)
+        or _bare(answer, ended)
+        or AnswerCode(None, feedback=NO_CODE if ended else CUT_OFF_ANSWER)
+    )
 
 
 def last_answer(answer: str) -> str:
@@ -57,7 +61,12 @@ def last_answer(answer: str) -> str:
     try:
         statements = _parse(found.code).body
         call = statements[-1].value if statements and isinstance(statements[-1], ast.Expr) else None
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in _FINAL and len(call.args) == 1:
+        if (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Name)
+            and call.func.id in _FINAL
+            and len(call.args) == 1
+        ):
             return str(ast.literal_eval(call.args[0]))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass
@@ -91,10 +100,14 @@ def _is_code(text: str) -> bool:
 
 def _does_something(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.Expr | ast.Return | ast.Assert | ast.Delete | ast.Raise):
-        return any(isinstance(node, ast.Call | ast.NamedExpr | ast.Await) for node in ast.walk(statement))
+        return any(
+            isinstance(node, ast.Call | ast.NamedExpr | ast.Await) for node in ast.walk(statement)
+        )
     if isinstance(statement, ast.AnnAssign):
         return statement.value is not None
-    return not isinstance(statement, ast.Pass | ast.Break | ast.Continue | ast.Global | ast.Nonlocal)
+    return not isinstance(
+        statement, ast.Pass | ast.Break | ast.Continue | ast.Global | ast.Nonlocal
+    )
 
 
 def _parse(code: str) -> ast.Module:

@@ -112,7 +112,9 @@ def rlm(
     caller = _CALLER.get()
     kept: Log | None = None
     with contextlib.ExitStack() as stack:
-        takers: list[Callable[[Record], None]] = [] if on_event is None else [_SafeCallback(on_event)]
+        takers: list[Callable[[Record], None]] = (
+            [] if on_event is None else [_SafeCallback(on_event)]
+        )
         if log is not None:
             kept = stack.enter_context(contextlib.closing(Log(Path(log))))
             takers.append(kept.write)
@@ -148,10 +150,18 @@ def rlm(
                 raise SearchFailed(plain(found.text), found.packed, taken.contexts)
             if found.state == "partial":
                 spent = f"{found.duration:.0f} s and {found.usage.calls:,} calls"
-                emit(Notice(f"The search did not finish; this is the best answer from {spent}.", level="warning", time=time.time()))
+                emit(
+                    Notice(
+                        f"The search did not finish; this is the best answer from {spent}.",
+                        level="warning",
+                        time=time.time(),
+                    )
+                )
             return found.as_result(found.text if raw else plain(found.text))
 
-        answer = answered(query, returns, find, (SearchFailed, ValueError), raw=raw, contexts=taken.contexts)
+        answer = answered(
+            query, returns, find, (SearchFailed, ValueError), raw=raw, contexts=taken.contexts
+        )
     if kept is not None and kept.trouble:
         warnings.warn(kept.trouble, stacklevel=2)
     return answer
@@ -178,11 +188,21 @@ class Searcher:
     Example: with Searcher(model="claude", max_usd=1) as searcher: answers = [searcher.rlm("Who signed?", text) for text in contracts].
     """
 
-    def __init__(self, *, model: GivenModel | None = None, sub_model: GivenModel | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        model: GivenModel | None = None,
+        sub_model: GivenModel | None = None,
+        **options: Any,
+    ) -> None:
         """The options of `rlm` hold for all its searches that do not have others. Raises `TypeError` for an unknown one."""
         self.model = model
         self.sub_model = sub_model
-        known = [name for name, each in inspect.signature(rlm).parameters.items() if each.kind is each.KEYWORD_ONLY and name != "searcher"]
+        known = [
+            name
+            for name, each in inspect.signature(rlm).parameters.items()
+            if each.kind is each.KEYWORD_ONLY and name != "searcher"
+        ]
         if unknown := options.keys() - known:
             raise TypeError(f"Searcher has no option {min(unknown)!r}.")
         self._options = options
@@ -232,6 +252,11 @@ class _SafeCallback:
             return
         try:
             self._take(record)
-        except BaseException as error:  # the caller's code, even if it exits: this is the search's thread
+        except (
+            BaseException
+        ) as error:  # the caller's code, even if it exits: this is the search's thread
             self._take = None
-            warnings.warn(f"on_event failed and will not be called again: {type(error).__name__}: {error}", stacklevel=2)
+            warnings.warn(
+                f"on_event failed and will not be called again: {type(error).__name__}: {error}",
+                stacklevel=2,
+            )

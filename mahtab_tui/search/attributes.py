@@ -23,6 +23,11 @@ def spans_of(value: Any) -> tuple[Span, ...]:
         return ()
     found = []
     for each in value:
-        if isinstance(each, list | tuple) and len(each) == 2 and all(type(place) is int for place in each) and 0 <= each[0] < each[1]:
+        if (
+            isinstance(each, list | tuple)
+            and len(each) == 2
+            and all(type(place) is int for place in each)
+            and 0 <= each[0] < each[1]
+        ):
             found.append((each[0], each[1]))
     return tuple(found)

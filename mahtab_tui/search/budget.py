@@ -41,7 +41,9 @@ class Deadline(NamedTuple):
     @classmethod
     def after(cls, seconds: float | None, now: float) -> Deadline:
         """Keep a fifth of the time, at most 30 s, for the last call."""
-        return cls() if seconds is None else cls(now + seconds - min(30.0, seconds / 5), now + seconds)
+        return (
+            cls() if seconds is None else cls(now + seconds - min(30.0, seconds / 5), now + seconds)
+        )
 
 
 class BudgetSpent(Exception):
@@ -60,11 +62,17 @@ class Budget:
     def hold(self, amount: Amount) -> Amount:
         """Reserve an amount. Raises `BudgetSpent` and reserves nothing if it exceeds a limit."""
         if self._unpriced:
-            raise BudgetSpent("A call did not report its price, so the limit in dollars can no longer be enforced.")
+            raise BudgetSpent(
+                "A call did not report its price, so the limit in dollars can no longer be enforced."
+            )
         wanted = self.spent.plus(self._held).plus(amount)
         limits = self._limits
         if limits.max_calls is not None and wanted.calls > limits.max_calls:
-            raise BudgetSpent(_SPENT.format(f"{limits.max_calls:,} model call{'' if limits.max_calls == 1 else 's'}"))
+            raise BudgetSpent(
+                _SPENT.format(
+                    f"{limits.max_calls:,} model call{'' if limits.max_calls == 1 else 's'}"
+                )
+            )
         if limits.max_tokens is not None and wanted.tokens > limits.max_tokens:
             raise BudgetSpent(_SPENT.format(f"{limits.max_tokens:,} tokens"))
         if limits.max_usd is not None and wanted.usd > limits.max_usd:

@@ -33,8 +33,20 @@ class SearchAnswer(NamedTuple):
 
     def as_result(self, text: str) -> Result:
         """Return it for the caller. text: the answer as the caller gets it."""
-        used = SearchUsage(self.usage.calls, self.usage.input_tokens + self.usage.output_tokens, self.usage.cost, self.duration)
-        return Result(text, self.state == "partial", self.why, used, tuple((start, end) for start, end in self.spans), self.packed)
+        used = SearchUsage(
+            self.usage.calls,
+            self.usage.input_tokens + self.usage.output_tokens,
+            self.usage.cost,
+            self.duration,
+        )
+        return Result(
+            text,
+            self.state == "partial",
+            self.why,
+            used,
+            tuple((start, end) for start, end in self.spans),
+            self.packed,
+        )
 
     def packed(self) -> bytes:
         """Return its log as `worker.search_log.unpacked` reads it."""

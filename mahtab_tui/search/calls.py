@@ -23,7 +23,14 @@ _AGAIN = 0.05
 class Calls:
     """The calls of one tree."""
 
-    def __init__(self, events: Events, budget: Budget, everyone: Gate, gates: dict[Model, Gate], spending: Spending) -> None:
+    def __init__(
+        self,
+        events: Events,
+        budget: Budget,
+        everyone: Gate,
+        gates: dict[Model, Gate],
+        spending: Spending,
+    ) -> None:
         """everyone: the gate of all calls. gates: of each model's calls."""
         self.budget = budget
         self.usage = UsageStats()
@@ -38,11 +45,20 @@ class Calls:
         """Estimate what calls that together read so many characters will use."""
         return self._prices_of(model).estimate(chars, calls)
 
-    async def say(self, node: str, turn: int, turns: int, conversation: NodeConversation, kept: Amount | None = None) -> Reply:
+    async def say(
+        self,
+        node: str,
+        turn: int,
+        turns: int,
+        conversation: NodeConversation,
+        kept: Amount | None = None,
+    ) -> Reply:
         """Ask the model when it is its turn. kept: reserved for this call, and released after it. Raises `BudgetSpent`, `ModelError`."""
 
         async def work() -> Reply:
-            self._events.send(SearchTurn(node=node, turn=turn, turns=turns))  # again after each back-off
+            self._events.send(
+                SearchTurn(node=node, turn=turn, turns=turns)
+            )  # again after each back-off
             return await self._within_budget(node, turn, conversation, kept)
 
         def back_off(seconds: float) -> None:
@@ -54,7 +70,9 @@ class Calls:
             if kept is not None:
                 self.budget.free(kept)
 
-    async def _within_budget(self, node: str, turn: int, conversation: NodeConversation, kept: Amount | None) -> Reply:
+    async def _within_budget(
+        self, node: str, turn: int, conversation: NodeConversation, kept: Amount | None
+    ) -> Reply:
         model, chars = conversation.model, conversation.chars
         held, heard = self.estimate(model, chars), False
 
@@ -66,11 +84,16 @@ class Calls:
         if kept is None:
             self.budget.hold(held)
         try:
-            async with self._dollars.paying((kept or held).usd, lambda: self._worst(conversation)), self._affording(conversation):
+            async with (
+                self._dollars.paying((kept or held).usd, lambda: self._worst(conversation)),
+                self._affording(conversation),
+            ):
                 try:
                     said = await conversation.say(hear)
                 except asyncio.CancelledError:
-                    self._guess(node, turn, model, chars, held)  # tokens were used, but the model will not report them
+                    self._guess(
+                        node, turn, model, chars, held
+                    )  # tokens were used, but the model will not report them
                     raise
                 except Exception as error:
                     if conversation.used is not None:
@@ -80,7 +103,9 @@ class Calls:
                     elif not is_busy(error):
                         self.budget.spend(Amount(1))
                     raise
-                used = said.usage or Usage(input_tokens=tokens(chars), output_tokens=tokens(len(said.text)))
+                used = said.usage or Usage(
+                    input_tokens=tokens(chars), output_tokens=tokens(len(said.text))
+                )
                 self._count(node, turn, model, used)
         finally:
             if kept is None:
@@ -93,7 +118,9 @@ class Calls:
         while True:
             with ExitStack() as held:
                 try:
-                    held.enter_context(self._spending.afford(conversation.model.name, conversation.worst_cost))
+                    held.enter_context(
+                        self._spending.afford(conversation.model.name, conversation.worst_cost)
+                    )
                 except OverBudget as refusal:
                     if not refusal.later:
                         raise BudgetSpent(str(refusal)) from None
@@ -118,7 +145,14 @@ class Calls:
         read = tokens(chars)
         cost = amount.usd if model.priced else None
         used = Usage(
-            node=node, turn=turn, source="rlm", model=model.name, input_tokens=read, output_tokens=amount.tokens - read, cost=cost, estimated=True
+            node=node,
+            turn=turn,
+            source="rlm",
+            model=model.name,
+            input_tokens=read,
+            output_tokens=amount.tokens - read,
+            cost=cost,
+            estimated=True,
         )
         self.budget.spend(amount)
         self.usage.add(used)

@@ -43,11 +43,15 @@ class ChosenModels:
             self._given.append(given)
             self.gates[model] = Gate(model.concurrency)
         model = self._models[key]
-        if limits.concurrency is not None and limits.concurrency > model.concurrency:  # the caller wants more than the default
+        if (
+            limits.concurrency is not None and limits.concurrency > model.concurrency
+        ):  # the caller wants more than the default
             model.concurrency = limits.concurrency
             self.gates[model].widen(limits.concurrency)
         if limits.max_usd is not None and not model.priced:
-            raise ModelError(f"The price of {model.name} is unknown, so a limit in dollars cannot be enforced. Limit calls or tokens instead.")
+            raise ModelError(
+                f"The price of {model.name} is unknown, so a limit in dollars cannot be enforced. Limit calls or tokens instead."
+            )
         return model
 
     def close(self) -> None:
@@ -56,7 +60,9 @@ class ChosenModels:
             model.close()
 
     def _made(self, given: GivenModel, sampling: Sampling) -> Model:
-        if not isinstance(given, str) and not hasattr(given, "_llm_type"):  # LangChain need not be loaded to know its models
+        if not isinstance(given, str) and not hasattr(
+            given, "_llm_type"
+        ):  # LangChain need not be loaded to know its models
             function = FunctionModel(given, self._secrets)
             if sampling:
                 raise ModelError(f"{function.name} is a function, which takes no {min(sampling)}.")
@@ -65,4 +71,10 @@ class ChosenModels:
             from mahtab_tui.search.models import ChatModel  # loads LangChain
 
             llm = cast("str | BaseChatModel", given)
-            return ChatModel.of(llm, secrets=self._secrets, make_llm=self._make_llm, on_notice=self._on_notice, sampling=sampling)
+            return ChatModel.of(
+                llm,
+                secrets=self._secrets,
+                make_llm=self._make_llm,
+                on_notice=self._on_notice,
+                sampling=sampling,
+            )

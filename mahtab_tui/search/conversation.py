@@ -57,7 +57,9 @@ class Model(Protocol):
     def worst_cost(self, messages: Sequence[Message]) -> float | None:
         """Return the US dollars that an answer to these messages may cost at most; None if unknown."""
 
-    async def answer(self, conversation: NodeConversation, messages: Sequence[Message], hear: OnWords) -> Reply:
+    async def answer(
+        self, conversation: NodeConversation, messages: Sequence[Message], hear: OnWords
+    ) -> Reply:
         """Return the answer to messages. Cancelling stops the model at once. Raises `ModelError`, or what the provider's code raises."""
 
     def close(self) -> None:

@@ -71,7 +71,9 @@ class Intervals:
 
     def _join_nearest(self) -> None:
         """Reduce the spans to half the limit, so that this is rarely needed."""
-        gaps = sorted(range(1, len(self)), key=lambda place: self._starts[place] - self._ends[place - 1])
+        gaps = sorted(
+            range(1, len(self)), key=lambda place: self._starts[place] - self._ends[place - 1]
+        )
         kept = sorted([0, *gaps[len(self) - self._limit // 2 :]])
         self._ends = [self._ends[place - 1] for place in kept[1:]] + self._ends[-1:]
         self._starts = [self._starts[place] for place in kept]

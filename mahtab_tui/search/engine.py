@@ -93,7 +93,16 @@ class Engine:
     async def run_again(self, query: str, about: Mapping[str, Any]) -> NodeOutcome:
         """Run another root over the same text, within the same limits; it replaces the one before."""
         before, self._roots = self._attempts, LiveFanOut(0, 1)
-        root = self._make(None, query, NodeSource(self._text), self._model, self._roots, 0, plain=False, replaces=str(before) if before else "")
+        root = self._make(
+            None,
+            query,
+            NodeSource(self._text),
+            self._model,
+            self._roots,
+            0,
+            plain=False,
+            replaces=str(before) if before else "",
+        )
         self._begin(root, limits=asdict(self._limits), **about)
         try:
             return (await self._roots.outcomes())[0]
@@ -121,8 +130,19 @@ class Engine:
         if old is None:
             return False
         if not self.running():
-            self._deadline = Deadline.after(self._limits.max_seconds, asyncio.get_running_loop().time())
-        new = self._make(old.parent, query or old.query, old.source, old.model, old.batch, old.index, plain=old.kind == "llm", replaces=old.id)
+            self._deadline = Deadline.after(
+                self._limits.max_seconds, asyncio.get_running_loop().time()
+            )
+        new = self._make(
+            old.parent,
+            query or old.query,
+            old.source,
+            old.model,
+            old.batch,
+            old.index,
+            plain=old.kind == "llm",
+            replaces=old.id,
+        )
         if old.task is not None:
             old.task.cancel()
         self._begin(new)
@@ -139,7 +159,16 @@ class Engine:
         return [node for node in self._nodes.values() if node.outcome is None]
 
     def _make(
-        self, parent: LiveNode | None, query: str, source: NodeSource, model: Model, batch: LiveFanOut, index: int, *, plain: bool, replaces: str = ""
+        self,
+        parent: LiveNode | None,
+        query: str,
+        source: NodeSource,
+        model: Model,
+        batch: LiveFanOut,
+        index: int,
+        *,
+        plain: bool,
+        replaces: str = "",
     ) -> LiveNode:
         if parent is None:
             self._attempts += 1
@@ -149,7 +178,18 @@ class Engine:
             node_id = f"{parent.id}.{parent.children}"
         depth = 0 if parent is None else parent.depth + 1
         plain = plain or self._limits.is_plain(depth, source.chars)
-        node = LiveNode(node_id, parent, depth, "llm" if plain else "rlm", query, source, model, batch, index, replaces)
+        node = LiveNode(
+            node_id,
+            parent,
+            depth,
+            "llm" if plain else "rlm",
+            query,
+            source,
+            model,
+            batch,
+            index,
+            replaces,
+        )
         self._nodes[node_id] = node
         batch.put(node)
         return node
@@ -193,7 +233,9 @@ class Engine:
             await self._unwind(list(node.running))
 
     def _ended(self, node: LiveNode, began: float, task: asyncio.Task[NodeOutcome]) -> None:
-        node.outcome = outcome = NodeOutcome("The call was stopped.", "stopped") if task.cancelled() else task.result()
+        node.outcome = outcome = (
+            NodeOutcome("The call was stopped.", "stopped") if task.cancelled() else task.result()
+        )
         if node.parent is not None:
             node.parent.running.pop(node, None)
             if not outcome.failed:
@@ -203,11 +245,22 @@ class Engine:
             self._events.touch(node.id, "peek", node.source.spans)
         self._events.touch(node.id, "answer", outcome.spans)
         duration = time.monotonic() - began
-        self._events.send(SearchFinal(outcome.text, node=node.id, state=outcome.state, duration=duration, spans=tuple(outcome.spans), late=late))
+        self._events.send(
+            SearchFinal(
+                outcome.text,
+                node=node.id,
+                state=outcome.state,
+                duration=duration,
+                spans=tuple(outcome.spans),
+                late=late,
+            )
+        )
         node.batch.ended(node)
         if node.parent is not None:  # the root can always be run again
             made = 0 if node.source.text is self._text else getsizeof(node.source.text.text)
-            for forgotten in self._kept.add(node, made + getsizeof(node.query) + getsizeof(outcome.text)):
+            for forgotten in self._kept.add(
+                node, made + getsizeof(node.query) + getsizeof(outcome.text)
+            ):
                 del self._nodes[forgotten.id]
 
     async def _unwind(self, nodes: list[LiveNode]) -> None:
@@ -224,7 +277,9 @@ class Engine:
                 return await self._plain(node)
         gate = self._exploring[node.depth]
         await gate.enter()
-        exploration = Exploration(node, self.calls, self._events, self._limits, self._sandboxes, self._left, self._tools)
+        exploration = Exploration(
+            node, self.calls, self._events, self._limits, self._sandboxes, self._left, self._tools
+        )
         try:
             return await exploration.run(partial(self._ask, node), self._deadline_of(node))
         finally:
@@ -235,7 +290,9 @@ class Engine:
     async def _plain(self, node: LiveNode) -> NodeOutcome:
         self._check_plain(node.source)
         message = prompts.plain_message(node.query, node.source.take().text)
-        conversation = node.model.conversation(Message("system", prompts.plain_system()), Message("user", message))
+        conversation = node.model.conversation(
+            Message("system", prompts.plain_system()), Message("user", message)
+        )
         try:
             async with asyncio.timeout_at(self._deadline_of(node).end) as limit:
                 said = await self.calls.say(node.id, 1, 1, conversation)
@@ -245,22 +302,35 @@ class Engine:
                 raise
             if not conversation.heard.strip():
                 return NodeOutcome(why, "error")
-            return NodeOutcome(f"{conversation.heard}\n\n[The answer broke off here. {why}]", "partial", why=why)
+            return NodeOutcome(
+                f"{conversation.heard}\n\n[The answer broke off here. {why}]", "partial", why=why
+            )
         finally:
             conversation.ended = True
         self._events.send(SearchChat(said.text, node=node.id, turn=1))
         text = node.source.take()
         why = "The answer was longer than the model may write at once." if said.cut else ""
-        return NodeOutcome(said.text, "partial" if said.cut else "done", text.to_root(list(find_quotes(said.text, text.text))), why)
+        return NodeOutcome(
+            said.text,
+            "partial" if said.cut else "done",
+            text.to_root(list(find_quotes(said.text, text.text))),
+            why,
+        )
 
     def _deadline_of(self, node: LiveNode) -> Deadline:
         """Return a node's deadline. Only the root keeps time for a last call."""
-        return self._deadline if node.parent is None else Deadline(self._deadline.work, self._deadline.work)
+        return (
+            self._deadline
+            if node.parent is None
+            else Deadline(self._deadline.work, self._deadline.work)
+        )
 
     async def _ask(self, parent: LiveNode, request: Request, text: Text) -> list[NodeOutcome]:
         """Run the sub-calls that a node's code requests. Raises `CallRefusedError`."""
         if self._begun + len(request.parts) > _NODES:
-            raise CallRefusedError(f"A search may make at most {_NODES:,} sub-calls, and {self._begun:,} have been made.")
+            raise CallRefusedError(
+                f"A search may make at most {_NODES:,} sub-calls, and {self._begun:,} have been made."
+            )
         made = sum(getsizeof(part.text) for part in request.parts if isinstance(part, Text))
         made += sum(map(getsizeof, {id(query): query for query in request.queries}.values()))
         if self._made + made > _MADE:
@@ -268,9 +338,18 @@ class Engine:
                 f"The texts that code makes may take at most {_MADE // 2**20} MiB at a time in the whole search."
                 " Hand on parts of `context` as they are, or less text."
             )
-        sources = [NodeSource(part) if isinstance(part, Text) else self._source(text, part) for part in request.parts]
+        sources = [
+            NodeSource(part) if isinstance(part, Text) else self._source(text, part)
+            for part in request.parts
+        ]
         try:  # check first: nodes that are bound to fail would hold their texts
-            self._budget.free(self._budget.hold(self.calls.estimate(self._sub_model, min((source.chars for source in sources), default=0))))
+            self._budget.free(
+                self._budget.hold(
+                    self.calls.estimate(
+                        self._sub_model, min((source.chars for source in sources), default=0)
+                    )
+                )
+            )
             if request.plain and not request.many:
                 self._check_plain(sources[0])
         except (BudgetSpent, CallRefusedError) as error:
@@ -288,7 +367,9 @@ class Engine:
                 f"A text of {source.chars:,} characters is too long for one call, which may read {self._limits.plain:,}. Make smaller parts."
             )
 
-    async def _fan_out(self, parent: LiveNode, request: Request, sources: list[NodeSource]) -> list[NodeOutcome]:
+    async def _fan_out(
+        self, parent: LiveNode, request: Request, sources: list[NodeSource]
+    ) -> list[NodeOutcome]:
         parent.batches += 1
         batch = LiveFanOut(parent.batches, len(sources))
         if not parent.over:
@@ -300,7 +381,9 @@ class Engine:
             self._make(parent, query, source, self._sub_model, batch, index, plain=request.plain)
             for index, (query, source) in enumerate(zip(request.queries, sources, strict=True))
         ]
-        self._events.touch(parent.id, "handed", [span for source in sources for span in source.spans])
+        self._events.touch(
+            parent.id, "handed", [span for source in sources for span in source.spans]
+        )
         for node in nodes:
             self._begin(node)
         try:
@@ -313,12 +396,19 @@ class Engine:
     def _source(self, text: Text, places: tuple[Span, ...]) -> NodeSource:
         """Return parts of a node's text as parts of the root's text where possible, so that the node's own text need not be held."""
         in_root = [text.to_root([place]) for place in places]
-        if all(len(found) == 1 and found[0][1] - found[0][0] == end - start for found, (start, end) in zip(in_root, places, strict=True)):
+        if all(
+            len(found) == 1 and found[0][1] - found[0][0] == end - start
+            for found, (start, end) in zip(in_root, places, strict=True)
+        ):
             return NodeSource(self._text, tuple(found[0] for found in in_root))
         return NodeSource(text, places)
 
     def _left(self, turns: int) -> BudgetLeft:
-        seconds = None if self._deadline.work is None else max(0.0, self._deadline.work - asyncio.get_running_loop().time())
+        seconds = (
+            None
+            if self._deadline.work is None
+            else max(0.0, self._deadline.work - asyncio.get_running_loop().time())
+        )
         return replace(self._budget.left(), turns=turns, seconds=seconds)
 
 

@@ -36,7 +36,16 @@ class Events:
 
     def stream(self, node: str, turn: int, text: str | None) -> None:
         """Send a piece of an answer, or None when the answer starts again. It has no number, since the complete answer follows."""
-        self._emit(SearchChatStream(text or "", tree=self.tree, node=node, turn=turn, fresh=text is None, time=time.time()))
+        self._emit(
+            SearchChatStream(
+                text or "",
+                tree=self.tree,
+                node=node,
+                turn=turn,
+                fresh=text is None,
+                time=time.time(),
+            )
+        )
 
     def query(self, query: str, root: str) -> str:
         """Return a query for its event: of a long one both ends, and where the rest is in the root's text, if it was found."""
@@ -47,8 +56,15 @@ class Events:
             rest = query[half:-half]
             self._searched += 1
             start = root.find(rest) if self._searched <= _SEARCHED else -1
-            place = f" (characters {start:,} to {start + len(rest):,} of the text)" if start >= 0 else ""
-            self._query = (query, f"{query[:half]}\n… {len(rest):,} characters left out{place} …\n{query[-half:]}")
+            place = (
+                f" (characters {start:,} to {start + len(rest):,} of the text)"
+                if start >= 0
+                else ""
+            )
+            self._query = (
+                query,
+                f"{query[:half]}\n… {len(rest):,} characters left out{place} …\n{query[-half:]}",
+            )
         return self._query[1]
 
     def touch(self, node: str, how: str, spans: Sequence[Span]) -> None:

@@ -39,7 +39,9 @@ Consent = Callable[[ConsentRequest], Awaitable[bool]]
 class FanOuts:
     """The fan-outs of one tree. Consent counts for the whole tree, however its code spreads sub-calls over parts, threads, turns and depths."""
 
-    def __init__(self, events: Events, limits: Limits, calls: Calls, model: Model, consent: Consent) -> None:
+    def __init__(
+        self, events: Events, limits: Limits, calls: Calls, model: Model, consent: Consent
+    ) -> None:
         self._events = events
         self._limits = limits
         self._calls = calls
@@ -53,7 +55,9 @@ class FanOuts:
         """Nodes and turns in which the user refused; the rest of such a turn's code is refused without asking."""
         self._asking = asyncio.Lock()
 
-    async def consented(self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int) -> None:
+    async def consented(
+        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
+    ) -> None:
         """Wait for consent if the tree has used up its free sub-calls, at most until the parent ends. Raises `CallRefusedError`.
 
         Consent covers these parts, and then as many sub-calls again as there have been.
@@ -79,7 +83,9 @@ class FanOuts:
         self._made += parts
         return True
 
-    async def _ask(self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int) -> bool:
+    async def _ask(
+        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
+    ) -> bool:
         parts = len(sources)
         async with self._asking:  # one question at a time: its answer may cover those that wait
             if self._take_free(parts):
@@ -94,12 +100,24 @@ class FanOuts:
                 self._refused.add(turn)
             return run
 
-    async def _question(self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int) -> bool:
+    async def _question(
+        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
+    ) -> bool:
         fan_out = ConsentRequest(
-            f"{self._events.tree}-{parent.id}-{batch}", len(sources), self._estimate(parent, request, sources), self._model.priced
+            f"{self._events.tree}-{parent.id}-{batch}",
+            len(sources),
+            self._estimate(parent, request, sources),
+            self._model.priced,
         )
         calls, tokens, usd = fan_out.estimate
-        asked = SearchFanOut(node=parent.id, request=fan_out.request, batch=batch, calls=calls, tokens=tokens, usd=usd if fan_out.priced else None)
+        asked = SearchFanOut(
+            node=parent.id,
+            request=fan_out.request,
+            batch=batch,
+            calls=calls,
+            tokens=tokens,
+            usd=usd if fan_out.priced else None,
+        )
         self._events.send(asked.changed(made=self._made, state="waiting"))
         run = False
         try:
@@ -110,12 +128,22 @@ class FanOuts:
 
     def _refusal(self, parts: int) -> str:
         what = f"{parts:,} parts at once were" if parts > 1 else "Another sub-call was"
-        rest = f"at most {self._free:,} more may be handed on in this search" if self._free else "no more sub-calls are allowed in this search"
+        rest = (
+            f"at most {self._free:,} more may be handed on in this search"
+            if self._free
+            else "no more sub-calls are allowed in this search"
+        )
         return f"{what} not allowed. {self._made:,} sub-calls have been made, and {rest}. Filter by code first, or answer with what you have found."
 
-    def _estimate(self, parent: LiveNode, request: Request, sources: Sequence[NodeSource]) -> Amount:
+    def _estimate(
+        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource]
+    ) -> Amount:
         calls = zip(request.queries, (source.chars for source in sources), strict=True)
-        read = [len(query) + chars for query, chars in calls if request.plain or self._limits.is_plain(parent.depth + 1, chars)]
+        read = [
+            len(query) + chars
+            for query, chars in calls
+            if request.plain or self._limits.is_plain(parent.depth + 1, chars)
+        ]
         plain = self._calls.estimate(self._model, sum(read), len(read))
         explored = _CALLS_OF_AN_EXPLORATION * (len(sources) - len(read))
         return plain.plus(self._calls.estimate(self._model, explored * _CHARS_OF_A_CALL, explored))

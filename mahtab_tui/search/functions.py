@@ -9,7 +9,14 @@ from typing import Any
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chunks import encodable
-from mahtab_tui.search.conversation import CONCURRENCY, Message, NodeConversation, OnWords, Reply, on_thread
+from mahtab_tui.search.conversation import (
+    CONCURRENCY,
+    Message,
+    NodeConversation,
+    OnWords,
+    Reply,
+    on_thread,
+)
 
 Function = Callable[[list[dict[str, str]]], Any]
 
@@ -37,11 +44,22 @@ class FunctionModel:
     def worst_cost(self, messages: Sequence[Message]) -> float | None:
         return None
 
-    async def answer(self, conversation: NodeConversation, messages: Sequence[Message], hear: OnWords) -> Reply:
-        sent = [{"role": message.role, "content": self._secrets.told(message.content)} for message in messages]
-        said = await (self._function(sent) if inspect.iscoroutinefunction(self._function) else on_thread(lambda: self._function(sent)))
+    async def answer(
+        self, conversation: NodeConversation, messages: Sequence[Message], hear: OnWords
+    ) -> Reply:
+        sent = [
+            {"role": message.role, "content": self._secrets.told(message.content)}
+            for message in messages
+        ]
+        said = await (
+            self._function(sent)
+            if inspect.iscoroutinefunction(self._function)
+            else on_thread(lambda: self._function(sent))
+        )
         if not isinstance(said, str):
-            raise ModelError(f"{self.name} must return the answer as a str, not {type(said).__name__}.")
+            raise ModelError(
+                f"{self.name} must return the answer as a str, not {type(said).__name__}."
+            )
         text = encodable(said)
         hear(text)
         return Reply(text, False, None)

@@ -48,7 +48,16 @@ class Limits:
         return depth >= self.max_depth or chars <= self.small
 
 
-_LEAST = {"max_turns": 1, "max_depth": 0, "max_calls": 1, "max_tokens": 1, "max_answer": 1, "concurrency": 1, "small": 0, "ask_above": 0}
+_LEAST = {
+    "max_turns": 1,
+    "max_depth": 0,
+    "max_calls": 1,
+    "max_tokens": 1,
+    "max_answer": 1,
+    "concurrency": 1,
+    "small": 0,
+    "ask_above": 0,
+}
 
 
 def limits_of(settings: Mapping[str, Any] | None = None, /, **given: Any) -> Limits:
@@ -57,7 +66,9 @@ def limits_of(settings: Mapping[str, Any] | None = None, /, **given: Any) -> Lim
     for name, value in chosen.items():
         whole = name in _LEAST
         if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-            raise ValueError(f"{name} must be a {'whole number' if whole else 'number'}, not {value!r}.")
+            raise ValueError(
+                f"{name} must be a {'whole number' if whole else 'number'}, not {value!r}."
+            )
         if whole and value < _LEAST[name]:
             raise ValueError(f"{name} must be at least {_LEAST[name]}, not {value}.")
         if not whole and not value > 0:

@@ -51,11 +51,17 @@ class NodeSource(NamedTuple):
     @property
     def runs(self) -> list[TextRun]:
         """Which runs of the node's text are runs of the root's text, in order."""
-        return self.text.joined_runs([(0, len(self.text.text))] if self.places is None else self.places)
+        return self.text.joined_runs(
+            [(0, len(self.text.text))] if self.places is None else self.places
+        )
 
     @property
     def chars(self) -> int:
-        return len(self.text.text) if self.places is None else sum(end - start + 1 for start, end in self.places) - 1
+        return (
+            len(self.text.text)
+            if self.places is None
+            else sum(end - start + 1 for start, end in self.places) - 1
+        )
 
     @property
     def spans(self) -> list[Span]:
@@ -103,7 +109,9 @@ class LiveFanOut:
                 await self._done.wait()  # again if the last one was retried meanwhile
         finally:
             self.waiting = False
-        return [node.outcome for node in self._nodes if node is not None and node.outcome is not None]
+        return [
+            node.outcome for node in self._nodes if node is not None and node.outcome is not None
+        ]
 
 
 @dataclass(eq=False)
@@ -152,6 +160,9 @@ class EndedNodes:
         while self._held > KEPT_BYTES:
             oldest, held = self._nodes.popleft()
             self._held -= held
-            oldest.query, oldest.source = "", NodeSource(Text(""))  # others of its fan-out may still know it
+            oldest.query, oldest.source = (
+                "",
+                NodeSource(Text("")),
+            )  # others of its fan-out may still know it
             forgotten.append(oldest)
         return forgotten

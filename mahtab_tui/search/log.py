@@ -51,7 +51,13 @@ class KeptLog:
             self._chars += size
             self._events.append(event)
             if self._left <= 0:
-                self._events.append(Notice("The log ends here: the search had too many events.", level="warning", time=event.time))
+                self._events.append(
+                    Notice(
+                        "The log ends here: the search had too many events.",
+                        level="warning",
+                        time=event.time,
+                    )
+                )
             if self._chars > _AT_ONCE:
                 self._pack()
 
@@ -74,7 +80,9 @@ class Log:
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
         """Create a file that only its owner can read. Raises `OSError`, also if the file exists and is not a log."""
         if path.is_file() and not _is_replaceable(path):
-            raise FileExistsError(errno.EEXIST, "The file exists and is not the log of a search", str(path))
+            raise FileExistsError(
+                errno.EEXIST, "The file exists and is not the log of a search", str(path)
+            )
         self.trouble = ""
         """A sentence saying why the log is not complete; empty while it is."""
         self._path = path

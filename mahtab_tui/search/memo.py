@@ -24,13 +24,22 @@ class Memo:
         self._answers: dict[_Question, tuple[str, NodeOutcome, list[TextRun]]] = {}
         """The answering node's id, its outcome, and where its text is from."""
         # A node waits only for a node of its own depth, or for a plain call, so that no two can wait for each other.
-        self._running: dict[tuple[_Question, int], tuple[LiveNode, asyncio.Future[NodeOutcome]]] = {}
+        self._running: dict[
+            tuple[_Question, int], tuple[LiveNode, asyncio.Future[NodeOutcome]]
+        ] = {}
 
-    async def answer(self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]], events: Events) -> NodeOutcome:
+    async def answer(
+        self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]], events: Events
+    ) -> NodeOutcome:
         """Return the answer of an equal node, also of one that still runs; otherwise do the work. A retry always does its own work."""
         if node.parent is None:
             return await work(node)
-        question = (node.model.name, node.kind, hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest(), await _digest(node.source))
+        question = (
+            node.model.name,
+            node.kind,
+            hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest(),
+            await _digest(node.source),
+        )
         place = (question, -1 if node.kind == "llm" else node.depth)
         while not node.replaces:
             if question in self._answers:
@@ -68,14 +77,23 @@ def _moved(spans: Sequence[Span], old: list[TextRun], new: list[TextRun]) -> Seq
     if old == new:
         return spans
     inside = [
-        (max(start, run.root) - run.root + run.start, min(end, run.root + run.length) - run.root + run.start) for start, end in spans for run in old
+        (
+            max(start, run.root) - run.root + run.start,
+            min(end, run.root + run.length) - run.root + run.start,
+        )
+        for start, end in spans
+        for run in old
     ]
     text = Text("", origin=tuple(new))
     return text.to_root([(start, end) for start, end in inside if start < end])
 
 
 async def _digest(source: NodeSource) -> bytes:
-    return _digest_now(source) if source.chars <= _QUICK else await asyncio.to_thread(_digest_now, source)
+    return (
+        _digest_now(source)
+        if source.chars <= _QUICK
+        else await asyncio.to_thread(_digest_now, source)
+    )
 
 
 def _digest_now(source: NodeSource) -> bytes:

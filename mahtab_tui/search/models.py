@@ -16,13 +16,24 @@ from mahtab_tui.llm.providers import MakeLLM, OnNotice, get_llm
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.llm.sampling import Sampling, with_sampling
 from mahtab_tui.llm.usage import is_priced, model_name, usd_per_token, worst_cost
-from mahtab_tui.search.conversation import CONCURRENCY, Message, NodeConversation, OnWords, Reply, as_model_error
+from mahtab_tui.search.conversation import (
+    CONCURRENCY,
+    Message,
+    NodeConversation,
+    OnWords,
+    Reply,
+    as_model_error,
+)
 from mahtab_tui.search.replies import ReplyReader, ThreadedReader
 
 CLI_CONCURRENCY = 3
 """For the `claude` CLI, which takes a process of 215 MB for each conversation."""
 
-_KINDS: dict[str, type[BaseMessage]] = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
+_KINDS: dict[str, type[BaseMessage]] = {
+    "system": SystemMessage,
+    "user": HumanMessage,
+    "assistant": AIMessage,
+}
 
 
 class ChatModel:
@@ -38,7 +49,10 @@ class ChatModel:
         self.usd_per_token = usd_per_token(llm)
         # Providers' packages keep one asynchronous client for the whole process, whose connections belong to the loop that opened them,
         # so that it fails when a second loop uses it (the caller's, the next search's). Their synchronous client works on any thread.
-        self.native = type(llm)._stream is BaseChatModel._stream and type(llm)._astream is not BaseChatModel._astream
+        self.native = (
+            type(llm)._stream is BaseChatModel._stream
+            and type(llm)._astream is not BaseChatModel._astream
+        )
         """Whether it is called on the loop, because it has only an asynchronous interface."""
         self._shared = not isinstance(llm, Stoppable)
         self.llm = llm
@@ -66,9 +80,13 @@ class ChatModel:
     def worst_cost(self, messages: Sequence[Message]) -> float | None:
         return worst_cost(self.llm, (message.content for message in messages))
 
-    async def answer(self, conversation: NodeConversation, messages: Sequence[Message], hear: OnWords) -> Reply:
+    async def answer(
+        self, conversation: NodeConversation, messages: Sequence[Message], hear: OnWords
+    ) -> Reply:
         instance = self.lease(conversation)
-        sent = masked_messages([_KINDS[message.role](message.content) for message in messages], self.secrets)
+        sent = masked_messages(
+            [_KINDS[message.role](message.content) for message in messages], self.secrets
+        )
         if self.native:
             return await self._native(instance.llm, sent, hear)
         conversation.instance, instance.known_by = instance, conversation
@@ -83,7 +101,9 @@ class ChatModel:
             conversation.used = reading.reader.used
             raise
 
-    async def _native(self, llm: BaseChatModel, messages: list[BaseMessage], on_words: OnWords) -> Reply:
+    async def _native(
+        self, llm: BaseChatModel, messages: list[BaseMessage], on_words: OnWords
+    ) -> Reply:
         reader = ReplyReader(llm, on_words)
         try:
             async for chunk in llm.astream(messages):
@@ -94,7 +114,9 @@ class ChatModel:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
-            raise as_model_error(error) from None  # the provider's code exits or cancels itself, which must not end this loop
+            raise as_model_error(
+                error
+            ) from None  # the provider's code exits or cancels itself, which must not end this loop
         return reader.reply()
 
     def lease(self, conversation: NodeConversation) -> ModelInstance:
@@ -106,8 +128,17 @@ class ChatModel:
             return conversation.instance or ModelInstance(_fresh(self.llm), own=True)
         if self._shared:
             return ModelInstance(self.llm, own=True)
-        found = next((instance for instance in self._free if instance.known_by is conversation), None)
-        found = found or next((instance for instance in self._free if instance.known_by is None or instance.known_by.ended), None)
+        found = next(
+            (instance for instance in self._free if instance.known_by is conversation), None
+        )
+        found = found or next(
+            (
+                instance
+                for instance in self._free
+                if instance.known_by is None or instance.known_by.ended
+            ),
+            None,
+        )
         if found is None and (len(self._made) <= self.concurrency or not self._free):
             self._made.append(ModelInstance(_fresh(self.llm)))
             return self._made[-1]

@@ -11,7 +11,15 @@ from mahtab_tui.sandbox.text import Span
 State = Literal["waiting", "thinking", "running", "done", "partial", "error", "stopped"]
 """Thinking: the model answers. Running: its code runs. Partial: the best answer that there was when a limit was reached."""
 
-STATES: tuple[State, ...] = ("done", "partial", "error", "stopped", "running", "thinking", "waiting")
+STATES: tuple[State, ...] = (
+    "done",
+    "partial",
+    "error",
+    "stopped",
+    "running",
+    "thinking",
+    "waiting",
+)
 """In the order in which they are listed."""
 FINISHED: frozenset[State] = frozenset({"done", "partial", "error", "stopped"})
 
@@ -215,5 +223,9 @@ class SearchNode:
             return ""
         turn = self.turns[-1]
         text = turn.code if self.state == "running" and turn.code else turn.words
-        lines = [line for line in text[-600:].splitlines() if line.strip() and not line.lstrip().startswith("```")]
+        lines = [
+            line
+            for line in text[-600:].splitlines()
+            if line.strip() and not line.lstrip().startswith("```")
+        ]
         return lines[-1].strip() if lines else ""

@@ -103,7 +103,14 @@ _HOW_IT_ENDED: dict[TurnStatus, str] = {
 }
 
 
-def system_prompt(text: Text, limits: Limits, *, depth: int = 0, gaps: str = "", tools: Sequence[DescribedTool] = ()) -> str:
+def system_prompt(
+    text: Text,
+    limits: Limits,
+    *,
+    depth: int = 0,
+    gaps: str = "",
+    tools: Sequence[DescribedTool] = (),
+) -> str:
     """Return the system prompt of a call at some depth, which is the same in every turn: what is available, how to work, and the limits.
 
     gaps: what the sandbox's Python lacks. tools: the caller's functions.
@@ -134,8 +141,14 @@ def first_message(query: str, text: Text, left: BudgetLeft) -> str:
     lines = text.text.count("\n") + (not text.text.endswith("\n") and size > 0)
     if text.contexts:
         return _first_of_several(query, text, left)
-    what = "str of" if text.kind == "str" else f"{text.kind} of {len(text.parts):,} documents, together"
-    about = [f"context is a {what} {size:,} characters in {lines:,} lines (about {tokens(size):,} tokens)."]
+    what = (
+        "str of"
+        if text.kind == "str"
+        else f"{text.kind} of {len(text.parts):,} documents, together"
+    )
+    about = [
+        f"context is a {what} {size:,} characters in {lines:,} lines (about {tokens(size):,} tokens)."
+    ]
     if text.about:
         about.append(text.about)
     if text.parts:
@@ -143,22 +156,42 @@ def first_message(query: str, text: Text, left: BudgetLeft) -> str:
         if len(text.parts) > MOST_DOCUMENTS:
             about.append(f"… and {len(text.parts) - MOST_DOCUMENTS:,} more")
     known = _tagged(TEXT, shorten("\n".join(about), LONGEST_ABOUT))
-    return _joined(_tagged(QUERY, query), known, *_preview(text.text), _left(left), "Look further; then answer the query.")
+    return _joined(
+        _tagged(QUERY, query),
+        known,
+        *_preview(text.text),
+        _left(left),
+        "Look further; then answer the query.",
+    )
 
 
 def _first_of_several(query: str, text: Text, left: BudgetLeft) -> str:
     """Return the query, and of each context what it is, with its beginning and end."""
     size, share = len(text.text), max(100, PREVIEW * 3 // len(text.contexts))
-    about, previews = [f"The contexts have {size:,} characters together (about {tokens(size):,} tokens)."], []
+    about, previews = (
+        [f"The contexts have {size:,} characters together (about {tokens(size):,} tokens)."],
+        [],
+    )
     for each in text.contexts:
         part = text.text[each.start : each.end]
-        kind = each.kind if each.kind == "str" else f"{each.kind} of {len(each.parts):,} documents, together"
-        about.append(f"{each.name} is a {kind}{' of' if each.kind == 'str' else ''} {len(part):,} characters in {part.count(chr(10)) + 1:,} lines.")
+        kind = (
+            each.kind
+            if each.kind == "str"
+            else f"{each.kind} of {len(each.parts):,} documents, together"
+        )
+        about.append(
+            f"{each.name} is a {kind}{' of' if each.kind == 'str' else ''} {len(part):,} characters in {part.count(chr(10)) + 1:,} lines."
+        )
         about += [each.about] if each.about else []
-        about += [_document(document) for document in each.parts[: MOST_DOCUMENTS // len(text.contexts) + 1]]
+        about += [
+            _document(document)
+            for document in each.parts[: MOST_DOCUMENTS // len(text.contexts) + 1]
+        ]
         previews += [f"{each.name}:", *_preview(part, min(PREVIEW, share))]
     known = _tagged(TEXT, shorten("\n".join(about), LONGEST_ABOUT))
-    return _joined(_tagged(QUERY, query), known, *previews, _left(left), "Look further; then answer the query.")
+    return _joined(
+        _tagged(QUERY, query), known, *previews, _left(left), "Look further; then answer the query."
+    )
 
 
 def turn_message(result: TurnResult, left: BudgetLeft, *, cut: bool = False) -> str:
@@ -168,16 +201,23 @@ def turn_message(result: TurnResult, left: BudgetLeft, *, cut: bool = False) -> 
     head = f'status="{result.status}" characters="{result.chars}"'
     if result.duration >= 1:  # so that quick turns read the same in every run
         head += f' seconds="{result.duration:.0f}"'
-    return _joined(_tagged(OUTPUT, shown, head), _HOW_IT_ENDED.get(result.status, ""), _CUT if cut else "", _left(left))
+    return _joined(
+        _tagged(OUTPUT, shown, head),
+        _HOW_IT_ENDED.get(result.status, ""),
+        _CUT if cut else "",
+        _left(left),
+    )
 
 
 def shortened_turn_message(result: TurnResult) -> str:
     """Report an earlier turn's output by its head, in a conversation that has become long."""
     head = escape_for_model(result.output)[:SHORTENED_OUTPUT]
-    left_out = (
-        f"Only its head is kept here, {len(head):,} of {result.chars:,} characters. Print again what you need of it; variables are still there."
+    left_out = f"Only its head is kept here, {len(head):,} of {result.chars:,} characters. Print again what you need of it; variables are still there."
+    return _joined(
+        _tagged(OUTPUT, head, f'status="{result.status}" characters="{result.chars}"'),
+        _HOW_IT_ENDED.get(result.status, ""),
+        left_out,
     )
-    return _joined(_tagged(OUTPUT, head, f'status="{result.status}" characters="{result.chars}"'), _HOW_IT_ENDED.get(result.status, ""), left_out)
 
 
 def feedback_message(feedback: str, left: BudgetLeft) -> str:
@@ -204,7 +244,11 @@ def plain_message(query: str, text: str) -> str:
     """Return a plain call's message: the query and all of the text. The query is repeated after a long text."""
     if not text:
         return _tagged(QUERY, query)
-    again = f"Now answer the query: {_defused(query)}" if len(text) > 10_000 and len(query) < 2_000 else ""
+    again = (
+        f"Now answer the query: {_defused(query)}"
+        if len(text) > 10_000 and len(query) < 2_000
+        else ""
+    )
     return _joined(_tagged(QUERY, query), _tagged(TEXT, text), again)
 
 
@@ -219,15 +263,26 @@ def _functions() -> str:
     entries = []
     for name in FUNCTIONS:
         lines = inspect.cleandoc(getattr(SandboxFunctions, name).__doc__).split("\n")
-        entries.append("\n  ".join([f"- {name}{SIGNATURES[name]}: {lines[0]}", *(line for line in lines[1:] if line)]))
+        entries.append(
+            "\n  ".join(
+                [f"- {name}{SIGNATURES[name]}: {lines[0]}", *(line for line in lines[1:] if line)]
+            )
+        )
     return "\n".join(entries)
 
 
 def _context_line(text: Text) -> str:
     part = "each a str that also has .start, .end (its place in the whole text) and .line"
     if text.contexts:
-        lines = [f"- {each.name}: {_form(each.kind, len(each.parts), part)}" for each in text.contexts]
-        return "\n".join([*lines, "- context: all of them, a dict of strings by these names. peek, grep and partition read all of them."])
+        lines = [
+            f"- {each.name}: {_form(each.kind, len(each.parts), part)}" for each in text.contexts
+        ]
+        return "\n".join(
+            [
+                *lines,
+                "- context: all of them, a dict of strings by these names. peek, grep and partition read all of them.",
+            ]
+        )
     if text.kind == "str":
         return "- context: the text, a str."
     return f"- context: the documents, {_form(text.kind, 0, part)}"
@@ -251,7 +306,14 @@ def _tools(tools: Sequence[DescribedTool], seconds: float) -> str:
     ]
     for tool in tools:
         doc = [line for line in _defused(tool.doc).split("\n") if line.strip()]
-        lines.append("\n  ".join([f"- {tool.name}{_defused(tool.signature)}{': ' if doc else ''}{doc[0] if doc else ''}", *doc[1:]]))
+        lines.append(
+            "\n  ".join(
+                [
+                    f"- {tool.name}{_defused(tool.signature)}{': ' if doc else ''}{doc[0] if doc else ''}",
+                    *doc[1:],
+                ]
+            )
+        )
     return "\n".join(lines)
 
 
@@ -259,7 +321,12 @@ def _preview(text: str, most: int = PREVIEW) -> list[str]:
     """Return the beginning of a text, of at most so many characters, and half as much of its end."""
     if len(text) <= most + most // 2:
         return ["This is all of it:", _tagged(TEXT, text)] if text else []
-    return ["It begins:", _tagged(TEXT, text[:most]), "It ends:", _tagged(TEXT, text[-(most // 2) :])]
+    return [
+        "It begins:",
+        _tagged(TEXT, text[:most]),
+        "It ends:",
+        _tagged(TEXT, text[-(most // 2) :]),
+    ]
 
 
 def _document(part: Document) -> str:
@@ -269,11 +336,21 @@ def _document(part: Document) -> str:
     return f"- {shown}: {end - start:,}"
 
 
-_LEFT = {"turns": "{} turns", "calls": "{:,} model calls", "tokens": "{:,} tokens", "usd": "${:.2f}", "seconds": "{:,.0f} s"}
+_LEFT = {
+    "turns": "{} turns",
+    "calls": "{:,} model calls",
+    "tokens": "{:,} tokens",
+    "usd": "${:.2f}",
+    "seconds": "{:,.0f} s",
+}
 
 
 def _left(left: BudgetLeft) -> str:
-    parts = [form.format(value) for name, form in _LEFT.items() if (value := getattr(left, name)) is not None]
+    parts = [
+        form.format(value)
+        for name, form in _LEFT.items()
+        if (value := getattr(left, name)) is not None
+    ]
     if left.turns == 1:
         parts[0] = "1 turn"
     text = f"Left: {', '.join(parts)}." if parts else ""

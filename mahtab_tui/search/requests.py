@@ -48,7 +48,12 @@ def read_call(name: str, args: Any, text: Text) -> Request:
     query = args.get("query")
     if name == "llm":
         part = args.get("part")
-        return Request((_query(query),), (_part(part, text) if part is not None else Text(""),), plain=True, many=False)
+        return Request(
+            (_query(query),),
+            (_part(part, text) if part is not None else Text(""),),
+            plain=True,
+            many=False,
+        )
     parts, many = args.get("parts"), args.get("map")
     if not isinstance(parts, list) or not isinstance(many, bool) or (not many and len(parts) != 1):
         raise CallRefusedError("The parts must be a list of texts.")
@@ -62,7 +67,9 @@ def read_call(name: str, args: Any, text: Text) -> Request:
         queries = tuple(map(_query, query))
     else:
         queries = (_query(query),) * len(parts)
-    return Request(queries, tuple(_part(part, text) for part in parts), plain=name == "llm_map", many=many)
+    return Request(
+        queries, tuple(_part(part, text) for part in parts), plain=name == "llm_map", many=many
+    )
 
 
 def read_tool_call(args: Any) -> tuple[str, list[Any], dict[str, Any]]:
@@ -80,10 +87,16 @@ def read_tool_call(args: Any) -> tuple[str, list[Any], dict[str, Any]]:
 
 def read_final(args: Any, text: Text, longest: int) -> FinalAnswer | None:
     """Check an answer; None if it is invalid, or has more than `longest` characters."""
-    if not isinstance(args, Mapping) or not isinstance(args.get("text"), str) or len(args["text"]) > longest:
+    if (
+        not isinstance(args, Mapping)
+        or not isinstance(args.get("text"), str)
+        or len(args["text"]) > longest
+    ):
         return None
     answer = args["text"]
-    return FinalAnswer(encodable(answer), list(_checked(read_spans(args.get("spans"), text), text.text, answer)))
+    return FinalAnswer(
+        encodable(answer), list(_checked(read_spans(args.get("spans"), text), text.text, answer))
+    )
 
 
 def _checked(spans: list[Span], text: str, answer: str) -> Iterator[Span]:
@@ -92,14 +105,18 @@ def _checked(spans: list[Span], text: str, answer: str) -> Iterator[Span]:
     line, counted = 1, 0
     for start, end in sorted(spans):
         line, counted = line + text.count("\n", counted, start), start
-        if (line in named and text.find("\n", start, end) < 0) or (end - start <= len(answer) and is_quoted(text[start:end], answer)):
+        if (line in named and text.find("\n", start, end) < 0) or (
+            end - start <= len(answer) and is_quoted(text[start:end], answer)
+        ):
             yield start, end
 
 
 def is_quoted(words: str, answer: str) -> bool:
     """Whether words stand in an answer, perhaps as a string of JSON."""
     words = words.strip()
-    return bool(words) and (words in answer or json.dumps(words, ensure_ascii=False)[1:-1] in answer)
+    return bool(words) and (
+        words in answer or json.dumps(words, ensure_ascii=False)[1:-1] in answer
+    )
 
 
 def read_touch(args: Any, text: Text) -> tuple[str, list[Span]] | None:
@@ -114,14 +131,20 @@ def read_spans(given: Any, text: Text) -> list[Span]:
     """Return the valid spans, cut to the text."""
     if not isinstance(given, list):
         return []
-    return [span for one in given[:_MAX_SPANS] if (span := _span(one, text)) is not None and span[0] < span[1]]
+    return [
+        span
+        for one in given[:_MAX_SPANS]
+        if (span := _span(one, text)) is not None and span[0] < span[1]
+    ]
 
 
 def _query(given: Any) -> str:
     if not isinstance(given, str) or not given.strip():
         raise CallRefusedError("The query must be a string, and not an empty one.")
     if len(given) > _MAX_QUERY:
-        raise CallRefusedError(f"The query has {len(given):,} characters; at most {_MAX_QUERY:,} are allowed. Put the text in the second argument.")
+        raise CallRefusedError(
+            f"The query has {len(given):,} characters; at most {_MAX_QUERY:,} are allowed. Put the text in the second argument."
+        )
     return encodable(given)
 
 
@@ -144,11 +167,19 @@ def _part(given: Any, text: Text) -> tuple[Span, ...] | Text:
 
 def _check_length(chars: int) -> None:
     if chars > _MAX_MADE:
-        raise CallRefusedError(f"A part has {chars:,} characters; at most {_MAX_MADE:,} are allowed unless it is one part of `context`.")
+        raise CallRefusedError(
+            f"A part has {chars:,} characters; at most {_MAX_MADE:,} are allowed unless it is one part of `context`."
+        )
 
 
 def _span(given: Any, text: Text) -> Span | None:
-    if not isinstance(given, (list, tuple)) or len(given) != 2 or any(type(place) is not int for place in given):
+    if (
+        not isinstance(given, (list, tuple))
+        or len(given) != 2
+        or any(type(place) is not int for place in given)
+    ):
         return None
     start, end = given
-    return (start, min(end, len(text.text))) if 0 <= start <= end and start <= len(text.text) else None
+    return (
+        (start, min(end, len(text.text))) if 0 <= start <= end and start <= len(text.text) else None
+    )

@@ -12,7 +12,14 @@ from mahtab_tui.search.coverage import Intervals
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import LiveNode, NodeOutcome
-from mahtab_tui.search.requests import Request, is_quoted, read_call, read_final, read_tool_call, read_touch
+from mahtab_tui.search.requests import (
+    Request,
+    is_quoted,
+    read_call,
+    read_final,
+    read_tool_call,
+    read_touch,
+)
 from mahtab_tui.search.tools import Tools
 
 _MAX_GROUNDS = 4_096
@@ -29,7 +36,15 @@ Ask = Callable[[Request, Text], Awaitable[list[NodeOutcome]]]
 class SandboxCalls:
     """Implements `SandboxHost` for one node."""
 
-    def __init__(self, node: LiveNode, text: Text, events: Events, ask: Ask, limits: Limits, tools: Tools | None) -> None:
+    def __init__(
+        self,
+        node: LiveNode,
+        text: Text,
+        events: Events,
+        ask: Ask,
+        limits: Limits,
+        tools: Tools | None,
+    ) -> None:
         self.final: NodeOutcome | None = None
         self.answered = asyncio.Event()
         self._node = node
@@ -73,16 +88,24 @@ class SandboxCalls:
                 return await self._tools.call(name, args, kwargs)
         except TimeoutError:
             seconds = self._limits.turn_seconds
-            raise CallRefusedError(f"{name} took too long and was ended: the tools have {seconds:g} s together in a turn.") from None
+            raise CallRefusedError(
+                f"{name} took too long and was ended: the tools have {seconds:g} s together in a turn."
+            ) from None
         finally:
             self._tool_seconds = max(0.0, self._tool_seconds - (loop.time() - began))
 
     def tell(self, name: str, args: dict[str, Any]) -> None:
-        if name == "final" and self.final is None and (final := read_final(args, self._text, self._longest_answer)) is not None:
+        if (
+            name == "final"
+            and self.final is None
+            and (final := read_final(args, self._text, self._longest_answer)) is not None
+        ):
             rests_on = Intervals(limit=_MAX_TOUCHES)
             rests_on.add(self._text.to_root(final.spans))
             for answer, spans in self._answers.items():
-                if answer.strip() == final.text.strip() or (len(answer) >= _SHORTEST_QUOTE and is_quoted(answer, final.text)):
+                if answer.strip() == final.text.strip() or (
+                    len(answer) >= _SHORTEST_QUOTE and is_quoted(answer, final.text)
+                ):
                     rests_on.add(spans)
             self.final = NodeOutcome(final.text, "done", list(rests_on)[:_MAX_GROUNDS])
             self.answered.set()

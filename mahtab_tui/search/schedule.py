@@ -47,7 +47,9 @@ class Gate:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it got a place, and was cancelled before it resumed
+            if (
+                turn.done() and not turn.cancelled()
+            ):  # it got a place, and was cancelled before it resumed
                 self.leave()
             raise
 
@@ -58,7 +60,9 @@ class Gate:
     def overloaded(self, at_least: float = 0.0) -> float:
         """Make all calls wait because the service is busy. Returns the seconds."""
         loop = asyncio.get_running_loop()
-        if self._resume_at <= loop.time():  # calls that ran at the same time fail for the same reason
+        if (
+            self._resume_at <= loop.time()
+        ):  # calls that ran at the same time fail for the same reason
             self._failures += 1
             self._width = max(1, self._width // 2)
         pause = min(_LONGEST_PAUSE, max(at_least, _FIRST_PAUSE * 2.0 ** (self._failures - 1)))
@@ -72,7 +76,10 @@ class Gate:
         self._width = min(self._limit, self._width + 1)
 
     def _open(self) -> bool:
-        return self._running < self._width and asyncio.get_running_loop().time() + _EARLY >= self._resume_at
+        return (
+            self._running < self._width
+            and asyncio.get_running_loop().time() + _EARLY >= self._resume_at
+        )
 
     def leave(self) -> None:
         """Give the place to the next call."""
@@ -87,7 +94,9 @@ class Gate:
                 turn.set_result(None)
 
 
-async def scheduled(everyone: Gate, gate: Gate, work: Callable[[], Awaitable[T]], on_pause: Callable[[float], None]) -> T:
+async def scheduled(
+    everyone: Gate, gate: Gate, work: Callable[[], Awaitable[T]], on_pause: Callable[[float], None]
+) -> T:
     """Make a call when it has a place, and again after a pause if the service was busy.
 
     everyone: the gate of all calls of a search. gate: of the model's. on_pause: called with the seconds of each pause.

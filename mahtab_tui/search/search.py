@@ -110,23 +110,39 @@ class Search:
         tree, chosen = tree or uuid.uuid4().hex[:8], limits or Limits()
 
         async def grow() -> SearchAnswer:
-            models = [self._models.get(each, chosen, sampling or {}) for each in (model, sub_model or model)]
+            models = [
+                self._models.get(each, chosen, sampling or {})
+                for each in (model, sub_model or model)
+            ]
             callable = None if tools is None else Tools(tools)
-            self._trees[tree] = engine = self._engine(tree, models[0], models[1], chosen, asking, emit or self._emit, callable)
+            self._trees[tree] = engine = self._engine(
+                tree, models[0], models[1], chosen, asking, emit or self._emit, callable
+            )
             return await self._run(engine, lambda engine: engine.run(query, text, about or {}))
 
         return self._wait(grow(), caller)
 
-    def run_again(self, tree: str, query: str, about: Mapping[str, Any] | None = None, caller: Caller | None = None) -> SearchAnswer:
+    def run_again(
+        self,
+        tree: str,
+        query: str,
+        about: Mapping[str, Any] | None = None,
+        caller: Caller | None = None,
+    ) -> SearchAnswer:
         """Answer another query over a tree's text, with its models and within its limits. Raises `ValueError` if it is no longer in memory."""
-        return self._wait(self._run(self._trees.get(tree), lambda engine: engine.run_again(query, about or {})), caller)
+        return self._wait(
+            self._run(self._trees.get(tree), lambda engine: engine.run_again(query, about or {})),
+            caller,
+        )
 
     def packed_log(self, tree: str) -> bytes | None:
         """Return a tree's log as `worker.search_log.unpacked` reads it; None if it is no longer in memory."""
         log = self._logs.get(tree)
         return None if log is None else log.packed()
 
-    def _wait(self, growing: Coroutine[Any, Any, SearchAnswer], caller: Caller | None) -> SearchAnswer:
+    def _wait(
+        self, growing: Coroutine[Any, Any, SearchAnswer], caller: Caller | None
+    ) -> SearchAnswer:
         """Run a coroutine on the search's thread, and wait for its answer."""
         ended = threading.Event()
         with self._entering:
@@ -139,7 +155,9 @@ class Search:
             caller.waits_for(future)
         try:
             return result_of(future)
-        except CancelledError:  # by the caller's `stop`, or by `close`, which does not wait for ever
+        except (
+            CancelledError
+        ):  # by the caller's `stop`, or by `close`, which does not wait for ever
             return _stopped()
         except BaseException:
             if not future.done():
@@ -155,7 +173,10 @@ class Search:
     def retry(self, tree: str, node: str, query: str | None = None) -> None:
         def retry(engine: Engine) -> None:
             if not engine.retry(node, query):
-                self._notice("warning", f"Call {node} of the search cannot be run again: its text is no longer in memory.")
+                self._notice(
+                    "warning",
+                    f"Call {node} of the search cannot be run again: its text is no longer in memory.",
+                )
 
         self._on_tree(tree, retry)
 
@@ -193,7 +214,9 @@ class Search:
     def _notice(self, level: str, text: str) -> None:
         self._emit(Notice(text, level=level, time=time.time()))
 
-    async def _run(self, engine: Engine | None, run: Callable[[Engine], Coroutine[Any, Any, NodeOutcome]]) -> SearchAnswer:
+    async def _run(
+        self, engine: Engine | None, run: Callable[[Engine], Coroutine[Any, Any, NodeOutcome]]
+    ) -> SearchAnswer:
         if engine is None:
             raise ValueError("The search is no longer in memory.")
         began = time.monotonic()
@@ -203,9 +226,27 @@ class Search:
         finally:
             await self._forget()
         log, took = self._logs.get(engine.tree), time.monotonic() - began
-        return SearchAnswer(outcome.text, outcome.state, engine.tree, engine.calls.usage, took, outcome.spans, outcome.why, log)
+        return SearchAnswer(
+            outcome.text,
+            outcome.state,
+            engine.tree,
+            engine.calls.usage,
+            took,
+            outcome.spans,
+            outcome.why,
+            log,
+        )
 
-    def _engine(self, tree: str, model: Model, sub_model: Model, limits: Limits, asking: Asking, emit: Emit, tools: Tools | None) -> Engine:
+    def _engine(
+        self,
+        tree: str,
+        model: Model,
+        sub_model: Model,
+        limits: Limits,
+        asking: Asking,
+        emit: Emit,
+        tools: Tools | None,
+    ) -> Engine:
         if self._opened is None:
             self._opened = self._open_sandboxes()
         log = self._logs[tree] = KeptLog()
@@ -228,8 +269,13 @@ class Search:
 
     async def _forget(self) -> None:
         """Forget the oldest trees that have ended."""
-        while len(self._trees) > 1 and (len(self._trees) > KEPT_TREES or sum(engine.size for engine in self._trees.values()) > KEPT_BYTES):
-            oldest = next((tree for tree, engine in self._trees.items() if not engine.running()), None)
+        while len(self._trees) > 1 and (
+            len(self._trees) > KEPT_TREES
+            or sum(engine.size for engine in self._trees.values()) > KEPT_BYTES
+        ):
+            oldest = next(
+                (tree for tree, engine in self._trees.items() if not engine.running()), None
+            )
             if oldest is None:
                 return
             del self._logs[oldest]

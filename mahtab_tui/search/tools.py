@@ -22,7 +22,14 @@ class ToolRunner(Protocol):
 
     described: list[DescribedTool]
 
-    def start(self, call: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], done: Callable[[Mapping[str, Any]], None]) -> None:
+    def start(
+        self,
+        call: int,
+        name: str,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        done: Callable[[Mapping[str, Any]], None],
+    ) -> None:
         """Start a call. done: gets {"value": …} or {"error": a sentence}, on any thread, unless the call has been stopped."""
 
     def stop(self, call: int) -> None:
@@ -45,7 +52,9 @@ class Tools:
             raise CallRefusedError("There is no such tool.")
         number = next(self._ids)
         if number > MOST_CALLS:
-            raise CallRefusedError(f"The tools of a search may be called {MOST_CALLS:,} times, and have been.")
+            raise CallRefusedError(
+                f"The tools of a search may be called {MOST_CALLS:,} times, and have been."
+            )
         async with self._gate:
             loop = asyncio.get_running_loop()
             answered: asyncio.Future[Mapping[str, Any]] = loop.create_future()

@@ -24,7 +24,16 @@ from mahtab_tui.bus.records import (
 )
 from mahtab_tui.search.attributes import count, number, spans_of
 from mahtab_tui.search.coverage import HOWS, Coverage
-from mahtab_tui.search.node import FINISHED, BudgetLeft, FanOut, SearchNode, State, Turn, UsageSum, shortened
+from mahtab_tui.search.node import (
+    FINISHED,
+    BudgetLeft,
+    FanOut,
+    SearchNode,
+    State,
+    Turn,
+    UsageSum,
+    shortened,
+)
 
 HELD = 16_000_000
 """Characters of finished nodes that a tree keeps; beyond that, the texts of the oldest nodes are shortened."""
@@ -89,12 +98,16 @@ class Tree:
     @property
     def finished(self) -> bool:
         """Whether none of its nodes waits or runs."""
-        return bool(self.roots) and not sum(self.counts[state] for state in self.counts if state not in FINISHED)
+        return bool(self.roots) and not sum(
+            self.counts[state] for state in self.counts if state not in FINISHED
+        )
 
     @property
     def has_budget(self) -> bool:
         """Whether calls, tokens, dollars or seconds are limited."""
-        return any(name in self.limits for name in ("max_calls", "max_tokens", "max_usd", "max_seconds"))
+        return any(
+            name in self.limits for name in ("max_calls", "max_tokens", "max_usd", "max_seconds")
+        )
 
     def left(self, now: float) -> BudgetLeft:
         """Return what is left of its budget. now: seconds since the epoch."""
@@ -158,7 +171,11 @@ class Tree:
             index=count(record.index),
         )
         self.nodes[name] = self.newest = node
-        self._place(node, None if record.replaces in (None, name) else self.nodes.get(record.replaces), record)
+        self._place(
+            node,
+            None if record.replaces in (None, name) else self.nodes.get(record.replaces),
+            record,
+        )
         self.counts["waiting"] += 1
         for above in _ancestors(node):
             above.alive += 1
@@ -166,7 +183,11 @@ class Tree:
         self.depth = max(self.depth, node.depth)
         if node is self.root:
             self.coverage.chars = node.chars
-            self.limits = {str(name): most for name, limit in (record.limits or {}).items() if (most := number(limit)) is not None}
+            self.limits = {
+                str(name): most
+                for name, limit in (record.limits or {}).items()
+                if (most := number(limit)) is not None
+            }
             self.cell = record.cell
 
     def _place(self, node: SearchNode, replaced: SearchNode | None, record: SearchBegin) -> None:
@@ -219,7 +240,10 @@ class Tree:
         self._held += size
         while self._held > HELD and len(self._finished) > 1:
             oldest, size = self._finished.popleft()
-            oldest.query, oldest.answer = shortened(oldest.query, ENDS), shortened(oldest.answer, ENDS)
+            oldest.query, oldest.answer = (
+                shortened(oldest.query, ENDS),
+                shortened(oldest.answer, ENDS),
+            )
             for turn in oldest.turns:
                 turn.shorten(ENDS)
             self._held -= size

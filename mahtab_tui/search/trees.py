@@ -55,10 +55,17 @@ class Trees:
         running = [tree for tree in self._trees.values() if tree.roots and not tree.finished]
         if not running:
             return None
-        batches = [batch for tree in running for root in tree.roots for batch in root.batches.values()]
+        batches = [
+            batch for tree in running for root in tree.roots for batch in root.batches.values()
+        ]
         finished = sum(batch.count(state) for batch in batches for state in FINISHED)
         begun = min(tree.roots[0].begun for tree in running)
-        return SearchProgress(begun, sum(tree.used.calls for tree in running), finished, sum(batch.of for batch in batches))
+        return SearchProgress(
+            begun,
+            sum(tree.used.calls for tree in running),
+            finished,
+            sum(batch.of for batch in batches),
+        )
 
     def fold(self, records: Sequence[Record]) -> bool:
         """Fold records; returns whether any belongs to a search."""
@@ -76,6 +83,8 @@ class Trees:
         return found
 
     def _forget(self) -> None:
-        for tree in [tree for tree in self._trees.values() if tree.finished][: max(0, len(self._trees) - KEPT)]:
+        for tree in [tree for tree in self._trees.values() if tree.finished][
+            : max(0, len(self._trees) - KEPT)
+        ]:
             self._gone += tree.structure + 1
             del self._trees[tree.id]

@@ -41,7 +41,14 @@ class Exploration:
     """One node's turns."""
 
     def __init__(
-        self, node: LiveNode, calls: Calls, events: Events, limits: Limits, sandboxes: Sandboxes, left: LeftOf, tools: Tools | None = None
+        self,
+        node: LiveNode,
+        calls: Calls,
+        events: Events,
+        limits: Limits,
+        sandboxes: Sandboxes,
+        left: LeftOf,
+        tools: Tools | None = None,
     ) -> None:
         self._node = node
         self._calls = calls
@@ -69,13 +76,28 @@ class Exploration:
         """
         text = self._node.source.take()
         depth, gaps = self._node.depth, self._sandboxes.gaps
-        self._conversation.add(Message("system", prompts.system_prompt(text, self._limits, depth=depth, gaps=gaps, tools=self._described)))
+        self._conversation.add(
+            Message(
+                "system",
+                prompts.system_prompt(
+                    text, self._limits, depth=depth, gaps=gaps, tools=self._described
+                ),
+            )
+        )
         try:
             self._keep()
         except BudgetSpent as error:
             raise BudgetSpent(_NOT_ONE.format(error)) from None
-        self._conversation.add(Message("user", prompts.first_message(self._node.query, text, self._left(self._limits.max_turns))))
-        calls, found = SandboxCalls(self._node, text, self._events, ask, self._limits, self._tools), self._node.found
+        self._conversation.add(
+            Message(
+                "user",
+                prompts.first_message(self._node.query, text, self._left(self._limits.max_turns)),
+            )
+        )
+        calls, found = (
+            SandboxCalls(self._node, text, self._events, ask, self._limits, self._tools),
+            self._node.found,
+        )
         try:
             outcome, reason = await self._until(deadline.work, self._explore(calls, text))
             if outcome is None:
@@ -90,7 +112,9 @@ class Exploration:
             self._conversation.ended = True
             self._calls.budget.free(self._kept)
 
-    async def _until(self, end: float | None, work: Awaitable[tuple[NodeOutcome | None, str]]) -> tuple[NodeOutcome | None, str]:
+    async def _until(
+        self, end: float | None, work: Awaitable[tuple[NodeOutcome | None, str]]
+    ) -> tuple[NodeOutcome | None, str]:
         """Return the outcome, or None and the reason: the time is up, or the model failed after something had been found."""
         try:
             async with asyncio.timeout_at(end) as limit:
@@ -101,12 +125,16 @@ class Exploration:
             if not self._node.found:
                 raise
             self._too_long = self._too_long or isinstance(error, ContextTooLong)
-            return None, str(error) if isinstance(error, BudgetSpent | SandboxError) else str(explained(error))
+            return None, str(error) if isinstance(error, BudgetSpent | SandboxError) else str(
+                explained(error)
+            )
 
     async def _explore(self, calls: SandboxCalls, text: Text) -> tuple[NodeOutcome | None, str]:
         """Return the outcome, or None and the reason."""
         longest = self._limits.answer_at(self._node.depth)
-        starting = self.sandbox = asyncio.ensure_future(self._sandboxes.start(text, calls, longest, self._described))  # while the model thinks
+        starting = self.sandbox = asyncio.ensure_future(
+            self._sandboxes.start(text, calls, longest, self._described)
+        )  # while the model thinks
         for turn in range(1, self._limits.max_turns + 1):
             try:
                 if turn > 1:
@@ -118,10 +146,22 @@ class Exploration:
                 return None, str(error)
             found = code_of(said.text, ended=not said.cut)
             self._events.send(SearchChat(said.text, node=self._node.id, turn=turn, cut=found.cut))
-            self._conversation.add(Message("assistant", said.text if self._node.model.remembers else _heard(said.text, found)))
+            self._conversation.add(
+                Message(
+                    "assistant",
+                    said.text if self._node.model.remembers else _heard(said.text, found),
+                )
+            )
             if found.code is None:
                 self._node.found.printed(said.text)
-                self._conversation.add(Message("user", prompts.feedback_message(found.feedback, self._left(self._limits.max_turns - turn))))
+                self._conversation.add(
+                    Message(
+                        "user",
+                        prompts.feedback_message(
+                            found.feedback, self._left(self._limits.max_turns - turn)
+                        ),
+                    )
+                )
                 continue
             result = await self._run_code(turn, await starting, found.code, calls)
             if calls.final is not None:
@@ -140,18 +180,28 @@ class Exploration:
             while len(self._outputs) > _WHOLE:
                 told, earlier = self._outputs.popleft()
                 if len(earlier.output) > prompts.SHORTENED_OUTPUT:
-                    self._conversation.replace(told, Message("user", prompts.shortened_turn_message(earlier)))
+                    self._conversation.replace(
+                        told, Message("user", prompts.shortened_turn_message(earlier))
+                    )
 
     async def _hear(self, kept: Amount | None = None) -> Reply:
         """Get the model's next answer. kept: what is already reserved for it."""
         self._turn += 1
         try:
-            return await self._calls.say(self._node.id, self._turn, max(self._turn, self._limits.max_turns), self._conversation, kept)
+            return await self._calls.say(
+                self._node.id,
+                self._turn,
+                max(self._turn, self._limits.max_turns),
+                self._conversation,
+                kept,
+            )
         except BudgetSpent:
             self._turn -= 1
             raise
 
-    async def _run_code(self, turn: int, sandbox: Sandbox, code: str, calls: SandboxCalls) -> TurnResult:
+    async def _run_code(
+        self, turn: int, sandbox: Sandbox, code: str, calls: SandboxCalls
+    ) -> TurnResult:
         self._node.turn = turn
         self._events.send(SearchReplIn(code, node=self._node.id, turn=turn))
         running = asyncio.ensure_future(sandbox.run(code, self._limits.turn_seconds))
@@ -167,7 +217,13 @@ class Exploration:
         finally:
             running.cancel()
             answered.cancel()
-        about = SearchReplOut(node=self._node.id, turn=turn, status=result.status, duration=result.duration, chars=result.chars)
+        about = SearchReplOut(
+            node=self._node.id,
+            turn=turn,
+            status=result.status,
+            duration=result.duration,
+            chars=result.chars,
+        )
         self._events.send(about.changed(text=result.output[:_OUTPUT]))
         return result
 
@@ -205,4 +261,8 @@ def _heard(answer: str, found: AnswerCode) -> str:
     if found.code is None or not found.cut:
         return answer
     place = answer.find(found.code)
-    return f"{answer[: place + len(found.code)]}\n```" if place >= 0 else f"```python\n{found.code}\n```"
+    return (
+        f"{answer[: place + len(found.code)]}\n```"
+        if place >= 0
+        else f"```python\n{found.code}\n```"
+    )

@@ -51,9 +51,15 @@ class ArgumentChecker:
             "exclusiveMaximum": _exclusive("maximum"),
             "type": _type,
         }
-        theirs = {name: check for name, check in Draft202012Validator.VALIDATORS.items() if name not in _SLOW}
+        theirs = {
+            name: check
+            for name, check in Draft202012Validator.VALIDATORS.items()
+            if name not in _SLOW
+        }
         self._validator = validators.create(
-            Draft202012Validator.META_SCHEMA, {name: self._counted(check) for name, check in {**theirs, **ours}.items()}, type_checker=_TYPES
+            Draft202012Validator.META_SCHEMA,
+            {name: self._counted(check) for name, check in {**theirs, **ours}.items()},
+            type_checker=_TYPES,
         )
 
     def check(self, arguments: Mapping[str, Any], schema: Any) -> None:
@@ -63,14 +69,30 @@ class ArgumentChecker:
         self._left, self._seconds = _MOST_STEPS, _PATIENCE
         try:
             schema = _without_dialects(schema)
-            error = best_match(islice(self._validator(schema, registry=Registry()).iter_errors(dict(arguments)), _MOST_ERRORS))
-        except (_NoCheck, UnknownType, Unresolvable, RecursionError, TypeError, ValueError, AttributeError, LookupError):
+            error = best_match(
+                islice(
+                    self._validator(schema, registry=Registry()).iter_errors(dict(arguments)),
+                    _MOST_ERRORS,
+                )
+            )
+        except (
+            _NoCheck,
+            UnknownType,
+            Unresolvable,
+            RecursionError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            LookupError,
+        ):
             return
         if error is not None:
             raise ArgumentsError(_sentence(error))
 
     def _counted(self, check: _Check) -> _Check:
-        def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        def counted(
+            validator: Any, value: Any, instance: Any, schema: Any
+        ) -> Iterator[ValidationError]:
             self._left -= 1
             if self._left < 0:
                 raise _NoCheck
@@ -78,11 +100,19 @@ class ArgumentChecker:
 
         return counted
 
-    def _pattern(self, validator: Any, pattern: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-        if isinstance(instance, str) and isinstance(pattern, str) and not self._matches(pattern, instance):
+    def _pattern(
+        self, validator: Any, pattern: Any, instance: Any, schema: Any
+    ) -> Iterator[ValidationError]:
+        if (
+            isinstance(instance, str)
+            and isinstance(pattern, str)
+            and not self._matches(pattern, instance)
+        ):
             yield ValidationError(f"does not match {pattern[:_LONGEST]!r}")
 
-    def _pattern_properties(self, validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    def _pattern_properties(
+        self, validator: Any, patterns: Any, instance: Any, schema: Any
+    ) -> Iterator[ValidationError]:
         if isinstance(instance, Mapping) and isinstance(patterns, Mapping):
             for pattern, inside in patterns.items():
                 for name, value in instance.items():
@@ -92,7 +122,10 @@ class ArgumentChecker:
     def _matches(self, pattern: str, text: str) -> bool:
         began = time.monotonic()
         try:
-            return regex.search(pattern, text, timeout=max(0.001, self._seconds), concurrent=True) is not None
+            return (
+                regex.search(pattern, text, timeout=max(0.001, self._seconds), concurrent=True)
+                is not None
+            )
         except (TimeoutError, regex.error):  # it takes too long, or is of another language
             raise _NoCheck from None
         finally:
@@ -102,7 +135,11 @@ class ArgumentChecker:
 def _without_dialects(schema: Any) -> Any:
     """Drop each ``$schema``, which would make the library use a validator of its own, without our limits."""
     if isinstance(schema, Mapping):
-        return {name: _without_dialects(each) for name, each in schema.items() if name != "$schema" or not isinstance(each, str)}
+        return {
+            name: _without_dialects(each)
+            for name, each in schema.items()
+            if name != "$schema" or not isinstance(each, str)
+        }
     return [_without_dialects(each) for each in schema] if isinstance(schema, list) else schema
 
 
@@ -130,14 +167,24 @@ def _size(schema: Any) -> int:
     while left and count <= _MOST:
         each = left.pop()
         count += 1
-        left.extend(each.values() if isinstance(each, Mapping) else each if isinstance(each, list) else ())
+        left.extend(
+            each.values() if isinstance(each, Mapping) else each if isinstance(each, list) else ()
+        )
     return count
 
 
 def _sentence(error: ValidationError) -> str:
     path = [str(part) for part in error.absolute_path]
-    if error.validator == "required" and isinstance(error.instance, Mapping) and isinstance(error.validator_value, list):
+    if (
+        error.validator == "required"
+        and isinstance(error.instance, Mapping)
+        and isinstance(error.validator_value, list)
+    ):
         missing = [str(name) for name in error.validator_value if name not in error.instance]
         return f"The argument {'.'.join([*path, *missing[:1]])} is missing."
     words = error.message[:_LONGEST]
-    return f"The argument {'.'.join(path)} is wrong: {words}." if path else f"The arguments are wrong: {words}."
+    return (
+        f"The argument {'.'.join(path)} is wrong: {words}."
+        if path
+        else f"The arguments are wrong: {words}."
+    )

@@ -35,7 +35,13 @@ class Connection:
     """A server's process or HTTP session; a dead one is started again once."""
 
     def __init__(
-        self, state: ServerState, server: McpServer, folder: Path, logins: KeptLogins, tell: Callable[[str], None], start_seconds: float
+        self,
+        state: ServerState,
+        server: McpServer,
+        folder: Path,
+        logins: KeptLogins,
+        tell: Callable[[str], None],
+        start_seconds: float,
     ) -> None:
         """tell: called with a sentence for the user."""
         self._state = state
@@ -82,15 +88,23 @@ class Connection:
 
     async def _start(self) -> None:
         """Begin to start the server, for the first time or again. Raises `ServerError` if it has ended too often."""
-        name, why, died = self._state.name, self._state.why, self._state.phase == "ended" and self._state.ran
+        name, why, died = (
+            self._state.name,
+            self._state.why,
+            self._state.phase == "ended" and self._state.ran,
+        )
         if died and self._restarts:
-            raise ServerError(f"The server {name} has ended again: {why} /mcp shows its messages; Ctrl+R there restarts it.")
+            raise ServerError(
+                f"The server {name} has ended again: {why} /mcp shows its messages; Ctrl+R there restarts it."
+            )
         self._restarts += died
         await self.stop()
         if died:
             self._tell(f"The MCP server {name} had ended: {why} It is being restarted.")
         self._starting = asyncio.get_running_loop().create_future()
-        self._starting.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it any more
+        self._starting.add_done_callback(
+            lambda done: done.cancelled() or done.exception()
+        )  # nobody may wait for it any more
         self._closed = Closed()
         self._living = asyncio.create_task(self._live(self._starting))
 
@@ -112,9 +126,13 @@ class Connection:
             self._checker.check(arguments, self._schemas[wire])
             json.dumps(arguments, ensure_ascii=False).encode()
         except ArgumentsError as error:
-            raise ServerError(f"{self._state.python}.{signature.name} was not called. {error}") from None
+            raise ServerError(
+                f"{self._state.python}.{signature.name} was not called. {error}"
+            ) from None
         except UnicodeEncodeError:
-            raise ServerError(f"{self._state.python}.{signature.name} was not called: a text cannot be encoded as UTF-8.") from None
+            raise ServerError(
+                f"{self._state.python}.{signature.name} was not called: a text cannot be encoded as UTF-8."
+            ) from None
         return signature
 
     async def call(self, wire: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -125,14 +143,25 @@ class Connection:
             raise ServerError(f"The server {self._state.name} has just ended.")
         self._state.used.setdefault(wire)
         # Not `Client.call_tool`, which would check the result against the server's own patterns without a time limit.
-        request = types.CallToolRequest(params=types.CallToolRequestParams(name=wire, arguments=dict(arguments)))
+        request = types.CallToolRequest(
+            params=types.CallToolRequestParams(name=wire, arguments=dict(arguments))
+        )
         try:
             result = await client.session.send_request(request, types.CallToolResult)
-        except (MCPError, ValidationError, OSError, RuntimeError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+        except (
+            MCPError,
+            ValidationError,
+            OSError,
+            RuntimeError,
+            anyio.BrokenResourceError,
+            anyio.ClosedResourceError,
+        ) as error:
             raise ServerError(await self._failure(error)) from None
         self._restarts = 0
         if result.is_error:
-            raise ServerError(error_text(result.content) or f"{wire} failed, and the server does not say why.")
+            raise ServerError(
+                error_text(result.content) or f"{wire} failed, and the server does not say why."
+            )
         return parts_of(result, tool.output_schema)
 
     async def _failure(self, error: Exception) -> str:
@@ -153,7 +182,14 @@ class Connection:
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self._client.list_tools()
-        except (MCPError, ValidationError, OSError, RuntimeError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        except (
+            MCPError,
+            ValidationError,
+            OSError,
+            RuntimeError,
+            anyio.BrokenResourceError,
+            anyio.ClosedResourceError,
+        ):
             return False
         return True
 
@@ -185,7 +221,9 @@ class Connection:
             raise
         except TimeoutError:
             state.why = f"It was not ready within {self._start_seconds:g} seconds."
-        except BaseException as error:  # also the SDK's groups of exceptions; the loop and other servers go on
+        except (
+            BaseException
+        ) as error:  # also the SDK's groups of exceptions; the loop and other servers go on
             state.why = state.why or f"{_in_words(error)}."
         finally:
             self._client = self._limit = None
@@ -195,26 +233,41 @@ class Connection:
             if closed.why or closed.code is not None:
                 state.why = self._ending(closed)
             if not started.done():
-                started.set_exception(ServerError(f"The server {state.name} could not be started: {state.why or 'it ended.'}"))
+                started.set_exception(
+                    ServerError(
+                        f"The server {state.name} could not be started: {state.why or 'it ended.'}"
+                    )
+                )
 
     def _ending(self, closed: Closed) -> str:
-        why = closed.why or (describe_end(closed.code) if closed.code is not None else "it closed its output")
+        why = closed.why or (
+            describe_end(closed.code) if closed.code is not None else "it closed its output"
+        )
         last = self._state.messages.last_line
         return f"{why}{f' ({last})' if last else ''}."
 
     def _transport(self, closed: Closed) -> Any:
         if self._server.url is not None:
             own = any(name.lower() == "authorization" for name in self._server.headers)
-            return http_transport(self._server, None if own else login_to(self._server.url, self._logins, self._ask_to_log_in), self._state.messages)
+            return http_transport(
+                self._server,
+                None if own else login_to(self._server.url, self._logins, self._ask_to_log_in),
+                self._state.messages,
+            )
         return PipeTransport(self._server, self._folder, self._state.messages, closed)
 
     def _ask_to_log_in(self, url: str) -> None:
         """Tell the user where to log in, or note with "" that nobody waits for that any more."""
         self._state.login = url
         if self._limit is not None:
-            self._limit.reschedule(asyncio.get_running_loop().time() + (LOGIN_SECONDS + _PATIENCE if url else self._start_seconds))
+            self._limit.reschedule(
+                asyncio.get_running_loop().time()
+                + (LOGIN_SECONDS + _PATIENCE if url else self._start_seconds)
+            )
         if url:
-            self._tell(f"The MCP server {self._state.name} wants you to log in: open {url} in a browser on this machine.")
+            self._tell(
+                f"The MCP server {self._state.name} wants you to log in: open {url} in a browser on this machine."
+            )
 
     async def _list(self) -> None:
         assert self._client is not None
@@ -230,14 +283,22 @@ class Connection:
         if len(listed) > MOST_TOOLS:
             self._state.messages.add_line(f"[only the first {MOST_TOOLS:,} tools are used]")
         self._listed = dict(list(listed.items())[:MOST_TOOLS])
-        self._schemas = {wire: with_required(tool.input_schema) for wire, tool in self._listed.items()}
+        self._schemas = {
+            wire: with_required(tool.input_schema) for wire, tool in self._listed.items()
+        }
         tools: dict[str, ToolSignature] = {}
         names: set[str] = set()
         for wire, tool in self._listed.items():
             name = identifier(wire, names)
             names.add(name)
             read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
-            tools[wire] = signature_of(wire, self._schemas[wire], tool.description or tool.title or "", read_only=read_only, name=name)
+            tools[wire] = signature_of(
+                wire,
+                self._schemas[wire],
+                tool.description or tool.title or "",
+                read_only=read_only,
+                name=name,
+            )
         self._state.change(tools)
 
     async def _heard(self, message: object) -> None:
@@ -263,7 +324,9 @@ def _in_words(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"its answer does not follow the protocol ({'.'.join(map(str, first['loc']))}: {first['msg']})"
-    if isinstance(error, MCPError) and str(error).startswith("Failed to parse"):  # the SDK's report, on many lines
+    if isinstance(error, MCPError) and str(error).startswith(
+        "Failed to parse"
+    ):  # the SDK's report, on many lines
         return "its answer cannot be read"
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f"{error.filename} does not exist"

@@ -32,13 +32,25 @@ def found(servers: Servers, words: str, most: int, meaning: SemanticIndex | None
         elif (error := future.exception()) is not None:
             failed.append(str(error))
     wanted = _WORD.findall(words.lower())
-    tools = {f"{name}.{tool.name}": tool for name, state in servers.states.items() for tool in state.tools.values()}
+    tools = {
+        f"{name}.{tool.name}": tool
+        for name, state in servers.states.items()
+        for tool in state.tools.values()
+    }
     scores = {name: _score(wanted, tool) for name, tool in tools.items()}
-    fitting = sorted((name for name, score in scores.items() if score or not wanted), key=lambda name: -scores[name])
+    fitting = sorted(
+        (name for name, score in scores.items() if score or not wanted),
+        key=lambda name: -scores[name],
+    )
     if meaning is not None and wanted:
         from mahtab_tui.knowledge.semantic_index import joined
 
-        fitting = joined(fitting, meaning.nearest("tools", words, {name: f"{name}: {tool.doc}" for name, tool in tools.items()}))
+        fitting = joined(
+            fitting,
+            meaning.nearest(
+                "tools", words, {name: f"{name}: {tool.doc}" for name, tool in tools.items()}
+            ),
+        )
     most = max(1, min(most, _MOST))
     lines = [f"{name}{tools[name].written}: {tools[name].summary}" for name in fitting[:most]]
     if len(fitting) > most:

@@ -57,7 +57,9 @@ class KeptLogins:
         if self._path is None:
             return
         self._path.parent.mkdir(mode=0o700, exist_ok=True)
-        handle, draft = tempfile.mkstemp(dir=self._path.parent, prefix=".logins")  # which only the user can read
+        handle, draft = tempfile.mkstemp(
+            dir=self._path.parent, prefix=".logins"
+        )  # which only the user can read
         try:
             with os.fdopen(handle, "w") as file:
                 json.dump(logins, file)

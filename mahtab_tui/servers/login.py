@@ -12,7 +12,12 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
-from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthToken,
+)
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from mahtab_tui.servers.kept_logins import KeptLogins
@@ -31,7 +36,9 @@ _BROWSER_SECONDS = 10.0
 def login_to(url: str, kept: KeptLogins, ask: Callable[[str], None]) -> OAuthClientProvider:
     """Return what logs in to a server when it wants that. ask: called with the address that the user has to visit, and with "" after that."""
     login = _Login(url, kept, ask)
-    metadata = OAuthClientMetadata(client_name="mahtab-tui", redirect_uris=[AnyUrl(f"http://{_HOST}:{login.port}{_BACK}")])
+    metadata = OAuthClientMetadata(
+        client_name="mahtab-tui", redirect_uris=[AnyUrl(f"http://{_HOST}:{login.port}{_BACK}")]
+    )
     provider = OAuthClientProvider(url, metadata, login, login.begin, login.finish)
     provider.context.token_expiry_time = login.expires
     return provider
@@ -77,10 +84,14 @@ class _Login:
         self._state = parse_qs(urlsplit(url).query).get("state", [""])[0]
         self._answer = asyncio.get_running_loop().create_future()
         try:
-            self._listening = await asyncio.start_server(self._visited, _HOST, self.port, limit=_LONGEST)
+            self._listening = await asyncio.start_server(
+                self._visited, _HOST, self.port, limit=_LONGEST
+            )
         except OSError as error:
             self._keep(client=None, port=None)  # it introduces itself again with another port
-            raise OAuthFlowError(f"the login needs port {self.port}, which cannot be used ({error.strerror})") from None
+            raise OAuthFlowError(
+                f"the login needs port {self.port}, which cannot be used ({error.strerror})"
+            ) from None
         self._ask(f"http://{_HOST}:{self.port}/")
 
     async def finish(self) -> AuthorizationCodeResult:
@@ -89,7 +100,9 @@ class _Login:
             async with asyncio.timeout(LOGIN_SECONDS):
                 return await self._answer
         except TimeoutError:
-            raise OAuthFlowError(f"nobody logged in within {LOGIN_SECONDS / 60:.0f} minutes") from None
+            raise OAuthFlowError(
+                f"nobody logged in within {LOGIN_SECONDS / 60:.0f} minutes"
+            ) from None
         finally:
             self._listening.close()
             self._ask("")
@@ -112,7 +125,11 @@ class _Login:
         given = {name: values[0] for name, values in parse_qs(place.query).items()}
         if method == "GET" and place.path == "/":
             return _response("302 Found", "", f"Location: {self._leads_to}\r\n")
-        if method != "GET" or place.path != _BACK or not secrets.compare_digest(given.get("state", "").encode(), self._state.encode()):
+        if (
+            method != "GET"
+            or place.path != _BACK
+            or not secrets.compare_digest(given.get("state", "").encode(), self._state.encode())
+        ):
             return _response("404 Not Found", "There is nothing here.")
         if self._answer.done():
             return _response("200 OK", "This login is over.")
@@ -120,8 +137,12 @@ class _Login:
             why = given.get("error_description") or given.get("error") or "the browser sent no code"
             self._answer.set_exception(OAuthFlowError(f"the login failed: {why[:300]}"))
             return _response("200 OK", "The login failed. You can close this page.")
-        self._answer.set_result(AuthorizationCodeResult(code=given["code"], state=given["state"], iss=given.get("iss")))
-        return _response("200 OK", "You are logged in. You can close this page and go back to mahtab-tui.")
+        self._answer.set_result(
+            AuthorizationCodeResult(code=given["code"], state=given["state"], iss=given.get("iss"))
+        )
+        return _response(
+            "200 OK", "You are logged in. You can close this page and go back to mahtab-tui."
+        )
 
 
 def _response(status: str, text: str, headers: str = "") -> bytes:

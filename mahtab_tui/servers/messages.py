@@ -79,14 +79,24 @@ class MendedTools(anyio.abc.ObjectReceiveStream[SessionMessage | Exception]):
 
     def _usable(self, tools: list[Any]) -> Iterator[dict[str, Any]]:
         for number, tool in enumerate(tools, 1):
-            name = repr(tool["name"])[:100] if isinstance(tool, dict) and "name" in tool else f"number {number}"
+            name = (
+                repr(tool["name"])[:100]
+                if isinstance(tool, dict) and "name" in tool
+                else f"number {number}"
+            )
             fault = _fault(tool)
-            usable = tool if fault is None else next((each for each in _simpler(tool) if _fault(each) is None), None)
+            usable = (
+                tool
+                if fault is None
+                else next((each for each in _simpler(tool) if _fault(each) is None), None)
+            )
             if usable is None:
                 self._note(f"[the tool {name} was left out: {fault}]")
                 continue
             if fault is not None:
-                self._note(f"[the description of the tool {name} does not follow the protocol: {fault}]")
+                self._note(
+                    f"[the description of the tool {name} does not follow the protocol: {fault}]"
+                )
             yield usable
 
 
@@ -94,10 +104,17 @@ def _simpler(tool: Any) -> Iterator[Any]:
     """Yield descriptions of a tool with less of what may be odd in its own."""
     if isinstance(tool, dict):
         schema, annotations = tool.get("inputSchema"), tool.get("annotations")
-        plain = {key: tool[key] for key in ("name", "title", "description") if isinstance(tool.get(key), str)}
+        plain = {
+            key: tool[key]
+            for key in ("name", "title", "description")
+            if isinstance(tool.get(key), str)
+        }
         if isinstance(annotations, dict) and annotations.get("readOnlyHint") is True:
             plain["annotations"] = {"readOnlyHint": True}
-        if isinstance(schema, dict) and schema.get("type", "object") in ("object", ["object", "null"]):
+        if isinstance(schema, dict) and schema.get("type", "object") in (
+            "object",
+            ["object", "null"],
+        ):
             yield {**plain, "inputSchema": {**schema, **_ANY}}
         yield {**plain, "inputSchema": _ANY}
 

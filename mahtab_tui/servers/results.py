@@ -22,14 +22,20 @@ def parts_of(result: CallToolResult, output_schema: Any) -> list[dict[str, Any]]
         value: Any = result.structured_content
         if isinstance(value, Mapping) and set(value) == {"result"} and _wraps(output_schema):
             value = value["result"]
-        others = [part for block in result.content if block.type != "text" for part in _parts(block)]
+        others = [
+            part for block in result.content if block.type != "text" for part in _parts(block)
+        ]
         return [{"kind": "json", "value": value}, *others]
     return [part for block in result.content for part in _parts(block)]
 
 
 def error_text(content: Sequence[ContentBlock]) -> str:
     text = "\n".join(block.text for block in content if block.type == "text").strip()
-    return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}… ({len(text):,} characters)"
+    return (
+        text
+        if len(text) <= LONGEST_ERROR
+        else f"{text[:LONGEST_ERROR]}… ({len(text):,} characters)"
+    )
 
 
 def _wraps(schema: Any) -> bool:
@@ -50,9 +56,21 @@ def _parts(block: ContentBlock) -> list[dict[str, Any]]:
             resource = block.resource
             if (text := getattr(resource, "text", None)) is not None:
                 return [{"kind": "text", "text": text}]
-            return [{"kind": "bytes", "mime": resource.mime_type or "", "data": getattr(resource, "blob", ""), "uri": str(resource.uri)}]
+            return [
+                {
+                    "kind": "bytes",
+                    "mime": resource.mime_type or "",
+                    "data": getattr(resource, "blob", ""),
+                    "uri": str(resource.uri),
+                }
+            ]
         case "resource_link":
-            return [{"kind": "json", "value": {"uri": str(block.uri), "name": block.name, "mime": block.mime_type}}]
+            return [
+                {
+                    "kind": "json",
+                    "value": {"uri": str(block.uri), "name": block.name, "mime": block.mime_type},
+                }
+            ]
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -66,11 +66,15 @@ class Servers:
     def restart(self, python: str) -> Future[None]:
         return self._submit(lambda: self._connection(python).restart())
 
-    def prepare(self, python: str, wire: str, arguments: Mapping[str, Any]) -> Future[ToolSignature]:
+    def prepare(
+        self, python: str, wire: str, arguments: Mapping[str, Any]
+    ) -> Future[ToolSignature]:
         """Start a server and check the arguments of a call; the future has the tool, or `ServerError`."""
         return self._submit(lambda: self._connection(python).prepare(wire, arguments))
 
-    def call(self, python: str, wire: str, arguments: Mapping[str, Any]) -> Future[list[dict[str, Any]]]:
+    def call(
+        self, python: str, wire: str, arguments: Mapping[str, Any]
+    ) -> Future[list[dict[str, Any]]]:
         """Call a tool; the future has the parts of its result, or `ServerError`. Cancelling it cancels the call."""
         return self._submit(lambda: self._connection(python).call(wire, arguments))
 
@@ -83,7 +87,9 @@ class Servers:
             return
 
         async def stop() -> None:
-            await asyncio.gather(*(each.stop() for each in self._connections.values()), return_exceptions=True)
+            await asyncio.gather(
+                *(each.stop() for each in self._connections.values()), return_exceptions=True
+            )
 
         with contextlib.suppress(TimeoutError):
             asyncio.run_coroutine_threadsafe(stop(), loop).result(_CLOSE_SECONDS)
@@ -112,8 +118,12 @@ class Servers:
             try:
                 server = self._configured[state.name].expanded()
             except LookupError as error:
-                raise ServerError(f"The server {state.name} could not be started: {error.args[0]}") from None
-            self._connections[python] = Connection(state, server, self._folder, self._logins, self._tell, self._start_seconds)
+                raise ServerError(
+                    f"The server {state.name} could not be started: {error.args[0]}"
+                ) from None
+            self._connections[python] = Connection(
+                state, server, self._folder, self._logins, self._tell, self._start_seconds
+            )
         return self._connections[python]
 
 
@@ -126,7 +136,11 @@ def _started_loop() -> asyncio.AbstractEventLoop:
             with IMPORTS.turn():
                 import mahtab_tui.servers.connection  # noqa: F401
         except ImportError as error:
-            begun.set_exception(ServerError(f"MCP servers need the package mcp, which is not installed ({error}). Install mahtab-tui[mcp]."))
+            begun.set_exception(
+                ServerError(
+                    f"MCP servers need the package mcp, which is not installed ({error}). Install mahtab-tui[mcp]."
+                )
+            )
             return
         for library in ("mcp", "httpx2"):  # what they log would be written over the screen
             logging.getLogger(library).propagate = False

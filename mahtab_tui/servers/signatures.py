@@ -11,9 +11,19 @@ MOST_PARAMETERS = 100
 """A tool with more takes them by ``**``."""
 LONGEST_DOC = 4_000
 _LONGEST_ABOUT = 500
-_ELSEWHERE = frozenset({"$ref", "allOf", "anyOf", "dependentSchemas", "if", "oneOf", "patternProperties"})
+_ELSEWHERE = frozenset(
+    {"$ref", "allOf", "anyOf", "dependentSchemas", "if", "oneOf", "patternProperties"}
+)
 """Keywords that may describe more arguments than the properties do."""
-_TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "object": "dict", "array": "list", "null": "None"}
+_TYPES = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "object": "dict",
+    "array": "list",
+    "null": "None",
+}
 _MOST_CHOICES = 20
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]+")
 _LONGEST_NAME = 60
@@ -79,15 +89,27 @@ def with_required(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, Mapping) or not isinstance(required, list):
         return schema
-    missing = [name for name in required[: MOST_PARAMETERS + 1] if isinstance(name, str) and name not in properties]
-    return {**schema, "properties": {**properties, **{name: {} for name in missing}}} if missing else schema
+    missing = [
+        name
+        for name in required[: MOST_PARAMETERS + 1]
+        if isinstance(name, str) and name not in properties
+    ]
+    return (
+        {**schema, "properties": {**properties, **{name: {} for name in missing}}}
+        if missing
+        else schema
+    )
 
 
-def signature_of(wire: str, schema: Any, description: str, *, read_only: bool, name: str) -> ToolSignature:
+def signature_of(
+    wire: str, schema: Any, description: str, *, read_only: bool, name: str
+) -> ToolSignature:
     """Describe a tool. name: its Python name."""
     schema = schema if isinstance(schema, Mapping) else {}
     properties, others = schema.get("properties"), schema.get("additionalProperties")
-    closed = others is False or (isinstance(properties, Mapping) and not others and not schema.keys() & _ELSEWHERE)
+    closed = others is False or (
+        isinstance(properties, Mapping) and not others and not schema.keys() & _ELSEWHERE
+    )
     properties = properties if isinstance(properties, Mapping) else {}
     required = schema.get("required")
     required = set(map(str, required)) if isinstance(required, list) else set()
@@ -100,20 +122,32 @@ def signature_of(wire: str, schema: Any, description: str, *, read_only: bool, n
         parameter = identifier(str(each), names, private="argument")
         default = about.get("default")
         default = default if _is_plain(default) else None
-        names[parameter] = Parameter(parameter, str(each), _annotation(about), each in required, default)
+        names[parameter] = Parameter(
+            parameter, str(each), _annotation(about), each in required, default
+        )
         if said := _about(about):
             lines.append(f"{parameter}: {said}")
-    parameters = (*(each for each in names.values() if each.required), *(each for each in names.values() if not each.required))
+    parameters = (
+        *(each for each in names.values() if each.required),
+        *(each for each in names.values() if not each.required),
+    )
     words = description.strip() or f"The tool {wire} has no description."
     doc = "\n".join([words[:LONGEST_DOC], "", *lines])[: 2 * LONGEST_DOC].rstrip()
-    return ToolSignature(name, wire, parameters, not closed, doc, words.partition("\n")[0][:200], read_only)
+    return ToolSignature(
+        name, wire, parameters, not closed, doc, words.partition("\n")[0][:200], read_only
+    )
 
 
 def _annotation(about: Mapping[str, Any]) -> str:
     kind = about.get("type")
     kinds = kind if isinstance(kind, list) else [kind]
     found = [_TYPES[each] for each in kinds if isinstance(each, str) and each in _TYPES]
-    if found == ["list"] and isinstance(items := about.get("items"), Mapping) and isinstance(of := items.get("type"), str) and of in _TYPES:
+    if (
+        found == ["list"]
+        and isinstance(items := about.get("items"), Mapping)
+        and isinstance(of := items.get("type"), str)
+        and of in _TYPES
+    ):
         return f"list[{_TYPES[of]}]"
     return " | ".join(dict.fromkeys(found)) or "object"
 

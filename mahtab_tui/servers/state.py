@@ -37,7 +37,9 @@ class ServerMessages:
 
     def add_line(self, line: str) -> None:
         """Add a line of our own."""
-        self.add(f"{line}\n" if not self._pieces or self._pieces[-1].endswith("\n") else f"\n{line}\n")
+        self.add(
+            f"{line}\n" if not self._pieces or self._pieces[-1].endswith("\n") else f"\n{line}\n"
+        )
 
     @property
     def text(self) -> str:
@@ -46,7 +48,14 @@ class ServerMessages:
 
     @property
     def last_line(self) -> str:
-        return next((line.strip()[:300] for line in reversed(self.text[-10_000:].splitlines()) if line.strip()), "")
+        return next(
+            (
+                line.strip()[:300]
+                for line in reversed(self.text[-10_000:].splitlines())
+                if line.strip()
+            ),
+            "",
+        )
 
 
 class ServerState:
@@ -79,12 +88,20 @@ class ServerState:
     @property
     def told(self) -> str:
         """What the model is told of it: a line."""
-        return f"{self.about or self.name} ({len(self.tools):,} tools)" if self.revision else ("" if self.name == self.python else self.name)
+        return (
+            f"{self.about or self.name} ({len(self.tools):,} tools)"
+            if self.revision
+            else ("" if self.name == self.python else self.name)
+        )
 
     def used_tools(self) -> list[str]:
         """Return how the tools that were called are called, and what they do; of many, those that came last."""
         tools = (self.tools.get(wire) for wire in list(self.used)[-_USED:])
-        return [f"{tool.name}{tool.written}: {tool.summary}"[:_LONGEST_LINE] for tool in tools if tool is not None]
+        return [
+            f"{tool.name}{tool.written}: {tool.summary}"[:_LONGEST_LINE]
+            for tool in tools
+            if tool is not None
+        ]
 
     def change(self, tools: Mapping[str, ToolSignature]) -> None:
         if tools != self.tools:

@@ -21,7 +21,16 @@ from anyio.streams.memory import MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse, RequestId, jsonrpc_message_adapter
+from mcp_types import (
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+    jsonrpc_message_adapter,
+)
 from pydantic import ValidationError
 
 from mahtab_tui.kernel.worker.frames import FrameError, check_bare
@@ -42,9 +51,14 @@ _LOOK_AGAIN = 0.01
 """Seconds."""
 _BUSY, _REST = 0.02, 0.02
 """Seconds for which messages are read without a pause, and of the pause, in which other threads go on."""
-_HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)  # a tool may take as long as it likes; the user can stop it
+_HTTP_TIMEOUT = httpx2.Timeout(
+    30.0, read=None
+)  # a tool may take as long as it likes; the user can stop it
 
-Streams = tuple[anyio.abc.ObjectReceiveStream[SessionMessage | Exception], anyio.abc.ObjectSendStream[SessionMessage]]
+Streams = tuple[
+    anyio.abc.ObjectReceiveStream[SessionMessage | Exception],
+    anyio.abc.ObjectSendStream[SessionMessage],
+]
 
 
 class Closed:
@@ -64,7 +78,9 @@ class Closed:
 class PipeTransport:
     """A program's stdin and stdout, as the SDK's `Transport`. Enter it on a thread that lives as long as the program."""
 
-    def __init__(self, server: McpServer, folder: Path, messages: ServerMessages, closed: Closed) -> None:
+    def __init__(
+        self, server: McpServer, folder: Path, messages: ServerMessages, closed: Closed
+    ) -> None:
         self._command = [server.command or "", *server.args]
         self._env: Mapping[str, str] = get_default_environment() | server.env
         self._folder = folder / Path(server.cwd or ".").expanduser()
@@ -92,7 +108,10 @@ class PipeTransport:
         incoming, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         sent, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         self._streams = (incoming, received, sent, outgoing)
-        self._tasks = [asyncio.create_task(work) for work in (self._read(incoming), self._write(outgoing), self._read_errors())]
+        self._tasks = [
+            asyncio.create_task(work)
+            for work in (self._read(incoming), self._write(outgoing), self._read_errors())
+        ]
         return MendedTools(received, self._messages.add_line), sent
 
     async def __aexit__(self, *error: object) -> None:
@@ -104,7 +123,9 @@ class PipeTransport:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for stream in self._streams:
             stream.close()
-        if (transport := getattr(self._process, "_transport", None)) is not None:  # else it stays open while a process of the server's has its pipes
+        if (
+            transport := getattr(self._process, "_transport", None)
+        ) is not None:  # else it stays open while a process of the server's has its pipes
             transport.close()
             await asyncio.sleep(0)
 
@@ -139,10 +160,16 @@ class PipeTransport:
         try:
             message = _parsed(line)
         except ValidationError as error:
-            self._messages.add_line(f"[not a message: {line[:200].decode(errors='replace').rstrip()}]")
-            why = ErrorData(code=PARSE_ERROR, message=f"its answer cannot be read ({error.errors()[0]['msg']})")
+            self._messages.add_line(
+                f"[not a message: {line[:200].decode(errors='replace').rstrip()}]"
+            )
+            why = ErrorData(
+                code=PARSE_ERROR, message=f"its answer cannot be read ({error.errors()[0]['msg']})"
+            )
             return [self._failed(each, why) for each in answered_by(line, self._waiting)]
-        if isinstance(message, JSONRPCError) and message.id is None:  # it could not read a request, and does not know which
+        if (
+            isinstance(message, JSONRPCError) and message.id is None
+        ):  # it could not read a request, and does not know which
             return [self._failed(each, message.error) for each in list(self._waiting.values())]
         if isinstance(message, JSONRPCResponse | JSONRPCError):
             self._waiting.pop(str(message.id), None)
@@ -158,7 +185,10 @@ class PipeTransport:
             async for message in outgoing:
                 if isinstance(message.message, JSONRPCRequest):
                     self._waiting[str(message.message.id)] = message.message.id
-                self._process.stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+                self._process.stdin.write(
+                    message.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+                    + b"\n"
+                )
                 await self._process.stdin.drain()
 
     async def _read_errors(self) -> None:
@@ -203,12 +233,21 @@ def _parsed(line: bytes) -> JSONRPCMessage:
 
 
 @contextlib.asynccontextmanager
-async def http_transport(server: McpServer, login: httpx2.Auth | None, messages: ServerMessages) -> AsyncIterator[Streams]:
+async def http_transport(
+    server: McpServer, login: httpx2.Auth | None, messages: ServerMessages
+) -> AsyncIterator[Streams]:
     """Speak with an address, as the SDK's `Transport`. login: what logs in if the server wants that."""
-    headers = {"accept-encoding": "identity", **server.headers}  # so that answers can be mended, and their size is known
+    headers = {
+        "accept-encoding": "identity",
+        **server.headers,
+    }  # so that answers can be mended, and their size is known
     async with (
-        httpx2.AsyncClient(headers=headers, auth=login, timeout=_HTTP_TIMEOUT, event_hooks={"response": [_mend]}) as client,
-        streamable_http_client(server.url or "", http_client=client, max_sse_event_size=LONGEST) as (received, sent),
+        httpx2.AsyncClient(
+            headers=headers, auth=login, timeout=_HTTP_TIMEOUT, event_hooks={"response": [_mend]}
+        ) as client,
+        streamable_http_client(
+            server.url or "", http_client=client, max_sse_event_size=LONGEST
+        ) as (received, sent),
     ):
         yield MendedTools(received, messages.add_line), sent  # type: ignore[arg-type, misc]
 

@@ -16,7 +16,12 @@ from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.results import not_restored, pictures
 from mahtab_tui.kernel.values import RESET, CellResult, Lock, OutputKind, Status
 from mahtab_tui.session.cells import FinishedCell
-from mahtab_tui.session.joined_agents import AgentCall, AgentCallDeclined, AgentCallRefused, JoinedAgent
+from mahtab_tui.session.joined_agents import (
+    AgentCall,
+    AgentCallDeclined,
+    AgentCallRefused,
+    JoinedAgent,
+)
 from mahtab_tui.session.private_names import why_asked
 from mahtab_tui.session.undo import cells_named
 
@@ -64,12 +69,18 @@ class AgentCalls:
             agent.calls.discard(call)
 
     def _run(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
-        session, given, timeout = self._session, self._checked(agent, str(args["code"])), args.get("timeout")
+        session, given, timeout = (
+            self._session,
+            self._checked(agent, str(args["code"])),
+            args.get("timeout"),
+        )
         request = session.joined_agents.new_call()
         try:
             code, used, apart = self._approved(agent, call, request, given)
             limit = None if timeout is None else float(timeout)
-            follow = bool(args.get("follow")) and not session.private.names  # pieces of output cannot be checked for private texts
+            follow = (
+                bool(args.get("follow")) and not session.private.names
+            )  # pieces of output cannot be checked for private texts
             if apart:
                 run = _Run(session, agent, call, request, code, limit, used, "keep", follow=follow)
                 answer = run.answer()
@@ -82,7 +93,9 @@ class AgentCalls:
         run = _Run(session, agent, call, request, code, limit, used, None, follow=follow)
         return {**run.answer(), "edited": code if code != given else ""}
 
-    def _approved(self, agent: JoinedAgent, call: AgentCall, request: str, code: str) -> tuple[str, tuple[str, ...], bool]:
+    def _approved(
+        self, agent: JoinedAgent, call: AgentCall, request: str, code: str
+    ) -> tuple[str, tuple[str, ...], bool]:
         """Return the code that the rules and the user let run, the private variables about which the user was asked, and whether it runs in a
         locked fork first.
 
@@ -98,12 +111,22 @@ class AgentCalls:
         trusted = session.approval == "auto" or agent.trusted
         if not used and action != "ask" and (trusted or action == "allow"):
             return code, used, False
-        why = "changes of agents are not reviewed afterwards" if session.approval == "review" else None
+        why = (
+            "changes of agents are not reviewed afterwards"
+            if session.approval == "review"
+            else None
+        )
         if not used and action == "lock":
             if not (cannot := rules.cannot_lock()):
                 return code, used, True
             why = rules.explain_once(cannot) or why
-        why = why_asked(used, agent.name) if used else f"the rule {rule} asks" if action == "ask" else why
+        why = (
+            why_asked(used, agent.name)
+            if used
+            else f"the rule {rule} asks"
+            if action == "ask"
+            else why
+        )
         return session.joined_agents.approved(agent, call, request, code, why=why), used, False
 
     def _reset(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
@@ -119,8 +142,13 @@ class AgentCalls:
     def _undo(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         undo = self._session.undo
         first = undo.last_step() if args["cell"] is None else int(args["cell"])
-        cells, names = undo.cells_from(first), [change.name for change in undo.preview(first).changes]
-        self._ask(agent, call, f"# undo {cells_named(cells)}: {', '.join(names) or 'no variable changes'}")
+        cells, names = (
+            undo.cells_from(first),
+            [change.name for change in undo.preview(first).changes],
+        )
+        self._ask(
+            agent, call, f"# undo {cells_named(cells)}: {', '.join(names) or 'no variable changes'}"
+        )
         self._session.notice(f"{agent.name} undoes {cells_named(cells)}.")
         restoration = undo.undo(first)
         return f"The namespace is as it was before cell {first} ran. {not_restored(restoration)}".strip()
@@ -130,7 +158,8 @@ class AgentCalls:
         self._ask(
             agent,
             call,
-            f"# switch to {' in '.join(str(part) for part in (python, folder) if part)}" + (self._lost_variables() if python else ""),
+            f"# switch to {' in '.join(str(part) for part in (python, folder) if part)}"
+            + (self._lost_variables() if python else ""),
         )
         if python is not None:
             session.keeping.save(_SAVING)
@@ -140,11 +169,17 @@ class AgentCalls:
         if folder is not None:
             session.kernel.change_directory(str(folder))
         info = session.kernel.info()
-        session.notice(f"{agent.name} has changed the environment: {info.executable}, in {info.cwd}.")
+        session.notice(
+            f"{agent.name} has changed the environment: {info.executable}, in {info.cwd}."
+        )
         return asdict(info)
 
     def _lost_variables(self) -> str:
-        return "; only saved variables come back" if self._session.keeping.restores else "; all variables are lost"
+        return (
+            "; only saved variables come back"
+            if self._session.keeping.restores
+            else "; all variables are lost"
+        )
 
     def _permit(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         action = str(args["action"])
@@ -169,14 +204,21 @@ class AgentCalls:
         finished = session.cells.finished_since(agent.told)
         if finished and args["seen"]:
             agent.told = finished[-1]
-        others = [cell for cell in finished if cell.party != agent.name and cell_entry(cell.cell) not in session.turns.left_out]
+        others = [
+            cell
+            for cell in finished
+            if cell.party != agent.name and cell_entry(cell.cell) not in session.turns.left_out
+        ]
         return {
             "kernel": asdict(session.kernel.info()),
             "variables": [asdict(variable) for variable in session.private.variables()],
             "cells": agent.cells,
             "busy": agent.busy,
             "alive": time.monotonic() - agent.since,
-            "others": [f"In [{cell.cell}] {cell.party} ({cell.status}): {self._first_line(cell)}" for cell in others],
+            "others": [
+                f"In [{cell.cell}] {cell.party} ({cell.status}): {self._first_line(cell)}"
+                for cell in others
+            ],
         }
 
     def _first_line(self, cell: FinishedCell) -> str:
@@ -222,7 +264,12 @@ class _Run:
     def __post_init__(self, timeout: float | None) -> None:
         self._moved = threading.Event()
         """Set when the cell has ended, was withdrawn, or does not respond."""
-        self._bounded = BoundedCell(self._session.kernel, timeout, may_kill=self._agent.owns_session, on_unresponsive=self._moved.set)
+        self._bounded = BoundedCell(
+            self._session.kernel,
+            timeout,
+            may_kill=self._agent.owns_session,
+            on_unresponsive=self._moved.set,
+        )
         self._ended: tuple[CellResult, list[bytes]] | None = None
         self._worker = 0
         """Process id of the kernel that ran the cell."""
@@ -235,7 +282,9 @@ class _Run:
 
     def answer(self) -> dict[str, Any]:
         """Wait for the cell to end, and return the answer."""
-        item, before = self._session.inbox.put_for(self._agent.name, self._code, self._work, self._withdraw)
+        item, before = self._session.inbox.put_for(
+            self._agent.name, self._code, self._work, self._withdraw
+        )
         if before:
             self._call.say(f"waits in the session's queue, {before} before it")
 
@@ -293,7 +342,11 @@ class _Run:
             self.needs = result.needs
             agent.cells += 1
             agent.busy += result.duration
-            self._worker = before if result.status in (Status.KILLED, Status.DIED) else session.kernel.info().pid
+            self._worker = (
+                before
+                if result.status in (Status.KILLED, Status.DIED)
+                else session.kernel.info().pid
+            )
             told = session.private.told(result)
             self._ended = told, pictures(told)
         except Exception as error:  # the agent needs an answer, whatever went wrong
@@ -309,7 +362,9 @@ class _Run:
 
     def _begun(self, cell: int) -> None:
         if self.follow:
-            self._call.send({"op": "begun", "cell": cell, "code": self._session.secrets.mask(self._code)})
+            self._call.send(
+                {"op": "begun", "cell": cell, "code": self._session.secrets.mask(self._code)}
+            )
 
     def _hear(self, kind: OutputKind, text: str) -> None:
         if self.follow:

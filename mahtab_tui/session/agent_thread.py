@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Literal
 from mahtab_tui.agent.host import ConversationSummary, KeptMessage
 from mahtab_tui.bus import records
 from mahtab_tui.bus.hidden_entries import entry_of
-from mahtab_tui.bus.records import Agent, AssistantChat, Hide, Notice, Record, Replace, UserAttachment, UserChat, emit
+from mahtab_tui.bus.records import (
+    Agent,
+    AssistantChat,
+    Hide,
+    Notice,
+    Record,
+    Replace,
+    UserAttachment,
+    UserChat,
+    emit,
+)
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.session.attachments import element_of
@@ -82,7 +92,9 @@ class AgentThread:
         self._tell("thinking", turn)
         try:
             if attach != "nothing":
-                self._turns.attach(prompt, turn, self._withdrawn.is_set, commands=attach == "commands too")
+                self._turns.attach(
+                    prompt, turn, self._withdrawn.is_set, commands=attach == "commands too"
+                )
             agent = self.agent
         except Exception:
             self._tell("failed", turn)
@@ -133,7 +145,9 @@ class AgentThread:
 
         def work() -> None:
             try:
-                with self._changing:  # a change that waited reads the settings afterwards, so that the newest wins
+                with (
+                    self._changing
+                ):  # a change that waited reads the settings afterwards, so that the newest wins
                     if self._agent is not None:
                         change(self._agent)
             except ModelError as error:
@@ -150,9 +164,18 @@ class AgentThread:
                     failure = self.agent.compact(self._turns.secrets.mask(keep), self._turns.last)
                 except ModelError as error:
                     failure = str(error).rstrip(".")
-                self._tell("done" if failure == "" else "stopped" if failure is None else "failed", self._turns.last)
+                self._tell(
+                    "done" if failure == "" else "stopped" if failure is None else "failed",
+                    self._turns.last,
+                )
                 if failure:
-                    emit(self._log, Notice(f"Nothing was summarised: {failure}. The conversation stays as it was.", level="warning"))
+                    emit(
+                        self._log,
+                        Notice(
+                            f"Nothing was summarised: {failure}. The conversation stays as it was.",
+                            level="warning",
+                        ),
+                    )
 
         threading.Thread(target=work, name="agent-compact", daemon=True).start()
 
@@ -195,10 +218,18 @@ class AgentThread:
             try:
                 self.ask(item.text, attach="commands too")
             except ModelError as error:
-                if self._agent is None:  # the agent could not be created, which nothing has reported yet
+                if (
+                    self._agent is None
+                ):  # the agent could not be created, which nothing has reported yet
                     emit(self._log, Notice(f"{error} /model chooses another one.", level="error"))
             except Exception as error:  # the thread's outermost frame
-                emit(self._log, Notice(f"The question could not be answered: {type(error).__name__}: {error}", level="error"))
+                emit(
+                    self._log,
+                    Notice(
+                        f"The question could not be answered: {type(error).__name__}: {error}",
+                        level="error",
+                    ),
+                )
 
 
 def conversation(past: Sequence[Record]) -> list[KeptMessage]:

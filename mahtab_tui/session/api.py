@@ -7,13 +7,29 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PrivateAttr, SkipValidation
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PrivateAttr,
+    SkipValidation,
+)
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.bus.codec import as_json, from_json
 from mahtab_tui.bus.prompt import shorten
-from mahtab_tui.bus.records import AssistantChat, Record, ReplIn, ReplOut, Usage, UserChat, record_of
+from mahtab_tui.bus.records import (
+    AssistantChat,
+    Record,
+    ReplIn,
+    ReplOut,
+    Usage,
+    UserChat,
+    record_of,
+)
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.restoration import Restoration
@@ -51,11 +67,15 @@ class SessionState(BaseModel):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    globals_ns: SkipValidation[dict[str, Any]] = Field(default_factory=dict, exclude=True, repr=False)
+    globals_ns: SkipValidation[dict[str, Any]] = Field(
+        default_factory=dict, exclude=True, repr=False
+    )
     """The namespace: the caller's own dictionary, not a copy. Empty if the kernel is another process."""
     messages: list[Message] = Field(default_factory=list)
     """The conversation, in words and code."""
-    repl_activity: list[Annotated[Record, PlainSerializer(as_json), BeforeValidator(_record)]] = Field(default_factory=list, repr=False)
+    repl_activity: list[Annotated[Record, PlainSerializer(as_json), BeforeValidator(_record)]] = (
+        Field(default_factory=list, repr=False)
+    )
     """Cells of both parties and their output, newest last."""
     usage: UsageStats = Field(default_factory=UsageStats)
     skills_dir: Path | None = None

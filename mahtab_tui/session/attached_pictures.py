@@ -10,7 +10,16 @@ from pathlib import Path
 
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.inspector_client import InspectorClient
-from mahtab_tui.llm.pictures import HEAD, LARGEST_FILE, EncodedPicture, PictureError, PictureSize, is_picture, scaled, size_from_head
+from mahtab_tui.llm.pictures import (
+    HEAD,
+    LARGEST_FILE,
+    EncodedPicture,
+    PictureError,
+    PictureSize,
+    is_picture,
+    scaled,
+    size_from_head,
+)
 from mahtab_tui.session.attached_texts import opened, size_of
 
 Shown = Callable[[int], Sequence[str]]
@@ -35,7 +44,9 @@ def picture_of_file(path: Path) -> SizedPicture:
     with opened(path) as file:
         data = file.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
-        raise PictureError(f"The picture's file is too large: at most {size_of(LARGEST_FILE)} are read.")
+        raise PictureError(
+            f"The picture's file is too large: at most {size_of(LARGEST_FILE)} are read."
+        )
     return _sized(data)
 
 
@@ -66,9 +77,16 @@ def picture_here(data: str) -> SizedPicture:
 
 def _sized(data: bytes) -> SizedPicture:
     was, picture = size_from_head(io.BytesIO(data)), scaled(data)
-    of = "" if max(was.width, was.height) == max(picture.width, picture.height) else f" of {was.width:,} × {was.height:,}"
+    of = (
+        ""
+        if max(was.width, was.height) == max(picture.width, picture.height)
+        else f" of {was.width:,} × {was.height:,}"
+    )
     frame = ", first frame" if was.moves else ""
-    return picture, f"{picture.width:,} × {picture.height:,} px{of}, {size_of(picture.bytes)}{frame}"
+    return (
+        picture,
+        f"{picture.width:,} × {picture.height:,} px{of}, {size_of(picture.bytes)}{frame}",
+    )
 
 
 def _in_words(measures: PictureSize, size: int) -> str:

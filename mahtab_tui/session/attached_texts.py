@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import IO
 
 from mahtab_tui.bus.escaping import escape_output
-from mahtab_tui.knowledge.encodings import BinaryFile, decoded, mark_of, marked_encoding, single_byte_encoding
+from mahtab_tui.knowledge.encodings import (
+    BinaryFile,
+    decoded,
+    mark_of,
+    marked_encoding,
+    single_byte_encoding,
+)
 from mahtab_tui.session.mentions import Mention
 from mahtab_tui.system.processes import tie_to_parent
 
@@ -162,7 +168,9 @@ def outline(folder: Path, stopped: Callable[[], bool]) -> tuple[str, str]:
     if is_part:
         lines.append("[… listing the files took too long: there may be more]")
     more = f"{count - _OUTLINED:,}{' or more' if count == _COUNTED else ''}"
-    return "\n".join([*lines, *([f"… and {more} files more"] if count > _OUTLINED else [])]) or "[no files]", f"{count:,} file{'s' * (count != 1)}"
+    return "\n".join(
+        [*lines, *([f"… and {more} files more"] if count > _OUTLINED else [])]
+    ) or "[no files]", f"{count:,} file{'s' * (count != 1)}"
 
 
 def printed(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[str, str]:
@@ -196,4 +204,6 @@ def printed(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[str, s
         output.seek(0)
         text = escape_output(_ends(output, size))
     ended = why or (f"exit code {running.returncode}" if running.returncode else "")
-    return "\n".join(part for part in (text.rstrip("\n"), f"[{ended}]" if ended else "") if part), ended or size_of(size)
+    return "\n".join(
+        part for part in (text.rstrip("\n"), f"[{ended}]" if ended else "") if part
+    ), ended or size_of(size)

@@ -51,20 +51,32 @@ def element_of(record: UserAttachment) -> str:
 class Attachments:
     """Finds what questions mention, in the kernel's working directory and namespace. It waits for the kernel: never call it on the main thread."""
 
-    def __init__(self, kernel: Kernel, shown: pictures.Shown = lambda cell: (), private: PrivateNames | None = None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        shown: pictures.Shown = lambda cell: (),
+        private: PrivateNames | None = None,
+    ) -> None:
         """private: the variables that are not sent."""
         self._kernel = kernel
         self._shown = shown
         self._private = private
 
-    def chips(self, question: str, sees: Callable[[], bool | None] = lambda: None) -> list[MentionChip]:
+    def chips(
+        self, question: str, sees: Callable[[], bool | None] = lambda: None
+    ) -> list[MentionChip]:
         """Preview the attachments of a question. Only the heads of pictures are read, and no command runs.
 
         sees: whether the model takes pictures; None if that is not known.
         """
         chips = [chip for _, chip in self._found(question)]
         if any(chip.picture for chip in chips) and sees() is False:
-            return [chip._replace(size=f"{chip.size}, which the model does not see", missing=True) if chip.picture else chip for chip in chips]
+            return [
+                chip._replace(size=f"{chip.size}, which the model does not see", missing=True)
+                if chip.picture
+                else chip
+                for chip in chips
+            ]
         return chips
 
     def complete(self, question: str, cursor: int) -> Completions:
@@ -76,11 +88,15 @@ class Attachments:
         found = self._kernel.complete(code, len(code))
         # An unquoted path ends at a blank.
         items = [item for item in found.items if stem.quoted or not re.search(r"\s", item.text)]
-        wanted = ("file", "folder") if stem.kind == "path" else ("data", "function", "class", "module")
+        wanted = (
+            ("file", "folder") if stem.kind == "path" else ("data", "function", "class", "module")
+        )
         items = [item for item in items if item.kind in wanted]
         return Completions(cursor - (len(code) - found.start), tuple(items), found.more)
 
-    def gather(self, question: str, stopped: Callable[[], bool], *, commands: bool) -> list[Attachment]:
+    def gather(
+        self, question: str, stopped: Callable[[], bool], *, commands: bool
+    ) -> list[Attachment]:
         """Collect the attachments of a question. commands: whether to run the commands that it mentions.
 
         A mention of nothing that exists counts as words, unless it looks like a path.
@@ -93,10 +109,14 @@ class Attachments:
             for attachment in self._attachments(mention, chip, stopped):
                 seen += attachment.picture is not None
                 if attachment.picture is not None and seen > MOST:
-                    attachment = Attachment(attachment.label, "", problem=f"at most {MOST} pictures go with a question")
+                    attachment = Attachment(
+                        attachment.label, "", problem=f"at most {MOST} pictures go with a question"
+                    )
                 if len(attachment.text) > room:
                     attachment = Attachment(
-                        attachment.label, attachment.size, problem=f"too much: all attachments together may have at most {TOGETHER:,} characters"
+                        attachment.label,
+                        attachment.size,
+                        problem=f"too much: all attachments together may have at most {TOGETHER:,} characters",
                     )
                 room -= len(attachment.text)
                 attachments.append(attachment)
@@ -104,27 +124,43 @@ class Attachments:
 
     def _found(self, question: str) -> Iterator[tuple[Mention, MentionChip]]:
         found = mentions(question)
-        variables = self._variables() if any(mention.kind == "variable" for mention in found) else {}
+        variables = (
+            self._variables() if any(mention.kind == "variable" for mention in found) else {}
+        )
         for mention in found:
             if mention.kind == "command" and is_large(question):
                 # It may be part of a pasted text, which the editor shows as one word: nobody has read it.
-                yield mention, MentionChip(mention.label, "not run: the question is long", missing=True)
+                yield (
+                    mention,
+                    MentionChip(mention.label, "not run: the question is long", missing=True),
+                )
             elif (chip := self._chip(mention, variables)) is not None:
                 yield mention, chip
 
     def _variables(self) -> dict[str, str]:
         try:
-            return {variable.name: f"{variable.type} {variable.summary}".strip() for variable in self._kernel.variables()}
+            return {
+                variable.name: f"{variable.type} {variable.summary}".strip()
+                for variable in self._kernel.variables()
+            }
         except KernelError:
             return {}
 
     def _chip(self, mention: Mention, variables: dict[str, str]) -> MentionChip | None:
         if mention.kind == "command":
             return MentionChip(mention.label, "runs when sent")
-        if mention.kind == "variable" and self._private is not None and self._private.hides(mention.name):
+        if (
+            mention.kind == "variable"
+            and self._private is not None
+            and self._private.hides(mention.name)
+        ):
             return MentionChip(mention.label, "private: not sent", missing=True)
         if mention.kind == "variable":
-            return self._chip_of_variable(mention, variables[mention.name]) if mention.name in variables else None
+            return (
+                self._chip_of_variable(mention, variables[mention.name])
+                if mention.name in variables
+                else None
+            )
         if self._is_cells(mention):
             return self._chip_of_cells(mention)
         here = " on this machine" * bool(self._kernel.info().place)
@@ -139,7 +175,11 @@ class Attachments:
                 return MentionChip(mention.label, f"cannot be read: {error.strerror}", missing=True)
             # It may be a handle or a decorator. A slash or a suffix means that it is a file.
             looks_so = "/" in mention.name or "." in mention.name.strip(".")
-            return MentionChip(mention.label, f"no such file{here}", missing=True) if looks_so else None
+            return (
+                MentionChip(mention.label, f"no such file{here}", missing=True)
+                if looks_so
+                else None
+            )
         arrow = f"→ {link_to}, " * bool(link_to)
         if size is not None:
             return MentionChip(mention.label, f"{arrow}{size}{here}", picture=True)
@@ -148,14 +188,20 @@ class Attachments:
         if not stat.S_ISREG(about.st_mode):
             return MentionChip(mention.label, "not a file", missing=True)
         size = texts.size_of(about.st_size)
-        return MentionChip(mention.label, f"{arrow}{'of ' * (mention.start is not None)}{size}{here}")
+        return MentionChip(
+            mention.label, f"{arrow}{'of ' * (mention.start is not None)}{size}{here}"
+        )
 
     def _chip_of_variable(self, mention: Mention, about: str) -> MentionChip:
         try:
             size = pictures.measured_variable(self._kernel, mention.name)
         except KernelError:
             size = None
-        return MentionChip(mention.label, about) if size is None else MentionChip(mention.label, f"{about}, {size}", picture=True)
+        return (
+            MentionChip(mention.label, about)
+            if size is None
+            else MentionChip(mention.label, f"{about}, {size}", picture=True)
+        )
 
     def _chip_of_cells(self, mention: Mention) -> MentionChip:
         if self._private is not None and any(map(self._private.hides_cell, _cells(mention))):
@@ -167,11 +213,18 @@ class Attachments:
             return MentionChip(mention.label, str(error), missing=True)
         if not sizes:
             return MentionChip(mention.label, "it has shown no picture", missing=True)
-        return MentionChip(mention.label, sizes[0] if len(sizes) == 1 else f"{len(sizes)} pictures", picture=True)
+        return MentionChip(
+            mention.label, sizes[0] if len(sizes) == 1 else f"{len(sizes)} pictures", picture=True
+        )
 
     def _is_cells(self, mention: Mention) -> bool:
         """Return whether it mentions pictures of cells. A file of that name comes first."""
-        return mention.kind == "path" and mention.name == CELL and mention.start is not None and not self._path(CELL).exists()
+        return (
+            mention.kind == "path"
+            and mention.name == CELL
+            and mention.start is not None
+            and not self._path(CELL).exists()
+        )
 
     def _path(self, name: str) -> Path:
         return Path(self._kernel.info().folder_here, os.path.expanduser(name))
@@ -180,7 +233,9 @@ class Attachments:
         """See `followed`. Raises `OSError`, too."""
         return followed(self._path(name), (Path.cwd(), Path(self._kernel.info().folder_here)))
 
-    def _attachments(self, mention: Mention, chip: MentionChip, stopped: Callable[[], bool]) -> Iterable[Attachment]:
+    def _attachments(
+        self, mention: Mention, chip: MentionChip, stopped: Callable[[], bool]
+    ) -> Iterable[Attachment]:
         if chip.missing:
             return [Attachment(chip.label, "", problem=chip.size)]
         try:
@@ -195,7 +250,9 @@ class Attachments:
             why = error.strerror if isinstance(error, OSError) else error
             return [Attachment(chip.label, "", problem=f"cannot be read: {why}")]
 
-    def _attachment(self, mention: Mention, chip: MentionChip, stopped: Callable[[], bool]) -> Attachment:
+    def _attachment(
+        self, mention: Mention, chip: MentionChip, stopped: Callable[[], bool]
+    ) -> Attachment:
         if mention.kind == "command":
             text, size = texts.printed(mention.name, self._kernel.info().folder_here, stopped)
             return Attachment(chip.label, size, text)
@@ -205,13 +262,23 @@ class Attachments:
         if chip.picture:
             picture, size = pictures.picture_of_file(path)
             return Attachment(chip.label, size, picture=picture)
-        text, size = texts.outline(path, stopped) if path.is_dir() else texts.read(path, mention, chip.size, stopped)
+        text, size = (
+            texts.outline(path, stopped)
+            if path.is_dir()
+            else texts.read(path, mention, chip.size, stopped)
+        )
         return Attachment(chip.label, size, text)
 
     def _of_cells(self, mention: Mention, chip: MentionChip) -> list[Attachment]:
-        found = [pictures.picture_here(data) for cell in _cells(mention) for data in self._shown(cell)]
+        found = [
+            pictures.picture_here(data) for cell in _cells(mention) for data in self._shown(cell)
+        ]
         return [
-            Attachment(f"{chip.label} ({number} of {len(found)})" if len(found) > 1 else chip.label, size, picture=picture)
+            Attachment(
+                f"{chip.label} ({number} of {len(found)})" if len(found) > 1 else chip.label,
+                size,
+                picture=picture,
+            )
             for number, (picture, size) in enumerate(found, 1)
         ]
 
@@ -229,13 +296,22 @@ class Attachments:
     def _detail(self, name: str) -> str:
         detail = self._kernel.inspect(name)
         cut = f"\n[… {detail.cut:,} more characters]" if detail.cut else ""
-        parts = [f"{detail.type} {detail.summary}".strip(), detail.where, detail.doc, detail.source or f"{detail.text}{cut}", detail.error]
+        parts = [
+            f"{detail.type} {detail.summary}".strip(),
+            detail.where,
+            detail.doc,
+            detail.source or f"{detail.text}{cut}",
+            detail.error,
+        ]
         return texts.shortened("\n".join(part for part in parts if part))
 
 
 def _cells(mention: Mention) -> range:
     assert mention.start is not None
-    return range(mention.start, min(mention.start + _CELLS, (mention.start if mention.end is None else mention.end) + 1))
+    return range(
+        mention.start,
+        min(mention.start + _CELLS, (mention.start if mention.end is None else mention.end) + 1),
+    )
 
 
 def followed(named: Path, projects: Iterable[Path]) -> tuple[Path, str]:
@@ -247,6 +323,8 @@ def followed(named: Path, projects: Iterable[Path]) -> tuple[Path, str]:
     folder = next((project for project in projects if named.is_relative_to(project)), named.parent)
     root = Path(os.path.realpath(folder))
     if not real.is_relative_to(root):
-        raise LinkLeadsOut(f"a link to {real}, which is outside {folder}; write {Mention('path', str(real)).label} to send it")
+        raise LinkLeadsOut(
+            f"a link to {real}, which is outside {folder}; write {Mention('path', str(real)).label} to send it"
+        )
     inside = real.relative_to(root)
     return real, "" if inside == named.relative_to(folder) else str(inside)

@@ -109,7 +109,9 @@ class Broadcast(logging.Handler):
     def _drop_pieces(self, key: str) -> None:
         if key in self._growing:
             self._growing.discard(key)
-            self._past = deque(each for each in self._past if not isinstance(each, _Growing) or each.key != key)
+            self._past = deque(
+                each for each in self._past if not isinstance(each, _Growing) or each.key != key
+            )
             self._characters = sum(map(_size, self._past))
 
     def _keep(self, record: Record) -> None:
@@ -126,20 +128,30 @@ class Broadcast(logging.Handler):
 def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[Record]:
     """Yield what a watcher sees of the records of a resumed session. same_kernel: the kernel has waited, and cells that have not ended go on."""
     for record in past:
-        waits = isinstance(record, records.Approval | records.Input) and record.state == "waiting"  # asked again if it still does
+        waits = (
+            isinstance(record, records.Approval | records.Input) and record.state == "waiting"
+        )  # asked again if it still does
         if not waits:
             yield record
     if past and not same_kernel:
         from mahtab_tui.session.reattach import unfinished
 
         for cell in unfinished(past):
-            yield (records.UserReplOut if isinstance(cell, records.UserReplIn) else records.AssistantReplOut)(cell=cell.cell, cut=True)
+            yield (
+                records.UserReplOut
+                if isinstance(cell, records.UserReplIn)
+                else records.AssistantReplOut
+            )(cell=cell.cell, cut=True)
     if past:
-        yield records.Namespace(fresh=True, cell=0)  # the variables of this kernel are told as they are found
+        yield records.Namespace(
+            fresh=True, cell=0
+        )  # the variables of this kernel are told as they are found
 
 
 def _size(record: Record | _Growing) -> int:
     """Return the length of a record in characters, including the data of pictures."""
     if isinstance(record, _Growing):
         return record.size
-    return len(record.text) + (len(record.data or "") if isinstance(record, Display | UserAttachment) else 0)
+    return len(record.text) + (
+        len(record.data or "") if isinstance(record, Display | UserAttachment) else 0
+    )

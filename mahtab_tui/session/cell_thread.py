@@ -55,12 +55,19 @@ class CellThread:
         """Run a cell that loads a file into a variable, and wait; returns whether it succeeded."""
         from mahtab_tui.session.loading import loading_cell
 
-        loading = loading_cell(file, Path(self._kernel.info().cwd), pandas=self._kernel.installed("pandas"))
-        if loading.module:  # import it from the environment first: opening a file must not run modules beside it
+        loading = loading_cell(
+            file, Path(self._kernel.info().cwd), pandas=self._kernel.installed("pandas")
+        )
+        if (
+            loading.module
+        ):  # import it from the environment first: opening a file must not run modules beside it
             self._kernel.installed(loading.module, load=True)
         result = self._cells.run(loading.code, origin="user", party=YOU)
         if result.status is not Status.OK:
-            self._notice(f"{one_line(file.path.name)} could not be loaded: the cell above shows why. There is no variable {file.name}.", "warning")
+            self._notice(
+                f"{one_line(file.path.name)} could not be loaded: the cell above shows why. There is no variable {file.name}.",
+                "warning",
+            )
         elif loading.note:
             self._notice(loading.note, "warning")
         return result.status is Status.OK
@@ -72,7 +79,9 @@ class CellThread:
         cells = unfinished(self._past)
         threading.Thread(target=self._take_stock, name="taking-stock", daemon=True).start()
         for cell in cells[1:]:  # they run inside the first
-            threading.Thread(target=self._go_on, args=(cell, True), name="going-on", daemon=True).start()
+            threading.Thread(
+                target=self._go_on, args=(cell, True), name="going-on", daemon=True
+            ).start()
         if cells:
             self._go_on(cells[0], False)
 

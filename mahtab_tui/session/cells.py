@@ -17,7 +17,16 @@ from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.base import Kernel, KernelError, KernelState, OnDisplay, OnOutput
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.provenance import Provenance
-from mahtab_tui.kernel.values import CellResult, Change, Display, Lock, Origin, OutputKind, Status, Variable
+from mahtab_tui.kernel.values import (
+    CellResult,
+    Change,
+    Display,
+    Lock,
+    Origin,
+    OutputKind,
+    Status,
+    Variable,
+)
 from mahtab_tui.session.changes import change_row, variable_row
 from mahtab_tui.session.frontend import Frontend
 from mahtab_tui.session.namespace_store import NamespaceStore
@@ -152,7 +161,15 @@ class Cells:
         """
         with contextlib.nullcontext() if nested or origin == "user" else self._alone:
             if given_up():
-                return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), "It was stopped before it could run.")
+                return CellResult(
+                    self.last,
+                    Status.INTERRUPTED,
+                    "",
+                    (),
+                    0.0,
+                    (),
+                    "It was stopped before it could run.",
+                )
             with self._number_lock:
                 cell = self.last = next(self._numbers)
             self._provenance_before[cell] = self.provenance.copy()
@@ -164,12 +181,22 @@ class Cells:
             on_output, on_display = self._tellers(cell, piece, listener)
 
             def execute() -> CellResult:
-                return self._kernel.execute(code, cell=cell, on_output=on_output, limit=limit, nested=nested, on_display=on_display, lock=lock)
+                return self._kernel.execute(
+                    code,
+                    cell=cell,
+                    on_output=on_output,
+                    limit=limit,
+                    nested=nested,
+                    on_display=on_display,
+                    lock=lock,
+                )
 
             emit(self._log, code_record(code, **attrs))
             begun(cell)
             run = execute if bounded is None else partial(bounded.run, execute)
-            result = self._follow_cell(cell, code, origin, nested, allowed, attrs, output_record, run)
+            result = self._follow_cell(
+                cell, code, origin, nested, allowed, attrs, output_record, run
+            )
             assert result is not None
             return result
 
@@ -184,20 +211,32 @@ class Cells:
 
         def wait() -> CellResult | None:
             if nested:
-                return self._kernel.go_on(cell, on_output=on_output, on_display=on_display, nested=True)
+                return self._kernel.go_on(
+                    cell, on_output=on_output, on_display=on_display, nested=True
+                )
             self.going_on_since = started.time or None
             try:
                 return self._kernel.go_on(cell, on_output=on_output, on_display=on_display)
             finally:
                 self.going_on_since = None
 
-        result = self._follow_cell(cell, started.text, origin, nested, (), {"party": YOU, **attrs}, output_record, wait)
+        result = self._follow_cell(
+            cell, started.text, origin, nested, (), {"party": YOU, **attrs}, output_record, wait
+        )
         if result is None and cell == self.last:
             emit(
-                self._log, output_record("", **attrs, status=str(Status.DIED), detail="The screen was closed before this cell began. It did not run.")
+                self._log,
+                output_record(
+                    "",
+                    **attrs,
+                    status=str(Status.DIED),
+                    detail="The screen was closed before this cell began. It did not run.",
+                ),
             )
 
-    def _tellers(self, cell: int, piece: type[records.ReplOutStream], listener: OnOutput | None) -> tuple[OnOutput, OnDisplay]:
+    def _tellers(
+        self, cell: int, piece: type[records.ReplOutStream], listener: OnOutput | None
+    ) -> tuple[OnOutput, OnDisplay]:
         """Return what logs a cell's output, and what logs its displays."""
 
         def on_output(kind: OutputKind, text: str) -> None:
@@ -206,7 +245,16 @@ class Cells:
                 listener(kind, text)
 
         def on_display(display: Display) -> None:
-            emit(self._log, records.Display(display.text, cell=cell, mime=display.mime, data=display.data, value=display.value))
+            emit(
+                self._log,
+                records.Display(
+                    display.text,
+                    cell=cell,
+                    mime=display.mime,
+                    data=display.data,
+                    value=display.value,
+                ),
+            )
 
         return on_output, on_display
 
@@ -248,7 +296,10 @@ class Cells:
                 duration=round(result.duration, 4),
                 kinds=result.kinds,
                 detail=result.detail,
-                frames=tuple((frame.file, frame.line, frame.function, frame.row) for frame in result.frames) or None,
+                frames=tuple(
+                    (frame.file, frame.line, frame.function, frame.row) for frame in result.frames
+                )
+                or None,
                 private=tuple(name for name in used if name not in allowed) or None,
                 rewritten=result.rewritten,
             ),
@@ -276,7 +327,9 @@ class Cells:
     def leave(self) -> None:
         """Leave the program once the running cell has ended, since leaving would cut it off. Raises `RuntimeError` in an agent's cell."""
         if self.agent_runs:
-            raise RuntimeError("The session belongs to the user: exit() in an agent's code does not end it.")
+            raise RuntimeError(
+                "The session belongs to the user: exit() in an agent's code does not end it."
+            )
         self._leaves.set()
 
     def follow(self, state: KernelState) -> None:
@@ -298,7 +351,12 @@ class Cells:
 
     def adopt(self, variables: Sequence[Variable], *, fresh: bool = True) -> None:
         """Log names that no cell has created. fresh: there are no others."""
-        emit(self._log, records.Namespace(fresh=fresh, changes=tuple(map(variable_row, variables)), cell=0, party=YOU))
+        emit(
+            self._log,
+            records.Namespace(
+                fresh=fresh, changes=tuple(map(variable_row, variables)), cell=0, party=YOU
+            ),
+        )
 
     def adopt_again(self, makers: Mapping[str, records.Namespace]) -> None:
         """Log the names of a kernel that has waited. makers: the records of the cells that have made names, by name. Raises `KernelError`."""
@@ -306,16 +364,33 @@ class Cells:
             variables = self._kernel.variables()
             made: dict[tuple[int, str, int | None], list[Variable]] = {}
             for variable in variables:
-                if (author := self.provenance.who(variable.name)) is not None:  # a cell that has ended since this screen came
+                if (
+                    author := self.provenance.who(variable.name)
+                ) is not None:  # a cell that has ended since this screen came
                     made.setdefault((author.cell, author.party, None), []).append(variable)
                 elif (record := makers.get(variable.name)) is not None:
-                    made.setdefault((record.cell or 0, record.party or YOU, record.guest), []).append(variable)
+                    made.setdefault(
+                        (record.cell or 0, record.party or YOU, record.guest), []
+                    ).append(variable)
             known = {variable.name for each in made.values() for variable in each}
             self.adopt([variable for variable in variables if variable.name not in known])
             for (cell, party, guest), each in made.items():
-                new = [Change(variable.name, "added", variable) for variable in each if self.provenance.who(variable.name) is None]
+                new = [
+                    Change(variable.name, "added", variable)
+                    for variable in each
+                    if self.provenance.who(variable.name) is None
+                ]
                 self.provenance.fold(cell, party, new)
-                emit(self._log, records.Namespace(changes=tuple(map(variable_row, each)), cell=cell, party=party, guest=guest, restored=True))
+                emit(
+                    self._log,
+                    records.Namespace(
+                        changes=tuple(map(variable_row, each)),
+                        cell=cell,
+                        party=party,
+                        guest=guest,
+                        restored=True,
+                    ),
+                )
 
     def _listed(self) -> list[Variable]:
         try:
@@ -323,9 +398,13 @@ class Cells:
         except KernelError:  # the kernel's state was logged already
             return []
 
-    def _tell_changes(self, cell: int, party: str, changes: Sequence[Change], guest: int | None) -> None:
+    def _tell_changes(
+        self, cell: int, party: str, changes: Sequence[Change], guest: int | None
+    ) -> None:
         with self._naming:
-            rows = tuple(change_row(change, self.provenance.described(change.name)) for change in changes)
+            rows = tuple(
+                change_row(change, self.provenance.described(change.name)) for change in changes
+            )
             self.provenance.fold(cell, party, changes)
             self._keeping.made(change.name for change in changes)
             emit(self._log, records.Namespace(changes=rows, cell=cell, party=party, guest=guest))

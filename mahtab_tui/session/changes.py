@@ -18,4 +18,6 @@ def change_row(change: Change, before: Variable | None) -> records.Change:
 
 
 def variable_row(variable: Variable, change: ChangeKind = "added") -> records.Change:
-    return records.Change(variable.name, change, type=variable.type, summary=variable.summary, kind=variable.kind)
+    return records.Change(
+        variable.name, change, type=variable.type, summary=variable.summary, kind=variable.kind
+    )

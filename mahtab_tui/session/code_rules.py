@@ -59,7 +59,11 @@ class CodeRules:
         if not self._why and not any(rule.name == READ_ONLY for rule in self._profile.rules):
             return (f"allow: {READ_ONLY}",)
         call = only_call(code)
-        return () if call is None or self.verdict(code).action in ("deny", "ask", "allow") else (exact_rule(call),)
+        return (
+            ()
+            if call is None or self.verdict(code).action in ("deny", "ask", "allow")
+            else (exact_rule(call),)
+        )
 
 
 def verdict_of(rules: Sequence[Rule], code: str) -> Verdict:
@@ -85,8 +89,16 @@ def calls_in(code: str) -> list[Call]:
     names = _imported_names(tree)
     calls = [_call(node, names) for node in ast.walk(tree) if isinstance(node, ast.Call)]
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    mentions = (node for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute) and id(node) not in called)
-    return calls + [Call(name, starred=True) for node in mentions if (name := _dotted(node, names)) and name != "?"]
+    mentions = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in called
+    )
+    return calls + [
+        Call(name, starred=True)
+        for node in mentions
+        if (name := _dotted(node, names)) and name != "?"
+    ]
 
 
 def only_call(code: str) -> Call | None:
@@ -117,9 +129,13 @@ def _literal(value: object) -> str:
 
 def _call(node: ast.Call, names: dict[str, str]) -> Call:
     name = _dotted(node.func, names) or "?"
-    starred = any(isinstance(each, ast.Starred) for each in node.args) or any(keyword.arg is None for keyword in node.keywords)
+    starred = any(isinstance(each, ast.Starred) for each in node.args) or any(
+        keyword.arg is None for keyword in node.keywords
+    )
     arguments = tuple(map(_value, node.args))
-    keywords = {keyword.arg: _value(keyword.value) for keyword in node.keywords if keyword.arg is not None}
+    keywords = {
+        keyword.arg: _value(keyword.value) for keyword in node.keywords if keyword.arg is not None
+    }
     if name in _OPENS and not starred and (arguments or "file" in keywords):
         path = arguments[0] if arguments else keywords.pop("file")
         mode = arguments[1] if len(arguments) > 1 else keywords.pop("mode", "r")
@@ -132,7 +148,11 @@ def _value(node: ast.expr) -> object:
         return node.value
     if isinstance(node, ast.List | ast.Tuple):
         return [_value(each) for each in node.elts]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+    if (
+        isinstance(node, ast.UnaryOp)
+        and isinstance(node.op, ast.USub)
+        and isinstance(node.operand, ast.Constant)
+    ):
         number = node.operand.value
         return -number if isinstance(number, int | float) else UNKNOWN
     return UNKNOWN
@@ -146,10 +166,14 @@ def _imported_names(tree: ast.AST) -> dict[str, str]:
             case ast.Import(names=aliases):
                 names.update({alias.asname: alias.name for alias in aliases if alias.asname})
             case ast.ImportFrom(module=str(module), names=aliases):
-                names.update({alias.asname or alias.name: f"{module}.{alias.name}" for alias in aliases})
+                names.update(
+                    {alias.asname or alias.name: f"{module}.{alias.name}" for alias in aliases}
+                )
     for node in ast.walk(tree):
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name() | ast.Attribute() as value) if name not in names:
+            case ast.Assign(
+                targets=[ast.Name(id=name)], value=ast.Name() | ast.Attribute() as value
+            ) if name not in names:
                 if (dotted := _dotted(value, names)) and not dotted.startswith("?"):
                     names[name] = dotted
     return names

@@ -96,40 +96,97 @@ class Components:
         self.knowledge = Knowledge(log, settings, secrets, self.spending, past, no_trace=no_trace)
         tools = ToolCalls(self.knowledge)
         asking: Literal["ask", "refuse"] = "ask" if face.can_ask else "refuse"
-        self.searches = Searches(log, settings, self.models, self.spending, secrets, kernel, inbox, asking=asking)
+        self.searches = Searches(
+            log, settings, self.models, self.spending, secrets, kernel, inbox, asking=asking
+        )
         self.keeping = NamespaceStore(log, kernel)
         self.rebuilding = Rebuilding(past)
         log.addHandler(self.rebuilding)
-        last = max((record.cell or 0 for record in past if isinstance(record, records.ReplIn | records.ReplOut)), default=0)
+        last = max(
+            (
+                record.cell or 0
+                for record in past
+                if isinstance(record, records.ReplIn | records.ReplOut)
+            ),
+            default=0,
+        )
         self.cells = Cells(log, kernel, self.keeping, tools, self.private, face, first=last + 1)
         self.undo = Undo(log, kernel, self.keeping, self.cells)
-        self.attachments = Attachments(kernel, store.pictures if store is not None else lambda cell: (), self.private)
+        self.attachments = Attachments(
+            kernel, store.pictures if store is not None else lambda cell: (), self.private
+        )
         self.approvals: UserRequests[Decision] = UserRequests()
-        parts = (log, kernel, self.cells, self.undo, prompt, profile, secrets, self.spending, self.attachments, self.approvals)
+        parts = (
+            log,
+            kernel,
+            self.cells,
+            self.undo,
+            prompt,
+            profile,
+            secrets,
+            self.spending,
+            self.attachments,
+            self.approvals,
+        )
         self.turns = TurnHost(*parts, self.private, past, can_ask=face.can_ask)
         self.entries = Entries(log)
-        self.agent = AgentThread(settings, profile, self.models, self.knowledge, self.turns, inbox, past, makes_agent=not by_program)
+        self.agent = AgentThread(
+            settings,
+            profile,
+            self.models,
+            self.knowledge,
+            self.turns,
+            inbox,
+            past,
+            makes_agent=not by_program,
+        )
         self.joined_agents = JoinedAgents(log, inbox, self.approvals, profile)
         self.suggestions: Suggestions | None = None
         if suggesting := settings.suggestion_model:
             from mahtab_tui.session.suggestions import Suggestions
 
             make = partial(self.models.make, suggesting, thinking=False)
-            self.suggestions = Suggestions(log, make, self.private.variables, self.spending, secrets)
+            self.suggestions = Suggestions(
+                log, make, self.private.variables, self.spending, secrets
+            )
         servers: ServerCalls | None = None
         if settings.mcp:
             from mahtab_tui.session.server_calls import ServerCalls
 
-            servers = ServerCalls(log, self.knowledge, self.cells, profile, self.approvals, self.agent.stop)
-        served = (log, face, secrets, self.spending, self.cells, tools, servers, self.searches, self.agent, self.private)
+            servers = ServerCalls(
+                log, self.knowledge, self.cells, profile, self.approvals, self.agent.stop
+            )
+        served = (
+            log,
+            face,
+            secrets,
+            self.spending,
+            self.cells,
+            tools,
+            servers,
+            self.searches,
+            self.agent,
+            self.private,
+        )
         self.host = SessionKernelHost(*served, kernel, self.approvals, reads_input=not by_program)
         self.notebook: Notebook | None = None
         if notebook is not None:
             from mahtab_tui.session.notebooks import Notebook
 
-            self.notebook = Notebook(log, inbox, self.cells, secrets, notebook, past, everything, lambda: kernel.info().language)
+            self.notebook = Notebook(
+                log,
+                inbox,
+                self.cells,
+                secrets,
+                notebook,
+                past,
+                everything,
+                lambda: kernel.info().language,
+            )
             log.addHandler(self.notebook)
-        self.cell_thread = CellThread(log, kernel, self.keeping, self.host, self.cells, inbox, ready, files, past)
+        self.cell_thread = CellThread(
+            log, kernel, self.keeping, self.host, self.cells, inbox, ready, files, past
+        )
 
     def save(self) -> None:
         """Write growing streams to the store now."""

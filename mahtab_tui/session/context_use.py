@@ -42,4 +42,11 @@ class ContextUse(NamedTuple):
 
 def context_use(room: int, sizes: Mapping[str, int]) -> ContextUse:
     """Describe sizes, from `ReplAgent.context_sizes`."""
-    return ContextUse(room, tuple(ContextPart(name, sizes[key], advice) for key, (name, advice) in _PARTS.items() if sizes.get(key)))
+    return ContextUse(
+        room,
+        tuple(
+            ContextPart(name, sizes[key], advice)
+            for key, (name, advice) in _PARTS.items()
+            if sizes.get(key)
+        ),
+    )

@@ -34,7 +34,9 @@ def waiting_elsewhere() -> list[Noted]:
 def waiting_here() -> list[WaitingKernel]:
     """Return the kernels of this machine without a screen, the longest wait first."""
     open_now = locked_sessions()
-    found = [each for each in waiting_kernels() if not each.has_host and each.session not in open_now]
+    found = [
+        each for each in waiting_kernels() if not each.has_host and each.session not in open_now
+    ]
     return sorted(found, key=lambda kernel: kernel.since)
 
 
@@ -49,7 +51,10 @@ def end_surplus_kernels() -> None:
 def facts_about_waiting_kernels() -> dict[str, str]:
     """Return what each kernel without a screen does, how long it has computed and its memory, by session."""
     here = {kernel.session: f"{work(kernel)}, {_use(kernel)}" for kernel in waiting_here()}
-    return {noted.session: f"started {begun(noted)} ago on {one_line(noted.station.label)}" for noted in waiting_elsewhere()} | here
+    return {
+        noted.session: f"started {begun(noted)} ago on {one_line(noted.station.label)}"
+        for noted in waiting_elsewhere()
+    } | here
 
 
 def stop_waiting_kernel(session: str) -> str:
@@ -58,7 +63,11 @@ def stop_waiting_kernel(session: str) -> str:
     if kernel is None:
         return f"No kernel of this machine waits for it. To end one elsewhere: mahtab-tui sessions stop {session}"
     try:
-        return "Its kernel has ended." if stop(kernel) else f"Its kernel (process {kernel.pid}) has not ended yet."
+        return (
+            "Its kernel has ended."
+            if stop(kernel)
+            else f"Its kernel (process {kernel.pid}) has not ended yet."
+        )
     except OSError as error:
         return f"Its kernel cannot be reached: {error.strerror or error}."
 
@@ -87,7 +96,11 @@ def _ways(session: str) -> str:
 def work(kernel: WaitingKernel) -> str:
     """Say what a kernel does, and since when."""
     age, code = _age(time.time() - kernel.since), _code(kernel)
-    return f"running cell {kernel.cell} for {age}{f': {code}' if code else ''}" if kernel.cell else f"idle for {age}"
+    return (
+        f"running cell {kernel.cell} for {age}{f': {code}' if code else ''}"
+        if kernel.cell
+        else f"idle for {age}"
+    )
 
 
 def begun(noted: Noted) -> str:
@@ -99,7 +112,10 @@ def folder(session: str) -> str:
     """Return the folder of a session, if it is not this one: kernels of all folders are listed."""
     row = None
     with suppress_all_but_damage():
-        row = next((row for row in list_sessions(database(), None, begins=session) if row.id == session), None)
+        row = next(
+            (row for row in list_sessions(database(), None, begins=session) if row.id == session),
+            None,
+        )
     return "" if row is None or row.project == str(Path.cwd()) else f"  in {one_line(row.project)}"
 
 
@@ -127,7 +143,9 @@ def _code(kernel: WaitingKernel) -> str:
     cells = []
     with suppress_all_but_damage():
         cells = [cell for tag in kinds for cell in records_of(database(), kernel.session, tag)]
-    found = next((cell.text for cell in cells if isinstance(cell, ReplIn) and cell.cell == kernel.cell), "")
+    found = next(
+        (cell.text for cell in cells if isinstance(cell, ReplIn) and cell.cell == kernel.cell), ""
+    )
     code = " ".join(found.split())
     return one_line(code if len(code) <= _CODE else f"{code[: _CODE - 1]}…")
 

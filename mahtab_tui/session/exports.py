@@ -55,10 +55,14 @@ def order_of(typed: str, session_name: str, folder: Path) -> ExportOrder:
         elif word.lower().endswith(ENDINGS):
             files.append(word)
         else:
-            raise BadExport(f"The file's extension sets its format: {', '.join(ENDINGS)}. {word} has none of them.")
+            raise BadExport(
+                f"The file's extension sets its format: {', '.join(ENDINGS)}. {word} has none of them."
+            )
     if len(files) > 1:
         raise BadExport("Name one file, as in /export report.html.")
-    own = Path(session_name).name.lstrip("~.") or "session"  # the name may come from a stranger's file: it leads to no other folder
+    own = (
+        Path(session_name).name.lstrip("~.") or "session"
+    )  # the name may come from a stranger's file: it leads to no other folder
     file = files[0] if files else f"{own}.ipynb"
     return ExportOrder(Path(os.path.expanduser(file)), folder, "shown" in flags, "whole" in flags)
 
@@ -103,7 +107,9 @@ def export_session(
     conversation.cover(lambda text: mask_spans(text, private.spans(text)))
     chosen = select(conversation, row.id, shown=shown, longest=None if whole else LONGEST)
     write(chosen, path, over=over)
-    lost = f" {page.unreadable:,} records cannot be read and are left out." if page.unreadable else ""
+    lost = (
+        f" {page.unreadable:,} records cannot be read and are left out." if page.unreadable else ""
+    )
     return chosen.sentence(str(path)) + lost
 
 
@@ -111,6 +117,8 @@ def _exported(session: Session, order: ExportOrder) -> str:
     """Write the file, and say so in a sentence."""
     conversation = Conversation(session.everything(), asides=True)
     conversation.cover(session.secrets.told)
-    chosen = select(conversation, session.saved_id, shown=order.shown, longest=None if order.whole else LONGEST)
+    chosen = select(
+        conversation, session.saved_id, shown=order.shown, longest=None if order.whole else LONGEST
+    )
     write(chosen, order.path, over=True)
     return chosen.sentence(str(order.file))

@@ -50,7 +50,9 @@ class Inbox:
             self._enter(self._first_of_agents, item)
         return item.id
 
-    def put_cells(self, cells: Sequence[tuple[str, Callable[[], None]]], entered: Callable[[list[int]], None]) -> None:
+    def put_cells(
+        self, cells: Sequence[tuple[str, Callable[[], None]]], entered: Callable[[list[int]], None]
+    ) -> None:
         """Add cells of the user, each with the function that runs it. entered: called with their ids before anybody can take one."""
         with self._changed:
             items = [Item(next(self._numbers), "python", code, work=work) for code, work in cells]
@@ -59,13 +61,19 @@ class Inbox:
 
     @property
     def _first_of_agents(self) -> int:
-        return next((place for place, waiting in enumerate(self._items) if waiting.party), len(self._items))
+        return next(
+            (place for place, waiting in enumerate(self._items) if waiting.party), len(self._items)
+        )
 
-    def put_for(self, party: str, text: str, work: Callable[[], None], withdrawn: Callable[[], None]) -> tuple[int, int]:
+    def put_for(
+        self, party: str, text: str, work: Callable[[], None], withdrawn: Callable[[], None]
+    ) -> tuple[int, int]:
         """Add a cell of an agent at the end; returns its id and the number of cells before it."""
         with self._changed:
             item = Item(next(self._numbers), "python", text, party, work, withdrawn)
-            before = sum(waiting.mode == "python" for waiting in self._items) + ("python" in self._serving)
+            before = sum(waiting.mode == "python" for waiting in self._items) + (
+                "python" in self._serving
+            )
             self._enter(len(self._items), item)
         return item.id, before
 
@@ -81,7 +89,14 @@ class Inbox:
             while True:
                 if self._closed:
                     return None
-                item = next((item for item in self._items if item.mode == mode and item.party not in self._held), None)
+                item = next(
+                    (
+                        item
+                        for item in self._items
+                        if item.mode == mode and item.party not in self._held
+                    ),
+                    None,
+                )
                 if item is not None:
                     break
                 self._changed.wait()
@@ -122,7 +137,16 @@ class Inbox:
 
     def _tell(self) -> None:
         """Log the inputs that wait behind another or are held back, but not those that are about to be taken."""
-        waiting = [item for item in self._items if item.mode in self._serving or item.party in self._held]
+        waiting = [
+            item for item in self._items if item.mode in self._serving or item.party in self._held
+        ]
         if waiting != self._told:
             self._told = waiting
-            emit(self._log, Queue(items=tuple(QueueItem(item.id, item.text, item.mode, item.party) for item in waiting)))
+            emit(
+                self._log,
+                Queue(
+                    items=tuple(
+                        QueueItem(item.id, item.text, item.mode, item.party) for item in waiting
+                    )
+                ),
+            )

@@ -73,4 +73,11 @@ class SessionInfo:
             emit(self._log, Notice(_RIGHTS[self.approval], level="warning"))
 
     def tell(self) -> None:
-        emit(self._log, Session(name=self.name, model=self.model, approval="plan" if self.planning else self.approval))
+        emit(
+            self._log,
+            Session(
+                name=self.name,
+                model=self.model,
+                approval="plan" if self.planning else self.approval,
+            ),
+        )

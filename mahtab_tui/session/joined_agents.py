@@ -96,7 +96,13 @@ class JoinedAgent:
 class JoinedAgents:
     """All agents of one session. Any thread may call."""
 
-    def __init__(self, log: logging.Logger, inbox: Inbox, approvals: UserRequests[Decision], profile: SessionInfo) -> None:
+    def __init__(
+        self,
+        log: logging.Logger,
+        inbox: Inbox,
+        approvals: UserRequests[Decision],
+        profile: SessionInfo,
+    ) -> None:
         self._log = log
         self._inbox = inbox
         self._approvals = approvals
@@ -113,7 +119,14 @@ class JoinedAgents:
         with self._lock:
             return [agent.name for agent in self._agents]
 
-    def join(self, wanted: str, leave: Callable[[str], None], told: FinishedCell | None, *, owns_session: bool = False) -> JoinedAgent:
+    def join(
+        self,
+        wanted: str,
+        leave: Callable[[str], None],
+        told: FinishedCell | None,
+        *,
+        owns_session: bool = False,
+    ) -> JoinedAgent:
         """Add an agent, with a name and a colour of its own. told: the last finished cell.
 
         While a pause lasts, new agents are paused too: the paused agent could come back under another name.
@@ -124,7 +137,9 @@ class JoinedAgents:
             numbered = (f"{base}-{number}" for number in itertools.count(2))
             name = next(name for name in itertools.chain([base], numbered) if name not in taken)
             used = {agent.colour for agent in self._agents}
-            colour = next((colour for colour in range(COLOURS) if colour not in used), len(used) % COLOURS)
+            colour = next(
+                (colour for colour in range(COLOURS) if colour not in used), len(used) % COLOURS
+            )
             agent = JoinedAgent(name, colour, leave, told, owns_session)
             agent.paused = bool(self._pauses)
             paused = ", ".join(sorted(self._pauses))
@@ -135,7 +150,9 @@ class JoinedAgents:
                 f"{name} has joined the session. It is paused, because {paused} is: /pause {name} resumes it, /disconnect {name} disconnects it."
             )
         else:
-            self._notice(f"{name} has joined the session. /agents lists all agents, /pause and /disconnect act on one.")
+            self._notice(
+                f"{name} has joined the session. /agents lists all agents, /pause and /disconnect act on one."
+            )
         return agent
 
     def left(self, agent: JoinedAgent, *, stop: bool) -> None:
@@ -144,7 +161,9 @@ class JoinedAgents:
             if agent not in self._agents:
                 return
             self._agents.remove(agent)
-            agent.gone = True  # before its calls are listed, so that a call that comes now is refused
+            agent.gone = (
+                True  # before its calls are listed, so that a call that comes now is refused
+            )
             calls = list(agent.calls)
         self._look_again()
         running = [call for call in calls if call.running]
@@ -179,16 +198,27 @@ class JoinedAgents:
         if isinstance(agent, str):
             return agent
         words = "The user disconnected you from the session."
-        threading.Thread(target=agent.leave, args=(words,), name="disconnect", daemon=True).start()  # sending may block if it does not read
+        threading.Thread(
+            target=agent.leave, args=(words,), name="disconnect", daemon=True
+        ).start()  # sending may block if it does not read
         return f"Disconnected {agent.name}."
 
     def sentence(self) -> str:
         """Return a sentence that lists the agents."""
         with self._lock:
-            here = [f"{agent.name}{' (paused)' if agent.paused else ''}, {agent.cells} cells" for agent in self._agents]
+            here = [
+                f"{agent.name}{' (paused)' if agent.paused else ''}, {agent.cells} cells"
+                for agent in self._agents
+            ]
             gone = sorted(self._pauses - {agent.name for agent in self._agents})
-        sentence = f"Agents in the session: {'; '.join(here)}." if here else "No agent is in the session."
-        return f"{sentence} Paused, but not connected: {', '.join(gone)}; /pause NAME clears the pause." if gone else sentence
+        sentence = (
+            f"Agents in the session: {'; '.join(here)}." if here else "No agent is in the session."
+        )
+        return (
+            f"{sentence} Paused, but not connected: {', '.join(gone)}; /pause NAME clears the pause."
+            if gone
+            else sentence
+        )
 
     def close(self) -> None:
         """Disconnect all agents: the session ends."""
@@ -210,12 +240,30 @@ class JoinedAgents:
         if call.cancelled or agent.gone:
             raise AgentCallRefused("The call was cancelled.")
 
-    def approved(self, agent: JoinedAgent, call: AgentCall, request: str, code: str, *, is_code: bool = True, why: str | None = None) -> str:
+    def approved(
+        self,
+        agent: JoinedAgent,
+        call: AgentCall,
+        request: str,
+        code: str,
+        *,
+        is_code: bool = True,
+        why: str | None = None,
+    ) -> str:
         """Ask the user to approve code; returns the code to run, which they may have edited. Raises `AgentCallDeclined` and `AgentCallRefused`.
 
         is_code: False for the description of an action, which cannot be edited. why: why it waits, if the approval mode is not ``ask``.
         """
-        about = Approval(code, request=request, call=request, party=agent.name, guest=agent.colour, step=0, block=0, blocks=1)
+        about = Approval(
+            code,
+            request=request,
+            call=request,
+            party=agent.name,
+            guest=agent.colour,
+            step=0,
+            block=0,
+            blocks=1,
+        )
         call.say("waits for the user's approval")
         emit(self._log, about.changed(state="waiting", is_code=is_code, why=why))
         try:
@@ -227,7 +275,11 @@ class JoinedAgents:
         if decision.action in ("skip", "stop"):
             state = "skipped" if decision.action == "skip" else "stopped"
             emit(self._log, about.changed(state=state, reason=decision.reason))
-            raise AgentCallDeclined(f"declined: {decision.reason}" if decision.reason else "declined: the user gave no reason")
+            raise AgentCallDeclined(
+                f"declined: {decision.reason}"
+                if decision.reason
+                else "declined: the user gave no reason"
+            )
         agent.trusted = agent.trusted or (is_code and decision.action == "all")
         state = "run" if decision.code is None else "edited"
         emit(self._log, about.changed(text=decision.code or code, state=state))

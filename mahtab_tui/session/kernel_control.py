@@ -82,7 +82,10 @@ class KernelControl:
 
     def change_directory(self, path: str) -> None:
         def work() -> None:
-            emit(self._log, Notice(f"The working directory is now {self._kernel.change_directory(path)}."))
+            emit(
+                self._log,
+                Notice(f"The working directory is now {self._kernel.change_directory(path)}."),
+            )
 
         self._on_thread("The working directory was not changed", work)
 

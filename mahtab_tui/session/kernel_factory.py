@@ -30,7 +30,13 @@ class Waiting(NamedTuple):
     elsewhere: Connected | None = None
 
 
-def process_kernel(settings: Settings, keep: KeepPlace | None = None, *, session: str = "", waiting: Waiting | None = None) -> Kernel:
+def process_kernel(
+    settings: Settings,
+    keep: KeepPlace | None = None,
+    *,
+    session: str = "",
+    waiting: Waiting | None = None,
+) -> Kernel:
     """Create a kernel in a process of its own, as the settings say. keep: where its namespace is kept; None for nowhere.
 
     session: the id of the session for which it may outlive its screen; empty for none. waiting: a kernel that has done so, wherever the settings
@@ -45,7 +51,9 @@ def process_kernel(settings: Settings, keep: KeepPlace | None = None, *, session
         token = "" if settings.jupyter_token is None else settings.jupyter_token.get_secret_value()
         return jupyter_kernel(settings.kernel, token, os.getcwd(), startup_code(there=True))
     return ProcessKernel(
-        settings.python if settings.kernel is None else None,  # the setting names an interpreter of this machine
+        settings.python
+        if settings.kernel is None
+        else None,  # the setting names an interpreter of this machine
         startup=startup_code(there=settings.kernel is not None),
         reload=settings.reload,
         undo_steps=settings.undo_steps,
@@ -57,7 +65,9 @@ def process_kernel(settings: Settings, keep: KeepPlace | None = None, *, session
 
 def kernel_at(settings: Settings, keep: KeepPlace | None, session: str, address: str) -> Kernel:
     """Create a kernel of a session at another place. address: as for ``--kernel``; empty for this machine. Raises `KernelError`."""
-    return process_kernel(settings.model_copy(update={"kernel": address or None}), keep, session=session)
+    return process_kernel(
+        settings.model_copy(update={"kernel": address or None}), keep, session=session
+    )
 
 
 def check_address(address: str) -> None:
@@ -67,7 +77,9 @@ def check_address(address: str) -> None:
         from mahtab_tui.kernel.jupyter.address import token_in
 
         if token_in(address):
-            raise KernelError("A token in /kernel would stay in the history: set jupyter_token instead, and leave it out of the address.")
+            raise KernelError(
+                "A token in /kernel would stay in the history: set jupyter_token instead, and leave it out of the address."
+            )
         parse_jupyter(address)
         return
     from mahtab_tui.kernel.remote.address import parse
@@ -88,13 +100,17 @@ class LocalDetachable(LocalLauncher):
     def waits(self) -> bool:  # type: ignore[override]
         return self._waiting is not None
 
-    def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire) -> Process:
+    def start(
+        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire
+    ) -> Process:
         from mahtab_tui.kernel.detached.processes import AttachedProcess, start_held
 
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             return AttachedProcess(waiting)
-        process, self.problem = start_held(executable, cwd, environment(color, *size), self._session, self._hours)
+        process, self.problem = start_held(
+            executable, cwd, environment(color, *size), self._session, self._hours
+        )
         return process
 
 
@@ -107,7 +123,9 @@ def _place(settings: Settings, session: str, waiting: Waiting) -> Launcher | Non
     from mahtab_tui.kernel.remote.place import Elsewhere
 
     keeping = session if settings.keep_kernel else ""
-    return Elsewhere(parse(settings.kernel), settings.keep_kernel or SHORT, keeping, waiting.elsewhere)
+    return Elsewhere(
+        parse(settings.kernel), settings.keep_kernel or SHORT, keeping, waiting.elsewhere
+    )
 
 
 def startup_code(*, there: bool = False) -> str:

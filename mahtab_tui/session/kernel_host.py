@@ -74,7 +74,10 @@ class SessionKernelHost:
 
     def late_output(self, text: str) -> None:
         text = self._secrets.mask(text)
-        emit(self._log, UserReplOut(text, cell=self._cells.last, late=True, kinds=(("stdout", len(text)),)))
+        emit(
+            self._log,
+            UserReplOut(text, cell=self._cells.last, late=True, kinds=(("stdout", len(text)),)),
+        )
 
     def functions(self) -> Sequence[HostFunction]:
         return self._tools.functions()
@@ -109,8 +112,12 @@ class SessionKernelHost:
             case "terminal":
                 if place := self._kernel.info().place:  # what is there must not start programs here
                     raise RuntimeError(f"A program that needs the terminal cannot run on {place}.")
-                return self._face.run_in_terminal([str(word) for word in args["argv"]], str(args["cwd"]))
-            case "mcp_tools" | "mcp_call" | "mcp_cancel" | "mcp_search" if self._servers is not None:
+                return self._face.run_in_terminal(
+                    [str(word) for word in args["argv"]], str(args["cwd"])
+                )
+            case "mcp_tools" | "mcp_call" | "mcp_cancel" | "mcp_search" if (
+                self._servers is not None
+            ):
                 return self._servers.call(name, args)
             case "quit":
                 return self._cells.leave()
@@ -132,7 +139,9 @@ class SessionKernelHost:
     def _mark(self, name: str, private: bool) -> None:
         """Serve `private("…")` in a cell. Raises `RuntimeError`."""
         if not private and (self._cells.assistant_runs or self._cells.agent_runs):
-            raise RuntimeError("Code from the model or an agent cannot make a private variable public.")
+            raise RuntimeError(
+                "Code from the model or an agent cannot make a private variable public."
+            )
         self._private.mark(name, private)
 
     def _ask(self, prompt: str) -> str:
@@ -149,7 +158,9 @@ class SessionKernelHost:
         if not self.reads_input:
             return None
         request = self.inputs.new_id()
-        asked = Input(prompt, request=request, cell=self._cells.last, password=password, state="waiting")
+        asked = Input(
+            prompt, request=request, cell=self._cells.last, password=password, state="waiting"
+        )
         emit(self._log, asked)
         try:
             answer = self.inputs.wait(request)

@@ -28,7 +28,14 @@ class Knowledge:
     """Any thread may call it."""
 
     def __init__(
-        self, log: logging.Logger, settings: Settings, secrets: Secrets, spending: Spending, past: Sequence[Record] = (), *, no_trace: bool = False
+        self,
+        log: logging.Logger,
+        settings: Settings,
+        secrets: Secrets,
+        spending: Spending,
+        past: Sequence[Record] = (),
+        *,
+        no_trace: bool = False,
     ) -> None:
         """past: the records of a resumed session. no_trace: nothing is written anywhere."""
         self._log = log
@@ -69,7 +76,9 @@ class Knowledge:
                 self._warn(problem)
         for each in found.held_back:
             if before is None or each not in before.held_back:
-                self._warn(f"{each.name} in this project does not go to the model until you trust it: /instructions shows it.")
+                self._warn(
+                    f"{each.name} in this project does not go to the model until you trust it: /instructions shows it."
+                )
         return found
 
     def in_use(self) -> str:
@@ -77,7 +86,9 @@ class Knowledge:
         found = self._instructions
         if found is None or not found.files:
             return ""
-        return "Instructions: " + ", ".join(f"{each.name}{'' if each.trusted else ' (not trusted)'}" for each in found.files)
+        return "Instructions: " + ", ".join(
+            f"{each.name}{'' if each.trusted else ' (not trusted)'}" for each in found.files
+        )
 
     @property
     def skills(self) -> SkillLibrary:
@@ -86,7 +97,11 @@ class Knowledge:
                 from mahtab_tui.knowledge.library import SkillLibrary
                 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 
-                folders = skill_folders(project_folder(), self._settings.skills_dir, of_project=self._settings.of_project("skills_dir"))
+                folders = skill_folders(
+                    project_folder(),
+                    self._settings.skills_dir,
+                    of_project=self._settings.of_project("skills_dir"),
+                )
                 self._skills = SkillLibrary(SkillsLoader(*folders), self._warn, self.meaning)
             return self._skills
 
@@ -131,8 +146,15 @@ class Knowledge:
                 path = None if self._no_trace else home_folder() / "vectors.db"
                 keys = settings.model_access()["api_keys"]
                 named = settings.embedding_model, self._spending, self._count
-                model = EmbeddingModel(*named, base_url=settings.base_url, api_keys=keys, timeout=settings.model_timeout)
-                self._meaning = SemanticIndex(model, lambda: Vectors(path, self._warn), self._secrets.told, self._warn)
+                model = EmbeddingModel(
+                    *named,
+                    base_url=settings.base_url,
+                    api_keys=keys,
+                    timeout=settings.model_timeout,
+                )
+                self._meaning = SemanticIndex(
+                    model, lambda: Vectors(path, self._warn), self._secrets.told, self._warn
+                )
             return self._meaning
 
     def _count(self, used: Usage) -> None:
@@ -152,9 +174,23 @@ class Knowledge:
                 from mahtab_tui.servers.kept_logins import KeptLogins
                 from mahtab_tui.servers.servers import Servers
 
-                reserved = {*dir(builtins), *NAMES, *(name for tool in self.toolset.tools.values() for name in tool.names), "tools", "ToolFailed"}
-                logins = KeptLogins(None if self._no_trace else home_folder() / "mcp_logins.json", self._secrets.add)
-                self._servers = Servers(self._settings.mcp, project_folder(), self._warn, logins=logins, reserved=frozenset(reserved))
+                reserved = {
+                    *dir(builtins),
+                    *NAMES,
+                    *(name for tool in self.toolset.tools.values() for name in tool.names),
+                    "tools",
+                    "ToolFailed",
+                }
+                logins = KeptLogins(
+                    None if self._no_trace else home_folder() / "mcp_logins.json", self._secrets.add
+                )
+                self._servers = Servers(
+                    self._settings.mcp,
+                    project_folder(),
+                    self._warn,
+                    logins=logins,
+                    reserved=frozenset(reserved),
+                )
             return self._servers
 
     def _listed_servers(self) -> list[ListedServer]:
@@ -163,7 +199,10 @@ class Knowledge:
 
         if (servers := self.servers) is None:
             return []
-        return [ListedServer(state.python, state.told, state.used_tools()) for state in servers.states.values()]
+        return [
+            ListedServer(state.python, state.told, state.used_tools())
+            for state in servers.states.values()
+        ]
 
     def close(self) -> None:
         """End the MCP servers, and wait for them a moment."""

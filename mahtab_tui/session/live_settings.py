@@ -10,11 +10,26 @@ from mahtab_tui.session.session import Session
 if TYPE_CHECKING:
     pass
 
-_OF_THE_MODEL = frozenset({"provider", "base_url", "api_keys", "claude_api_key", "model_timeout", "max_usd"})
+_OF_THE_MODEL = frozenset(
+    {"provider", "base_url", "api_keys", "claude_api_key", "model_timeout", "max_usd"}
+)
 """Settings that require a new model."""
-_OF_THE_AGENT = _OF_THE_MODEL | {"max_turns", "max_history", "reflection", "reflection_model", "output_answers"}
+_OF_THE_AGENT = _OF_THE_MODEL | {
+    "max_turns",
+    "max_history",
+    "reflection",
+    "reflection_model",
+    "output_answers",
+}
 """Settings that require to configure the agent again."""
-_AT_ONCE = _OF_THE_AGENT | {"model", "approval", "approval_rules", "reload", "sub_model", "agent_gone"}
+_AT_ONCE = _OF_THE_AGENT | {
+    "model",
+    "approval",
+    "approval_rules",
+    "reload",
+    "sub_model",
+    "agent_gone",
+}
 """Settings that take effect at once, as do those that start with ``rlm_``."""
 
 

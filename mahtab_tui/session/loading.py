@@ -26,7 +26,13 @@ _LOOKED_AT = 65_536
 _SEPARATED = frozenset({".csv", ".tsv", ".tab"})
 _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 """Modules that read compressed files."""
-_OF_PANDAS = {".parquet": "read_parquet", ".feather": "read_feather", ".xlsx": "read_excel", ".xls": "read_excel", ".ods": "read_excel"}
+_OF_PANDAS = {
+    ".parquet": "read_parquet",
+    ".feather": "read_feather",
+    ".xlsx": "read_excel",
+    ".xls": "read_excel",
+    ".ods": "read_excel",
+}
 _TEXTS = frozenset({".txt", ".log", ".md", ".xml", ".html"})
 LONG_TEXT = 20_000
 """Bytes from which a text is too long to read."""
@@ -82,7 +88,11 @@ def look_at_files(paths: Sequence[Path]) -> list[DataFile]:
     files: list[DataFile] = []
     for path in paths:
         wanted, names = variable_name(path), {file.name for file in files}
-        name = next(each for each in (wanted, *(f"{wanted}_{number}" for number in range(2, len(names) + 3))) if each not in names)
+        name = next(
+            each
+            for each in (wanted, *(f"{wanted}_{number}" for number in range(2, len(names) + 3)))
+            if each not in names
+        )
         files.append(_look_at(path, name))
     return files
 
@@ -105,7 +115,9 @@ def _look_at(path: Path, name: str) -> DataFile:
         reason = (isinstance(error, OSError) and error.strerror) or error
         raise CannotLoad(f"{shown} cannot be read: {reason}.") from None
     first = decoded(beginning, encoding).partition("\n")[0] if encoding else ""
-    separator = "\t" if _suffix(path) in (".tsv", ".tab") else max(",;\t|", key=first.count)  # in many countries it is not a comma
+    separator = (
+        "\t" if _suffix(path) in (".tsv", ".tab") else max(",;\t|", key=first.count)
+    )  # in many countries it is not a comma
     return DataFile(path.absolute(), name, status.st_size, bool(encoding), encoding, separator)
 
 
@@ -122,7 +134,11 @@ def _bytes_in(path: Path) -> bytes:
 
 def _opened(path: Path) -> IO[bytes]:
     module = _COMPRESSED.get(path.suffix.lower())
-    opened: IO[bytes] = import_module(module).open(path) if module and _suffix(path) in _READABLE else path.open("rb")
+    opened: IO[bytes] = (
+        import_module(module).open(path)
+        if module and _suffix(path) in _READABLE
+        else path.open("rb")
+    )
     return opened
 
 
@@ -142,41 +158,72 @@ def loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingCell:
     """Return the cell that loads a file. folder: the kernel's working directory. pandas: whether the kernel can import it."""
     name, suffix = file.name, _suffix(file.path)
     module = _COMPRESSED[file.path.suffix.lower()] if suffix != file.path.suffix.lower() else ""
-    path = ascii(str(file.path.relative_to(folder) if file.path.is_relative_to(folder) else file.path))
+    path = ascii(
+        str(file.path.relative_to(folder) if file.path.is_relative_to(folder) else file.path)
+    )
     shown = one_line(file.path.name)
     opening = f"{module}.open({path}, 'rt', " if module else f"open({path}, "
     opened = f"{opening}encoding={file.encoding!r})"
     imports = f"import {module}\n" if module else ""
     its_path = f"from pathlib import Path\n{name} = Path({path})"
     if file.size > MOST_BYTES:
-        return LoadingCell(its_path, f"{shown} is {file.size / 1e9:,.1f} GB, too much to load: {name} is its path. rlm() can search it.")
+        return LoadingCell(
+            its_path,
+            f"{shown} is {file.size / 1e9:,.1f} GB, too much to load: {name} is its path. rlm() can search it.",
+        )
     if reader := _OF_PANDAS.get(suffix):
         if pandas:
             return LoadingCell(f"import pandas as pd\n{name} = pd.{reader}({path})")
-        return LoadingCell(its_path, f"{shown} needs pandas, which this kernel's Python does not have: {name} is its path.")
+        return LoadingCell(
+            its_path,
+            f"{shown} needs pandas, which this kernel's Python does not have: {name} is its path.",
+        )
     if not file.text:
-        return LoadingCell(its_path, f"{shown} is not a text file: {name} is its path, and {name}.read_bytes() reads it.")
+        return LoadingCell(
+            its_path,
+            f"{shown} is not a text file: {name} is its path, and {name}.read_bytes() reads it.",
+        )
     if suffix in _SEPARATED and pandas:
-        options = [f"sep={file.separator!r}"] * (file.separator != ",") + [f"encoding={file.encoding!r}"] * (file.encoding != "utf-8")
-        return LoadingCell(f"import pandas as pd\n{name} = pd.read_csv({', '.join([path, *options])})")
+        options = [f"sep={file.separator!r}"] * (file.separator != ",") + [
+            f"encoding={file.encoding!r}"
+        ] * (file.encoding != "utf-8")
+        return LoadingCell(
+            f"import pandas as pd\n{name} = pd.read_csv({', '.join([path, *options])})"
+        )
     if suffix in _SEPARATED:
         delimiter = f", delimiter={file.separator!r}" * (file.separator != ",")
-        return LoadingCell(f"import csv\n{imports}{name} = list(csv.DictReader({opening}encoding={file.encoding!r}, newline=''){delimiter}))")
+        return LoadingCell(
+            f"import csv\n{imports}{name} = list(csv.DictReader({opening}encoding={file.encoding!r}, newline=''){delimiter}))"
+        )
     if suffix in (".json", ".ipynb", ".geojson"):
         return LoadingCell(f"import json\n{imports}{name} = json.load({opened})")
     if suffix in (".jsonl", ".ndjson"):
-        return LoadingCell(f"import json\n{imports}{name} = [json.loads(line) for line in {opened} if line.strip()]")
-    return LoadingCell(f"{imports}{name} = {opening}encoding={file.encoding!r}, errors='replace').read()")
+        return LoadingCell(
+            f"import json\n{imports}{name} = [json.loads(line) for line in {opened} if line.strip()]"
+        )
+    return LoadingCell(
+        f"{imports}{name} = {opening}encoding={file.encoding!r}, errors='replace').read()"
+    )
 
 
 def variable_name(path: Path) -> str:
     """Return a Python name for a file that hides no other name: ``my-data 2.csv`` is my_data_2, ``list.txt`` is list_."""
-    stem = unicodedata.normalize("NFKC", path.stem.removesuffix(_suffix(path)) if path.suffix.lower() in _COMPRESSED else path.stem)
+    stem = unicodedata.normalize(
+        "NFKC",
+        path.stem.removesuffix(_suffix(path)) if path.suffix.lower() in _COMPRESSED else path.stem,
+    )
     name = "".join(c if f"a{c}".isidentifier() else " " for c in stem)
     name = "_".join(name.split()).strip("_")[:60] or "data"
     if not name.isidentifier():
         return f"_{name}"
-    return f"{name}_" if keyword.iskeyword(name) or hasattr(builtins, name) or name in toolbox.NAMES or name in _TAKEN else name
+    return (
+        f"{name}_"
+        if keyword.iskeyword(name)
+        or hasattr(builtins, name)
+        or name in toolbox.NAMES
+        or name in _TAKEN
+        else name
+    )
 
 
 def _encoding_of(beginning: bytes) -> str:
@@ -187,7 +234,9 @@ def _encoding_of(beginning: bytes) -> str:
     if b"\0" in beginning or controls * 20 > len(beginning):
         return ""
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(beginning)  # incremental, since the last character may be cut
+        codecs.getincrementaldecoder("utf-8")().decode(
+            beginning
+        )  # incremental, since the last character may be cut
     except UnicodeDecodeError:
         return single_byte_encoding(beginning)
     return "utf-8"

@@ -17,7 +17,9 @@ _MENTION = re.compile(
 )
 _RANGE = re.compile(r":([0-9]{1,9})(?:-([0-9]{0,9}))?$")
 _UNQUOTED = re.compile(r"""[^\s"'`:]*[^\s"'`:.,;!?)\]}>]""")
-_BEGUN = re.compile(r"""(?:^|(?<=[\s(\[{,;"']))(?:@"(?P<quoted>[^"\n]*)|@(?P<path>[^\s"'`]*)|\$(?P<name>\w*))$""")
+_BEGUN = re.compile(
+    r"""(?:^|(?<=[\s(\[{,;"']))(?:@"(?P<quoted>[^"\n]*)|@(?P<path>[^\s"'`]*)|\$(?P<name>\w*))$"""
+)
 _CLOSING = ".,;:!?)]}>"
 LINES, CHARACTERS = 50, 10_000
 """A text with more lines or characters is large."""
@@ -40,7 +42,13 @@ class Mention(NamedTuple):
             return f"${self.name}"
         if self.kind == "command":
             return f"!`{self.name}`"
-        lines = "" if self.start is None else f":{self.start}" if self.end == self.start else f":{self.start}-{'' if self.end is None else self.end}"
+        lines = (
+            ""
+            if self.start is None
+            else f":{self.start}"
+            if self.end == self.start
+            else f":{self.start}-{'' if self.end is None else self.end}"
+        )
         name = self.name if _UNQUOTED.fullmatch(self.name) else f'"{self.name}"'
         return f"@{name}{lines}"
 
@@ -61,7 +69,11 @@ def _found(question: str) -> Iterator[Mention]:
             yield _path(found["quoted"], found["quoted_range"] or "")
         elif path := found["path"].rstrip(_CLOSING):
             lines = _RANGE.search(path)
-            yield _path(path[: lines.start()], lines[0]) if lines and lines.start() else _path(path, "")
+            yield (
+                _path(path[: lines.start()], lines[0])
+                if lines and lines.start()
+                else _path(path, "")
+            )
 
 
 def _path(path: str, lines: str) -> Mention:
@@ -105,4 +117,8 @@ def mention_before(text: str) -> PartialMention | None:
     if found["name"] is not None:
         return PartialMention("variable", found["name"], quoted=False)
     quoted = found["quoted"]
-    return PartialMention("path", found["path"], quoted=False) if quoted is None else PartialMention("path", quoted, quoted=True)
+    return (
+        PartialMention("path", found["path"], quoted=False)
+        if quoted is None
+        else PartialMention("path", quoted, quoted=True)
+    )

@@ -23,14 +23,18 @@ ANSWER_TOKENS = 8_192
 class Models:
     """Any thread may call it."""
 
-    def __init__(self, log: logging.Logger, settings: Settings, profile: SessionInfo, kernel: Kernel) -> None:
+    def __init__(
+        self, log: logging.Logger, settings: Settings, profile: SessionInfo, kernel: Kernel
+    ) -> None:
         """kernel: models of the `claude` CLI run in its working directory."""
         self._log = log
         self._settings = settings
         self._profile = profile
         self._kernel = kernel
 
-    def make(self, name: str | None = None, *, on_notice: OnNotice | None = None, thinking: bool = True) -> BaseChatModel:
+    def make(
+        self, name: str | None = None, *, on_notice: OnNotice | None = None, thinking: bool = True
+    ) -> BaseChatModel:
         """Create a model by its name, by default the session's. Raises `ModelError`."""
         with IMPORTS.turn():
             return get_llm(

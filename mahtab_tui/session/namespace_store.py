@@ -85,7 +85,9 @@ class NamespaceStore:
         if not (first or self._pending or self._missing):
             emit(self._log, Restore("The namespace is empty: no variables were saved."))
         elif self._pending or self._missing:
-            threading.Thread(target=self._restore, args=(self._pending,), name="restore", daemon=True).start()
+            threading.Thread(
+                target=self._restore, args=(self._pending,), name="restore", daemon=True
+            ).start()
 
     def attached(self, carried: Sequence[str] | None, lost: Sequence[str]) -> None:
         """Go on with a kernel that has waited: its variables are there. carried, lost: what it was last told; None if it was told nothing."""
@@ -95,27 +97,45 @@ class NamespaceStore:
         with self._lock:
             self._on = True
             self._carried = [file.name for file in kept.files] if carried is None else list(carried)
-            self._missing = {each.variable.name: each for each in kept.missing if each.variable.name in lost}
+            self._missing = {
+                each.variable.name: each for each in kept.missing if each.variable.name in lost
+            }
             self._changed()  # what it has not written by itself
             if self._writer.ident is None:
                 self._writer.start()
         self.show()
 
     def _start(self, kept: KeptNamespace) -> None:
-        died = [file for file in kept.files if file.name in self._tried and file.name not in self._carried]
+        died = [
+            file
+            for file in kept.files
+            if file.name in self._tried and file.name not in self._carried
+        ]
         self._on = True
         self._back = []
         self._missing = {each.variable.name: each for each in kept.missing}
         self._carried = [file.name for file in died]
         for file in died:
-            self._missing.update((each.name, NotKept(each, "the kernel ended while reading it")) for each in file.variables)
+            self._missing.update(
+                (each.name, NotKept(each, "the kernel ended while reading it"))
+                for each in file.variables
+            )
         self._pending = {file.name: file for file in kept.files if file not in died}
-        kinds = [variable for file in kept.files for variable in file.variables if variable.kind in ("function", "class")]
+        kinds = [
+            variable
+            for file in kept.files
+            for variable in file.variables
+            if variable.kind in ("function", "class")
+        ]
         self._waits_for_all = frozenset(variable.name for variable in kinds)
 
     def show(self) -> None:
         """Log the variables that are not in the namespace: those on their way, and those that are not kept."""
-        waiting = [variable_row(variable, "restoring") for file in list(self._pending.values()) for variable in file.variables]
+        waiting = [
+            variable_row(variable, "restoring")
+            for file in list(self._pending.values())
+            for variable in file.variables
+        ]
         self._log_rows(RESTORING, waiting)
         self._log_missing(self._missing)
 
@@ -143,7 +163,10 @@ class NamespaceStore:
                 self._lock.wait_for(lambda: not self._cells)
             self._bring(file)
         if self._pending is pending:  # not for another kernel
-            emit(self._log, Restore(sentence([each.name for each in self._back], list(self._missing.values()))))
+            emit(
+                self._log,
+                Restore(sentence([each.name for each in self._back], list(self._missing.values()))),
+            )
 
     def _bring(self, file: KeptFile) -> None:
         with self._reading:
@@ -154,7 +177,9 @@ class NamespaceStore:
                 done = self._kernel.restore(file)
             except KernelError as error:
                 changes: tuple[Change, ...] = ()
-                missing = {variable.name: f"it could not be read: {error}" for variable in file.variables}
+                missing = {
+                    variable.name: f"it could not be read: {error}" for variable in file.variables
+                }
             else:
                 changes, missing = done.changes, dict(done.missing)
                 self._tried.discard(file.name)
@@ -164,13 +189,20 @@ class NamespaceStore:
                 if missing:
                     self._carried.append(file.name)
                 self._back += [change.variable for change in changes if change.variable is not None]
-                lost = {each.name: NotKept(each, missing[each.name]) for each in file.variables if each.name in missing}
+                lost = {
+                    each.name: NotKept(each, missing[each.name])
+                    for each in file.variables
+                    if each.name in missing
+                }
                 self._missing.update(lost)
             self._log_rows(RESTORED, [change_row(change, None) for change in changes])
             self._log_missing(lost)
 
     def _log_missing(self, missing: Mapping[str, NotKept]) -> None:
-        rows = [variable_row(each.variable, "absent")._replace(summary=each.reason) for each in missing.values()]
+        rows = [
+            variable_row(each.variable, "absent")._replace(summary=each.reason)
+            for each in missing.values()
+        ]
         self._log_rows(NOT_KEPT, rows)
 
     def _log_rows(self, party: str, rows: list[records.Change]) -> None:
@@ -235,7 +267,11 @@ class NamespaceStore:
 
     def in_use(self, megabytes: int) -> str:
         """Say how much is saved of what may be; empty if nothing is saved."""
-        return f"Saved variables: {self._result.size / 2**20:,.0f} of {megabytes:,} MB" if self._on else ""
+        return (
+            f"Saved variables: {self._result.size / 2**20:,.0f} of {megabytes:,} MB"
+            if self._on
+            else ""
+        )
 
     def _write_changes(self) -> None:
         while True:
@@ -259,7 +295,11 @@ class NamespaceStore:
                 self._attempted = self._changes
                 if not self.behind:
                     return
-                changes, carried, lost = self._changes, [*self._pending, *self._carried], list(self._missing)
+                changes, carried, lost = (
+                    self._changes,
+                    [*self._pending, *self._carried],
+                    list(self._missing),
+                )
             try:
                 result = self._kernel.keep(carried, lost, seconds)
             except KernelError:  # it runs a cell all the time, or has ended
@@ -276,7 +316,9 @@ def sentence(back: list[str], missing: list[NotKept]) -> str:
     """Say which variables are back, and which are not and why."""
     if not missing:
         return f"{_variables(len(back))} restored."
-    named = [f"{one_line(each.variable.name)} ({one_line(each.reason)})" for each in missing[:_NAMED]]
+    named = [
+        f"{one_line(each.variable.name)} ({one_line(each.reason)})" for each in missing[:_NAMED]
+    ]
     more = f", and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
     return f"{_variables(len(back))} restored, {len(missing):,} not: {', '.join(named)}{more}."
 

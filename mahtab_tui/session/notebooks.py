@@ -35,7 +35,14 @@ SHARE = 20
 """The pause is at least this many times the duration of the last write: a large file must not keep the machine busy."""
 
 _CHANGES = (
-    records.ReplOut | records.UserChat | records.AssistantChat | records.Undo | records.Hide | records.Private | records.Replace | records.Usage
+    records.ReplOut
+    | records.UserChat
+    | records.AssistantChat
+    | records.Undo
+    | records.Hide
+    | records.Private
+    | records.Replace
+    | records.Usage
 )
 """Records after which the file is behind."""
 
@@ -102,12 +109,23 @@ class Notebook(logging.Handler):
         self.problem = ""
         """Why a file that is kept up to date could not be written, as a sentence."""
         self._ended = False
-        if opened := next((record for record in reversed(past) if isinstance(record, records.NotebookFile)), None):
+        if opened := next(
+            (record for record in reversed(past) if isinstance(record, records.NotebookFile)), None
+        ):
             self._resume(file, opened, past)
 
-    def _resume(self, file: NotebookFile, opened: records.NotebookFile, past: Sequence[Record]) -> None:
+    def _resume(
+        self, file: NotebookFile, opened: records.NotebookFile, past: Sequence[Record]
+    ) -> None:
         """Go on with a file that this session has opened earlier. If another program has changed it since, its cells are shown again."""
-        written = next((record for record in reversed(past) if isinstance(record, records.NotebookWritten | records.NotebookFile)), opened)
+        written = next(
+            (
+                record
+                for record in reversed(past)
+                if isinstance(record, records.NotebookWritten | records.NotebookFile)
+            ),
+            opened,
+        )
         other = str(file.path) != (written.file or opened.file)
         if other or file.digest != written.digest:
             self._first = opened.first + opened.cells
@@ -131,7 +149,9 @@ class Notebook(logging.Handler):
     @property
     def unsaved(self) -> bool:
         """Whether something has happened that is not in the file, and will not be by itself."""
-        return self._changes != self._written_changes and (not self._file.kept or bool(self.problem))
+        return self._changes != self._written_changes and (
+            not self._file.kept or bool(self.problem)
+        )
 
     def emit(self, record: logging.LogRecord) -> None:
         value = record_of(record)
@@ -151,16 +171,42 @@ class Notebook(logging.Handler):
         file, first = self._file, self._first
         count = len(file.cells)
         places = f"cells {first:,} to {first + count - 1:,}" if count > 1 else f"cell {first:,}"
-        text = f"{self.label}: {places}, as in the file. None of them has run here." if count else f"{self.label} has no cells yet."
+        text = (
+            f"{self.label}: {places}, as in the file. None of them has run here."
+            if count
+            else f"{self.label} has no cells yet."
+        )
         if file.language:
             text += f" It is for {file.language}, not for Python."
         if file.kept:
             text += " The file is kept up to date."
-        emit(self._log, records.NotebookFile(text, file=str(file.path), digest=file.digest, first=first, cells=count, kept=file.kept))
+        emit(
+            self._log,
+            records.NotebookFile(
+                text,
+                file=str(file.path),
+                digest=file.digest,
+                first=first,
+                cells=count,
+                kept=file.kept,
+            ),
+        )
         for place, cell in enumerate(file.cells, first):
-            emit(self._log, records.NotebookCell(source_of(cell), place=place, kind=cell["cell_type"]))
+            emit(
+                self._log,
+                records.NotebookCell(source_of(cell), place=place, kind=cell["cell_type"]),
+            )
             for output in outputs_of(cell):
-                emit(self._log, records.NotebookOutput(output.text, place=place, kind=output.kind, mime=output.mime, data=output.data))
+                emit(
+                    self._log,
+                    records.NotebookOutput(
+                        output.text,
+                        place=place,
+                        kind=output.kind,
+                        mime=output.mime,
+                        data=output.data,
+                    ),
+                )
 
     def stored_output(self, place: int) -> str | None:
         """Return all output that a cell has in the file as it was read; None if there is no such cell any more."""
@@ -178,9 +224,18 @@ class Notebook(logging.Handler):
             raise NoSuchCell(f"Notebook cell {place} is not a code cell.")
         if source is not None:
             known = (self._source(place), source_of(cell))  # the screen shows them without secrets
-            self._edited[place] = next((each for each in known if self._secrets.mask(each).strip("\n") == source.strip("\n")), source)
+            self._edited[place] = next(
+                (
+                    each
+                    for each in known
+                    if self._secrets.mask(each).strip("\n") == source.strip("\n")
+                ),
+                source,
+            )
             if MASK in source and self._edited[place] == source:
-                raise NoSuchCell("A secret in this cell was masked: bring it into the input (e) and type it again.")
+                raise NoSuchCell(
+                    "A secret in this cell was masked: bring it into the input (e) and type it again."
+                )
         self._run_in_order([place])
 
     def run_up_to(self, place: int | None = None) -> None:
@@ -188,7 +243,11 @@ class Notebook(logging.Handler):
         if place is not None:
             self._cell(place)
         last = self._first + len(self._file.cells) - 1 if place is None else place
-        places = [each for each in range(self._first, last + 1) if self._cell(each)["cell_type"] == "code" and self._source(each).strip()]
+        places = [
+            each
+            for each in range(self._first, last + 1)
+            if self._cell(each)["cell_type"] == "code" and self._source(each).strip()
+        ]
         if not places:
             raise NoSuchCell("The notebook has no code cell there.")
         self._run_in_order(places)
@@ -196,7 +255,9 @@ class Notebook(logging.Handler):
     def _cell(self, place: int) -> Node:
         cells = self._file.cells
         if not self._first <= place < self._first + len(cells):
-            raise NoSuchCell(f"{self.label} has no cell {place}." if cells else f"{self.label} has no cells.")
+            raise NoSuchCell(
+                f"{self.label} has no cell {place}." if cells else f"{self.label} has no cells."
+            )
         return cells[place - self._first]
 
     def _source(self, place: int) -> str:
@@ -206,7 +267,9 @@ class Notebook(logging.Handler):
         language = self._file.language
         if language not in ("", self._kernel_language(), self._asked):
             self._asked = language
-            raise NoSuchCell(f"{self.label} is for {language}, and this kernel runs Python. Run it again to run its cells as Python anyway.")
+            raise NoSuchCell(
+                f"{self.label} is for {language}, and this kernel runs Python. Run it again to run its cells as Python anyway."
+            )
         waiting: dict[int, int] = {}
         """The inputs that still wait, by their places."""
 
@@ -218,8 +281,17 @@ class Notebook(logging.Handler):
             cancelled = sum(self._inbox.cancel(item) is not None for item in waiting.values())
             if cancelled:
                 how = "failed" if result.status is Status.ERROR else f"was {result.status}"
-                count = f"{cancelled:,} cells after it did" if cancelled > 1 else "the cell after it did"
-                emit(self._log, records.Notice(f"Notebook cell {place} {how}, so {count} not run.", level="warning"))
+                count = (
+                    f"{cancelled:,} cells after it did"
+                    if cancelled > 1
+                    else "the cell after it did"
+                )
+                emit(
+                    self._log,
+                    records.Notice(
+                        f"Notebook cell {place} {how}, so {count} not run.", level="warning"
+                    ),
+                )
 
         sources = [(place, self._source(place)) for place in places]
         cells = [(source, partial(run_one, place, source)) for place, source in sources]
@@ -238,7 +310,9 @@ class Notebook(logging.Handler):
             text = saving.text_of(self._file, content)
             now = saving.digest_of(self.path)
             # A script has no outputs, so it may be the same although cells ran.
-            same = content == self._content or (self._file.form != "ipynb" and text == saving.text_of(self._file, self._content))
+            same = content == self._content or (
+                self._file.form != "ipynb" and text == saving.text_of(self._file, self._content)
+            )
             sentence = ""
             if now not in (self._digest, ""):
                 beside = saving.free_name(self.path)
@@ -301,7 +375,9 @@ class Notebook(logging.Handler):
         while self._arrived:
             record = self._arrived.popleft()
             if isinstance(record, records.NotebookFile):
-                if record.file == self._opened:  # it was read again, with all that this session has added
+                if (
+                    record.file == self._opened
+                ):  # it was read again, with all that this session has added
                     self._since = len(self._conversation.entries)
                 self._opened = record.file
             self._conversation.fold(record)
@@ -317,7 +393,11 @@ class Notebook(logging.Handler):
         for entry in conversation.entries[self._since :]:
             if not isinstance(entry, Cell) or (entry.status and entry.place not in places):
                 besides.append(entry)
-            elif entry.status and entry.place is not None and not conversation.private(entry):  # otherwise it runs still, or is not told
+            elif (
+                entry.status and entry.place is not None and not conversation.private(entry)
+            ):  # otherwise it runs still, or is not told
                 ran[entry.place - self._first] = entry
-        selected = Selected(besides, "", "", conversation.costs, conversation.hidden, conversation.private, LONGEST)
+        selected = Selected(
+            besides, "", "", conversation.costs, conversation.hidden, conversation.private, LONGEST
+        )
         return saving.content_of(self._file, ran, besides, selected, self._secrets.told)

@@ -20,7 +20,14 @@ _UNMARKED = "{name} is no longer private: models and agents may see what it cont
 class PrivateNames(logging.Handler):
     """Marks names as private, and says what may be told. A name is marked, not an object; the mark stays if the name is deleted."""
 
-    def __init__(self, log: logging.Logger, kernel: Kernel, secrets: Secrets, left_out: HiddenEntries, past: Iterable[Record] = ()) -> None:
+    def __init__(
+        self,
+        log: logging.Logger,
+        kernel: Kernel,
+        secrets: Secrets,
+        left_out: HiddenEntries,
+        past: Iterable[Record] = (),
+    ) -> None:
         """left_out: folds the records of marks. past: the records of a resumed session."""
         super().__init__()
         self._log = log
@@ -29,7 +36,11 @@ class PrivateNames(logging.Handler):
         self._left_out = left_out
         self._aliases: frozenset[str] = frozenset()
         """Other names of the private objects, when they were last looked for."""
-        self._codes = {record.cell: record.text for record in past if isinstance(record, ReplIn) and record.cell is not None}
+        self._codes = {
+            record.cell: record.text
+            for record in past
+            if isinstance(record, ReplIn) and record.cell is not None
+        }
 
     def emit(self, record: logging.LogRecord) -> None:
         kept = record_of(record)
@@ -46,11 +57,25 @@ class PrivateNames(logging.Handler):
             return
         cells = list(self._codes)
         used = self._asked([name], [self._codes[cell] for cell in cells]).used if private else ()
-        emit(self._log, Private(name=name, private=private, cells=tuple(cell for cell, names in zip(cells, used, strict=False) if names)))
+        emit(
+            self._log,
+            Private(
+                name=name,
+                private=private,
+                cells=tuple(cell for cell, names in zip(cells, used, strict=False) if names),
+            ),
+        )
         if not private:
             self._secrets.private.replace(())
         self.refresh()
-        emit(self._log, Notice((_MARKED + _NOT_THERE * (not self._exists(name)) if private else _UNMARKED).format(name=name)))
+        emit(
+            self._log,
+            Notice(
+                (_MARKED + _NOT_THERE * (not self._exists(name)) if private else _UNMARKED).format(
+                    name=name
+                )
+            ),
+        )
 
     def uses(self, code: str) -> tuple[str, ...]:
         """Return the private variables that code can reach, as far as that can be told. Waits for the kernel."""
@@ -91,22 +116,32 @@ class PrivateNames(logging.Handler):
             if self.hides_cell(cell) or not related.isdisjoint(words):
                 related.update(words.intersection(data))
         holding = self._asked(self.names, names).used
-        return [name for name, private in zip(names, holding, strict=True) if not private and name not in related]
+        return [
+            name
+            for name, private in zip(names, holding, strict=True)
+            if not private and name not in related
+        ]
 
     def told(self, result: CellResult) -> CellResult:
         """Return the result of a cell as models and agents are told it."""
         result = replace(result, changes=tuple(map(self._told_change, result.changes)))
         if not self.hides_cell(result.cell):
             return result
-        return replace(result, output=HELD_BACK, kinds=(("stdout", len(HELD_BACK)),), displays=(), frames=())
+        return replace(
+            result, output=HELD_BACK, kinds=(("stdout", len(HELD_BACK)),), displays=(), frames=()
+        )
 
     def shown(self, variable: Variable) -> Variable:
         """Return a variable as models and agents see it."""
-        return replace(variable, type="private", summary="") if self.hides(variable.name) else variable
+        return (
+            replace(variable, type="private", summary="") if self.hides(variable.name) else variable
+        )
 
     def _told_change(self, change: Change) -> Change:
         now, before = change.variable, change.before
-        return replace(change, variable=now and self.shown(now), before=before and self.shown(before))
+        return replace(
+            change, variable=now and self.shown(now), before=before and self.shown(before)
+        )
 
     def _exists(self, name: str) -> bool:
         try:
@@ -122,7 +157,10 @@ class PrivateNames(logging.Handler):
             from mahtab_tui.kernel.worker.private_use import mentioned, reaches_everything
 
             found = map(mentioned, codes)
-            used = tuple(tuple(names) if reaches_everything(words) else tuple(words.intersection(names)) for words in found)
+            used = tuple(
+                tuple(names) if reaches_everything(words) else tuple(words.intersection(names))
+                for words in found
+            )
             return PrivateUse((), (), used)
 
 

@@ -11,7 +11,11 @@ from mahtab_tui.bus.records import Namespace, Record, ReplIn, ReplOut
 def unfinished(past: Sequence[Record]) -> list[ReplIn]:
     """Return the cells whose end is not in the records, the oldest first."""
     ended = {record.cell for record in past if isinstance(record, ReplOut) and not record.late}
-    return [record for record in past if isinstance(record, ReplIn) and record.cell is not None and record.cell not in ended]
+    return [
+        record
+        for record in past
+        if isinstance(record, ReplIn) and record.cell is not None and record.cell not in ended
+    ]
 
 
 def attrs_of(started: ReplIn) -> dict[str, Any]:
@@ -24,7 +28,9 @@ def makers(past: Sequence[Record]) -> dict[str, Namespace]:
     """Return for each name that a cell has made the record of the last cell that did."""
     found: dict[str, Namespace] = {}
     told = [record for record in past if isinstance(record, Namespace)]
-    if told and told[-1].fresh and told[-1].cell:  # the screen before has left the kernel, not lost it
+    if (
+        told and told[-1].fresh and told[-1].cell
+    ):  # the screen before has left the kernel, not lost it
         told.pop()
     for record in told:
         if record.fresh:

@@ -6,7 +6,14 @@ import time
 from collections.abc import Sequence
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import AssistantReplOut, Notice, Record, ReplOut, UserReplIn, UserReplOut
+from mahtab_tui.bus.records import (
+    AssistantReplOut,
+    Notice,
+    Record,
+    ReplOut,
+    UserReplIn,
+    UserReplOut,
+)
 from mahtab_tui.kernel.detached.waiting import last_outputs
 from mahtab_tui.kernel.output import TerminalOutput
 from mahtab_tui.kernel.values import Status
@@ -19,15 +26,30 @@ def with_last_outputs(store: SqliteStore, past: Sequence[Record], secrets: Secre
     told = list(past)
     for cell, output, path in last_outputs(store.session):
         # What the screen has stored of it before it went is its beginning.
-        kept = [record for record in told if not (isinstance(record, ReplOut) and record.cell == cell and record.cut)]
+        kept = [
+            record
+            for record in told
+            if not (isinstance(record, ReplOut) and record.cell == cell and record.cut)
+        ]
         started = next((each for each in unfinished(kept) if each.cell == cell), None)
         if started is not None:
             text = TerminalOutput()
             text.add("stdout", output.decode(errors="replace"))
             whole, kinds = text.text()
             kind = UserReplOut if isinstance(started, UserReplIn) else AssistantReplOut
-            record = kind(secrets.mask(whole), **attrs_of(started), status=str(Status.DIED), kinds=kinds, rewritten=text.rewritten, time=time.time())
-            ended = Notice(f"The kernel ended in cell {cell} while no screen was open.", level="warning", time=time.time())
+            record = kind(
+                secrets.mask(whole),
+                **attrs_of(started),
+                status=str(Status.DIED),
+                kinds=kinds,
+                rewritten=text.rewritten,
+                time=time.time(),
+            )
+            ended = Notice(
+                f"The kernel ended in cell {cell} while no screen was open.",
+                level="warning",
+                time=time.time(),
+            )
             store.cells_go_on = True
             store.append(record)
             store.append(ended)

@@ -70,7 +70,12 @@ class UserRequests(Generic[T]):
             return tuple(request for request, question in self._open.items() if not question.done())
 
 
-def ask_about(log: logging.Logger, approvals: UserRequests[Decision], about: Approval, stop: Callable[[], object]) -> Decision | str:
+def ask_about(
+    log: logging.Logger,
+    approvals: UserRequests[Decision],
+    about: Approval,
+    stop: Callable[[], object],
+) -> Decision | str:
     """Ask the user about a call that waits. Returns their decision to let it go on, or the end of a sentence that says that they did not.
 
     stop: stops the model's turn, if they want that. Raises `RequestCancelled`.
@@ -84,7 +89,12 @@ def ask_about(log: logging.Logger, approvals: UserRequests[Decision], about: App
     if decision.action in ("run", "all", "keep"):
         emit(log, about.changed(state="run"))
         return decision
-    emit(log, about.changed(state="skipped" if decision.action == "skip" else "stopped", reason=decision.reason))
+    emit(
+        log,
+        about.changed(
+            state="skipped" if decision.action == "skip" else "stopped", reason=decision.reason
+        ),
+    )
     if decision.action == "stop":
         stop()
     return f": {decision.reason}" if decision.reason.strip() else "."

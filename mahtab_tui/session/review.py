@@ -22,7 +22,9 @@ class Reviews:
         self._kernel = kernel
         self._undo = undo
 
-    def review(self, cell: int, request: str, party: str, wait: Callable[[str], Decision]) -> Decision:
+    def review(
+        self, cell: int, request: str, party: str, wait: Callable[[str], Decision]
+    ) -> Decision:
         """Show what a cell has changed, and wait until the user keeps or undoes it; returns `keep` at once if it has changed nothing.
 
         request: an id for the question. wait: returns the user's decision on it. If other cells have run meanwhile, an undo would take them
@@ -45,14 +47,26 @@ class Reviews:
         try:
             restoration = self._undo.preview(cell)
         except KernelError as error:
-            return about.changed(cells=cells, not_restored=(NotRestored("", f"The changes are unknown. {error}"),))
-        return about.changed(cells=cells, changes=restored_rows(taken_back(restoration)), not_restored=not_restored_rows(restoration))
+            return about.changed(
+                cells=cells, not_restored=(NotRestored("", f"The changes are unknown. {error}"),)
+            )
+        return about.changed(
+            cells=cells,
+            changes=restored_rows(taken_back(restoration)),
+            not_restored=not_restored_rows(restoration),
+        )
 
     def _take_back(self, cells: tuple[int, ...]) -> bool:
         """Undo cells, unless others have run since, which the user has not seen here; returns whether they were undone."""
         now = self._undo.cells_from(cells[0])
         if now != cells:
-            emit(self._log, Notice(f"Another cell has run since. An undo would now cover {cells_named(now)}.", level="warning"))
+            emit(
+                self._log,
+                Notice(
+                    f"Another cell has run since. An undo would now cover {cells_named(now)}.",
+                    level="warning",
+                ),
+            )
             return False
         try:
             self._undo.take_back(cells[0])

@@ -23,12 +23,21 @@ class KernelTools:
         self._open: dict[int, Callable[[Mapping[str, Any]], None]] = {}
         self._ended = False
 
-    def start(self, call: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], done: Callable[[Mapping[str, Any]], None]) -> None:
+    def start(
+        self,
+        call: int,
+        name: str,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        done: Callable[[Mapping[str, Any]], None],
+    ) -> None:
         """Ask the kernel to call a function."""
         with self._lock:
             if not self._ended:
                 self._open[call] = done
-                self._requests.put({"call": call, "name": name, "args": list(args), "kwargs": dict(kwargs)})
+                self._requests.put(
+                    {"call": call, "name": name, "args": list(args), "kwargs": dict(kwargs)}
+                )
                 return
         done({"error": "The cell that has the function has ended."})
 
@@ -50,7 +59,9 @@ class KernelTools:
         with self._lock:
             waiting = self._open.pop(call, None) if isinstance(call, int) else None
         if waiting is not None:
-            waiting(result if isinstance(result, Mapping) else {"error": "The kernel did not answer."})
+            waiting(
+                result if isinstance(result, Mapping) else {"error": "The kernel did not answer."}
+            )
 
     def end(self) -> None:
         """End all calls: the cell, or its kernel, has ended."""
@@ -66,7 +77,10 @@ def described_tools(given: Iterable[Any]) -> list[DescribedTool]:
     """Read descriptions of functions from the kernel. Raises `ValueError`."""
     from mahtab_tui.kernel.worker.sandbox.reserved import why_not_a_name
 
-    tools = [DescribedTool(str(name), str(signature)[:_LONGEST], str(doc)[:_LONGEST]) for name, signature, doc in given]
+    tools = [
+        DescribedTool(str(name), str(signature)[:_LONGEST], str(doc)[:_LONGEST])
+        for name, signature, doc in given
+    ]
     for tool in tools:
         if why := why_not_a_name(tool.name):
             raise ValueError(f"tools: a tool cannot be named {tool.name!r}: {why}.")

@@ -75,7 +75,9 @@ class Searches:
         pieces.append(text)
         if sum(map(len, pieces)) > LONGEST_TOLD or len(self._told) > _MOST_TOLD:
             self._told.clear()
-            raise RuntimeError(f"A text from another machine may have at most {LONGEST_TOLD:,} characters.")
+            raise RuntimeError(
+                f"A text from another machine may have at most {LONGEST_TOLD:,} characters."
+            )
 
     def _text(self, tree: str, file: str) -> str:
         """Return the text of a search: from a file of the kernel's, or what another machine has told. Raises `OSError`, `ValueError`."""
@@ -85,7 +87,9 @@ class Searches:
             raise ValueError("The text of this search is unknown.")
         return "".join(self._told.pop(tree))
 
-    def from_cell(self, args: Mapping[str, Any], cell: int, session_model: str | BaseChatModel) -> dict[str, Any]:
+    def from_cell(
+        self, args: Mapping[str, Any], cell: int, session_model: str | BaseChatModel
+    ) -> dict[str, Any]:
         """Serve `rlm(…)` in a cell: run a search, or one again with another query, and return a `worker.answers.Result` as a dict.
 
         If there is no answer, the dict has `failed`, a sentence. Raises `RuntimeError` with a sentence if it cannot run.
@@ -111,7 +115,15 @@ class Searches:
             text = self._text(tree, str(args["file"]))
             answer = self._engine().run(
                 str(args["query"]),
-                Text.of(ContextText(text, args["kind"], _parts(args["parts"]), args["about"], contexts=_contexts(args["contexts"]))),
+                Text.of(
+                    ContextText(
+                        text,
+                        args["kind"],
+                        _parts(args["parts"]),
+                        args["about"],
+                        contexts=_contexts(args["contexts"]),
+                    )
+                ),
                 model=model or session_model,
                 sub_model=sub_model or self._settings.sub_model,
                 limits=limits,
@@ -119,7 +131,9 @@ class Searches:
                 about=about,
                 tree=tree,
                 sampling=sampling_of(**sampling),
-                tools=self.tools_of(tree, described_tools(args["tools"])) if args["tools"] else None,
+                tools=self.tools_of(tree, described_tools(args["tools"]))
+                if args["tools"]
+                else None,
             )
         except (ValueError, OSError, ModelError, SandboxError) as error:
             raise RuntimeError(str(error)) from None
@@ -131,7 +145,10 @@ class Searches:
         if answer.state == "partial":
             why = answer.why.rstrip(".") or "The search ended early"
             emit(self._log, Notice(f"{why}; this answer is partial.", level="warning"))
-        return {**answer.as_result(answer.text if args.get("raw") else plain(answer.text))._asdict(), "packed": _sent(answer)}
+        return {
+            **answer.as_result(answer.text if args.get("raw") else plain(answer.text))._asdict(),
+            "packed": _sent(answer),
+        }
 
     def log(self, tree: str) -> str:
         """Return the log of a search as text, which its answer had no room for. Raises `RuntimeError`."""
@@ -192,15 +209,22 @@ class Searches:
             except KernelError as error:
                 emit(self._log, Notice(str(error), level="warning"))
                 return
-            names = (f"answer_{number}" if number > 1 else "answer" for number in itertools.count(1))
-            self._inbox.put("python", f"{next(name for name in names if name not in taken)} = {_literal(answer)}")
+            names = (
+                f"answer_{number}" if number > 1 else "answer" for number in itertools.count(1)
+            )
+            self._inbox.put(
+                "python",
+                f"{next(name for name in names if name not in taken)} = {_literal(answer)}",
+            )
 
         threading.Thread(target=run, name="answer", daemon=True).start()
 
     def text(self, tree: str, start: int, end: int) -> str | None:
         if (search := self._search) is None or search.text(tree, start, start) is None:
             return None
-        return self._secrets.page(lambda first, last: search.text(tree, first, last) or "", start, end)
+        return self._secrets.page(
+            lambda first, last: search.text(tree, first, last) or "", start, end
+        )
 
     def answer(self, request: str, run: bool) -> None:
         if (search := self._search) is not None:
@@ -212,12 +236,21 @@ class Searches:
 
         with self._making:
             if self._search is None:
-                self._search = Search(self._happened, make_llm=self._models.make, spending=self._spending, secrets=self._secrets)
+                self._search = Search(
+                    self._happened,
+                    make_llm=self._models.make,
+                    spending=self._spending,
+                    secrets=self._secrets,
+                )
             return self._search
 
     def _happened(self, record: Record) -> None:
         """Log an event of a search; called on its thread."""
-        if isinstance(record, SearchBegin) and record.parent is None and (record.source == "cell" or record.tree in self._running):
+        if (
+            isinstance(record, SearchBegin)
+            and record.parent is None
+            and (record.source == "cell" or record.tree in self._running)
+        ):
             self._running[record.tree] = record.node
         elif isinstance(record, SearchFinal) and self._running.get(record.tree) == record.node:
             del self._running[record.tree]
@@ -227,13 +260,19 @@ class Searches:
             self._spending.count(record)
         emit(self._log, record)
         if isinstance(record, SearchFinal) and record.late and record.state in ("done", "partial"):
-            emit(self._log, Notice(f"Call {record.node} finished late. Press v to save its answer."))
+            emit(
+                self._log, Notice(f"Call {record.node} finished late. Press v to save its answer.")
+            )
 
 
 def _literal(text: str) -> str:
     """Write a text as a Python literal, with a line for each of its lines."""
     lines = text.splitlines(keepends=True)
-    return repr(text) if len(lines) < 2 else "\n".join(["(", *(f"    {line!r}" for line in lines), ")"])
+    return (
+        repr(text)
+        if len(lines) < 2
+        else "\n".join(["(", *(f"    {line!r}" for line in lines), ")"])
+    )
 
 
 def _sent(answer: SearchAnswer) -> str | None:
@@ -251,7 +290,8 @@ def _contexts(given: Iterable[Any]) -> tuple[NamedContext, ...]:
     from mahtab_tui.kernel.worker.contexts import NamedContext
 
     return tuple(
-        NamedContext(str(name), str(kind), int(start), int(end), _parts(parts), str(about)) for name, kind, start, end, parts, about in given
+        NamedContext(str(name), str(kind), int(start), int(end), _parts(parts), str(about))
+        for name, kind, start, end, parts, about in given
     )
 
 

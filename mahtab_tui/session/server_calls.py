@@ -78,7 +78,10 @@ class ServerCalls:
         if servers is None:
             return []
         self._cells.servers = frozenset({*servers.states, "tools"})
-        return [HostServer(state.python, visible(state.where)[:200]) for state in servers.states.values()]
+        return [
+            HostServer(state.python, visible(state.where)[:200])
+            for state in servers.states.values()
+        ]
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
         """Answer a call of the kernel: ``mcp_tools``, ``mcp_call``, ``mcp_cancel`` or ``mcp_search``."""
@@ -95,7 +98,9 @@ class ServerCalls:
             if name == "mcp_search":
                 from mahtab_tui.servers.finding import found
 
-                return found(servers, str(args["words"]), int(args["most"]), self._knowledge.meaning)
+                return found(
+                    servers, str(args["words"]), int(args["most"]), self._knowledge.meaning
+                )
             if name == "mcp_tools":
                 return self._tools(servers, str(args["server"]))
             return self._call(servers, args)
@@ -113,11 +118,19 @@ class ServerCalls:
     def _tools(self, servers: Servers, server: str) -> dict[str, Any]:
         servers.ready(server).result()
         state = servers.states[server]
-        tools = [{**tool._asdict(), "parameters": [each._asdict() for each in tool.parameters]} for tool in state.tools.values()]
+        tools = [
+            {**tool._asdict(), "parameters": [each._asdict() for each in tool.parameters]}
+            for tool in state.tools.values()
+        ]
         return {"revision": state.revision, "tools": tools}
 
     def _call(self, servers: Servers, args: Mapping[str, Any]) -> dict[str, Any]:
-        server, wire, arguments, key = str(args["server"]), str(args["tool"]), dict(args["arguments"]), str(args["call"])
+        server, wire, arguments, key = (
+            str(args["server"]),
+            str(args["tool"]),
+            dict(args["arguments"]),
+            str(args["call"]),
+        )
         open_call = self._open[key] = _OpenCall(self._cells.last)
 
         def waited(future: Future[Any]) -> Any:
@@ -133,7 +146,14 @@ class ServerCalls:
         finally:
             del self._open[key]
 
-    def _ask(self, open_call: _OpenCall, server: str, tool: ToolSignature, arguments: Mapping[str, Any], cell: int | None) -> None:
+    def _ask(
+        self,
+        open_call: _OpenCall,
+        server: str,
+        tool: ToolSignature,
+        arguments: Mapping[str, Any],
+        cell: int | None,
+    ) -> None:
         """Ask the user, unless it is their own cell that calls, or a rule decides. Raises `ServerError` if the call must not be made."""
         from mahtab_tui.servers.state import ServerError
 
@@ -141,18 +161,29 @@ class ServerCalls:
         if party is None:
             return
         name = f"{server}.{tool.name}"
-        matching = [rule for rule in self._profile.rules if rule.matches(Call(name, keywords=arguments))]
-        deciding = min(matching, key=lambda rule: ("deny", "ask", "allow").index(rule.action), default=None)
+        matching = [
+            rule for rule in self._profile.rules if rule.matches(Call(name, keywords=arguments))
+        ]
+        deciding = min(
+            matching, key=lambda rule: ("deny", "ask", "allow").index(rule.action), default=None
+        )
         if deciding is not None and deciding.action == "deny":
             raise ServerError(f"{name} was not called: the rule {deciding.text} forbids it.")
         if deciding.action == "allow" if deciding is not None else self._profile.approval == "auto":
             return
         request = f"tool-{next(self._numbers)}"
-        given = "".join(f"\n    {name if name.isidentifier() else repr(name)}={value!r}," for name, value in arguments.items())
+        given = "".join(
+            f"\n    {name if name.isidentifier() else repr(name)}={value!r},"
+            for name, value in arguments.items()
+        )
         text = visible(f"{name}({given}\n)" if given else f"{name}()")
         if len(text) > _LONGEST_ASKED:
-            raise ServerError(f"{name} was not called: arguments of {len(text):,} characters are too long for the user to read.")
-        why = f"{party} calls a tool of the MCP server {server} that may change something" + (f"; the rule {deciding.text} asks" if deciding else "")
+            raise ServerError(
+                f"{name} was not called: arguments of {len(text):,} characters are too long for the user to read."
+            )
+        why = f"{party} calls a tool of the MCP server {server} that may change something" + (
+            f"; the rule {deciding.text} asks" if deciding else ""
+        )
         about = Approval(text, request=request, party=party, is_code=False, why=why)
         open_call.wait_with(lambda: self._approvals.cancel(request))
         decision = ask_about(self._log, self._approvals, about, self._stop)

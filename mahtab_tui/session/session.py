@@ -138,8 +138,24 @@ class Session:
     def _build(self) -> Components:
         from mahtab_tui.session.components import Components
 
-        given = (self._face, self._name, self._first_model.result(), self.past, self.files, self._notebook_file, self.everything)
-        return Components(self.settings, self.ground.get(), self.ready, self._listeners, *given, by_program=self._by_program, no_trace=self.no_trace)
+        given = (
+            self._face,
+            self._name,
+            self._first_model.result(),
+            self.past,
+            self.files,
+            self._notebook_file,
+            self.everything,
+        )
+        return Components(
+            self.settings,
+            self.ground.get(),
+            self.ready,
+            self._listeners,
+            *given,
+            by_program=self._by_program,
+            no_trace=self.no_trace,
+        )
 
     log: _Part[logging.Logger] = _Part()
     secrets: _Part[Secrets] = _Part()
@@ -264,7 +280,9 @@ class Session:
     def compact(self, keep: str) -> None:
         """Summarise the conversation before the last question, on a thread. keep: what the summary shall keep, in the user's words."""
         if self.turns.in_turn:
-            self.notice("The model is working. Wait until it ends, or stop it; then /compact.", "warning")
+            self.notice(
+                "The model is working. Wait until it ends, or stop it; then /compact.", "warning"
+            )
         else:
             self.agent.compact(keep)
 
@@ -274,7 +292,15 @@ class Session:
         from mahtab_tui.session.kernel_control import KernelControl
 
         masked = self._parts.masked
-        return KernelControl(self.log, masked, self.ground.get().make_kernel, self.cells, self.keeping, self.undo, self.private)
+        return KernelControl(
+            self.log,
+            masked,
+            self.ground.get().make_kernel,
+            self.cells,
+            self.keeping,
+            self.undo,
+            self.private,
+        )
 
     # Settings
 
@@ -345,7 +371,11 @@ class Session:
         Waits for the kernel. Raises `KernelError`.
         """
         undo = self.undo.in_use(self.settings.undo_steps, self.settings.undo_memory)
-        saved = "Nothing of this session is saved." if self.no_trace else self.keeping.in_use(self.settings.keep_namespace_mb)
+        saved = (
+            "Nothing of this session is saved."
+            if self.no_trace
+            else self.keeping.in_use(self.settings.keep_namespace_mb)
+        )
         return "\n".join(line for line in (undo, saved, self.knowledge.in_use()) if line)
 
     def context_use(self) -> ContextUse:

@@ -72,7 +72,9 @@ class ShareServer(AgentService):
         super().__init__(session, project)
         self._closed = threading.Event()
         self._path = socket_path(os.getpid())
-        draft = self._path.with_suffix(".new")  # renamed once it listens: programs that look for sessions remove sockets that do not answer
+        draft = self._path.with_suffix(
+            ".new"
+        )  # renamed once it listens: programs that look for sessions remove sockets that do not answer
         self._listener = socket.socket(socket.AF_UNIX)
         try:
             draft.unlink(missing_ok=True)
@@ -100,7 +102,9 @@ class ShareServer(AgentService):
             try:
                 accepted, _ = self._listener.accept()
             except OSError:
-                self._closed.wait(RETRY)  # the socket is closed, or the program has run out of file descriptors
+                self._closed.wait(
+                    RETRY
+                )  # the socket is closed, or the program has run out of file descriptors
                 continue
             if peer_uid(accepted) != os.getuid():
                 accepted.close()
@@ -111,7 +115,9 @@ class ShareServer(AgentService):
 class _Connection:
     """One agent's connection: a thread reads, and each call is served on a thread of its own."""
 
-    def __init__(self, accepted: socket.socket, server: AgentService, *, owns_session: bool) -> None:
+    def __init__(
+        self, accepted: socket.socket, server: AgentService, *, owns_session: bool
+    ) -> None:
         self._socket = accepted
         self._owns_session = owns_session
         self._server = server
@@ -122,7 +128,9 @@ class _Connection:
         self._feed: Feed | None = None
         self._leaving = False
         self._ended = threading.Event()
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_TIMEOUT, 0))
+        accepted.setsockopt(
+            socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_TIMEOUT, 0)
+        )
 
     def serve(self) -> None:
         reader = FrameReader(LARGEST)
@@ -155,27 +163,45 @@ class _Connection:
             self._send(self._server.described())
         elif frame["op"] == "join" and self._agent is None and self._feed is None:
             newest = next(reversed(self._session.cells.finished_since(None)), None)
-            self._agent = self._session.joined_agents.join(str(frame["name"]), self.leave, newest, owns_session=self._owns_session)
+            self._agent = self._session.joined_agents.join(
+                str(frame["name"]), self.leave, newest, owns_session=self._owns_session
+            )
             self._send({**self._server.described(), "you": self._agent.name})
         elif frame["op"] == "watch" and self._feed is None and self._agent is None:
             self._feed = self._session.broadcast.watch()
-            threading.Thread(target=self._tell_records, args=(self._feed,), name="share-watch", daemon=True).start()
+            threading.Thread(
+                target=self._tell_records, args=(self._feed,), name="share-watch", daemon=True
+            ).start()
         elif frame["op"] == "cancel":
             if call := self._calls.get(int(frame["id"])):
                 call.cancel()
         elif frame["op"] == "call" and self._agent is not None:
             number = int(frame["id"])
-            call = self._calls[number] = AgentCall(lambda frame: self._send({**frame, "id": number}))
+            call = self._calls[number] = AgentCall(
+                lambda frame: self._send({**frame, "id": number})
+            )
             arguments = (self._agent, call, number, str(frame["what"]), dict(frame["args"]))
-            threading.Thread(target=self._serve_call, args=arguments, name="share-call", daemon=True).start()
+            threading.Thread(
+                target=self._serve_call, args=arguments, name="share-call", daemon=True
+            ).start()
 
-    def _serve_call(self, agent: JoinedAgent, call: AgentCall, number: int, what: str, args: dict[str, Any]) -> None:
+    def _serve_call(
+        self, agent: JoinedAgent, call: AgentCall, number: int, what: str, args: dict[str, Any]
+    ) -> None:
         try:
-            answer: Frame = {"op": "answer", "id": number, "value": self._server.calls.serve(agent, call, what, args)}
+            answer: Frame = {
+                "op": "answer",
+                "id": number,
+                "value": self._server.calls.serve(agent, call, what, args),
+            }
         except AgentCallRefused as error:
             answer = {"op": "refused", "id": number, "text": str(error)}
         except Exception as error:  # the thread's outermost frame; the agent needs an answer
-            answer = {"op": "refused", "id": number, "text": f"The session failed: {type(error).__name__}: {error}"}
+            answer = {
+                "op": "refused",
+                "id": number,
+                "text": f"The session failed: {type(error).__name__}: {error}",
+            }
         self._calls.pop(number, None)
         self._send(answer)
 
@@ -187,7 +213,13 @@ class _Connection:
         try:
             data = encode(frame)
         except FrameError as error:
-            data = encode({"op": "refused", "id": frame.get("id", 0), "text": f"The answer cannot be sent: {error}."})
+            data = encode(
+                {
+                    "op": "refused",
+                    "id": frame.get("id", 0),
+                    "text": f"The answer cannot be sent: {error}.",
+                }
+            )
         with self._sending:
             try:
                 self._socket.sendall(data)

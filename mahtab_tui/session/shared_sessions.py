@@ -77,7 +77,9 @@ def peer_uid(connection: socket.socket) -> int:
     if sys.platform == "darwin":
         _, uid = struct.unpack("2I", connection.getsockopt(0, _LOCAL_PEERCRED, 8))
         return int(uid)
-    _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    _, uid, _ = struct.unpack(
+        "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    )
     return int(uid)
 
 
@@ -93,16 +95,29 @@ def session_for(name: str | None, project: Path) -> RunningSession:
         found = [session for session in running if name in (session.name, str(session.pid))]
         what = f"called {name}"
     else:
-        found = [session for session in running if Path(session.project) == project or Path(session.project) in project.parents]
+        found = [
+            session
+            for session in running
+            if Path(session.project) == project or Path(session.project) in project.parents
+        ]
         nearest = max((len(session.project) for session in found), default=0)
         found = [session for session in found if len(session.project) == nearest]
         what = f"of {project}"
     if len(found) == 1:
         return found[0]
-    others = "; ".join(f"{session.name} ({session.pid}) in {session.project}" for session in found or running) or "none"
+    others = (
+        "; ".join(
+            f"{session.name} ({session.pid}) in {session.project}" for session in found or running
+        )
+        or "none"
+    )
     if found:
-        raise SharingError(f"Several sessions are {what}. Choose one by its name or process id: {others}.")
-    raise SharingError(f"No session on a screen is {what}. Running: {others}. mahtab-tui opens one there.")
+        raise SharingError(
+            f"Several sessions are {what}. Choose one by its name or process id: {others}."
+        )
+    raise SharingError(
+        f"No session on a screen is {what}. Running: {others}. mahtab-tui opens one there."
+    )
 
 
 def _answering(folder: Path) -> Iterator[RunningSession]:
@@ -117,7 +132,9 @@ def _answering(folder: Path) -> Iterator[RunningSession]:
             continue
         if answer is not None:
             agents = [str(agent) for agent in answer["agents"]]
-            yield RunningSession(str(answer["name"]), str(answer["project"]), int(answer["pid"]), agents, path)
+            yield RunningSession(
+                str(answer["name"]), str(answer["project"]), int(answer["pid"]), agents, path
+            )
 
 
 def _frames(path: Path, op: str, patience: float | None = None) -> Iterator[Frame]:

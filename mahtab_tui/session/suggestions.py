@@ -42,7 +42,9 @@ class Suggestions:
             return ""
         try:
             return rest_of_line(text, self._said(text, python, wanted))
-        except Exception as error:  # the outermost frame of the editor's thread: models fail in many ways
+        except (
+            Exception
+        ) as error:  # the outermost frame of the editor's thread: models fail in many ways
             self._failed = True
             emit(self._log, Notice(f"Suggestions are off: {error}", level="warning"))
             return ""
@@ -60,7 +62,10 @@ class Suggestions:
         if self._llm is None:
             self._llm = self._make_llm()
         llm, request = self._llm, suggestion_request(self._secrets.told(text), variables, python)
-        with self._spending.afford(model_name(llm) or llm._llm_type, lambda: worst_cost(llm, (words for _, words in request))):
+        with self._spending.afford(
+            model_name(llm) or llm._llm_type,
+            lambda: worst_cost(llm, (words for _, words in request)),
+        ):
             whole: AIMessageChunk | None = None
             try:
                 for chunk in llm.stream(request):
@@ -71,11 +76,17 @@ class Suggestions:
                 if whole is not None:  # even if the call has failed
                     used = told_usage(llm, whole.usage_metadata, whole.response_metadata)
                     if used is None and (is_priced(llm) or not wanted()):
-                        used = estimated_usage(llm, (words for _, words in request), str(whole.text))
+                        used = estimated_usage(
+                            llm, (words for _, words in request), str(whole.text)
+                        )
                     if used is not None:
                         self._spending.count(used)
                         emit(self._log, used.changed(source="suggestion"))
-        return str(whole.response_metadata.get("final_text") or whole.text) if whole is not None and wanted() else ""
+        return (
+            str(whole.response_metadata.get("final_text") or whole.text)
+            if whole is not None and wanted()
+            else ""
+        )
 
 
 def rest_of_line(text: str, said: str) -> str:

@@ -76,7 +76,10 @@ class TurnHost:
         """The private variables about which the user was asked for the code that runs next."""
         self._ran_apart: CellResult | None = None
         """The result of the code that is carried out next, if it has run in a locked fork already."""
-        self.last = max((record.turn or 0 for record in past if isinstance(record, UserChat | AssistantChat)), default=0)
+        self.last = max(
+            (record.turn or 0 for record in past if isinstance(record, UserChat | AssistantChat)),
+            default=0,
+        )
         """The number of the last question."""
         self._numbers = itertools.count(self.last + 1)
         """An earlier session's exchange, to be sent with the next question."""
@@ -129,21 +132,37 @@ class TurnHost:
         finally:
             self._waiting_cells -= 1
 
-    def execute(self, code: str, *, turn: int, step: int, block: int, review: bool = False) -> Execution:
+    def execute(
+        self, code: str, *, turn: int, step: int, block: int, review: bool = False
+    ) -> Execution:
         result, self._ran_apart = self._ran_apart, None
         if result is None:
             result = self._run(code, turn=turn, step=step, block=block)
         told = HELD_BACK if self._private.hides_cell(result.cell) else result.output
         output = told if not result.detail else f"{told}\n{result.detail}".strip()
         ended = result.status in (Status.KILLED, Status.DIED) or self.cancelled.is_set()
-        decision = Decision("keep") if ended or not review else self._reviews.review(result.cell, f"{turn}.{step}.{block}", self.party, self._wait)
+        decision = (
+            Decision("keep")
+            if ended or not review
+            else self._reviews.review(result.cell, f"{turn}.{step}.{block}", self.party, self._wait)
+        )
         if decision.action == "stop":
             self.cancelled.set()
         undone = decision.reason if decision.action == "undo" else None
         made = "" if ended or undone is not None else self._made(result)
-        return Execution(result.cell, output, result.status is not Status.OK, str(result.status), result.rewritten, undone, made)
+        return Execution(
+            result.cell,
+            output,
+            result.status is not Status.OK,
+            str(result.status),
+            result.rewritten,
+            undone,
+            made,
+        )
 
-    def _run(self, code: str, *, turn: int, step: int, block: int, lock: Lock | None = None) -> CellResult:
+    def _run(
+        self, code: str, *, turn: int, step: int, block: int, lock: Lock | None = None
+    ) -> CellResult:
         return self._cells.run(
             code,
             origin="assistant",
@@ -161,7 +180,9 @@ class TurnHost:
     def _run_apart(self, request: ApprovalRequest, lock: Lock) -> str:
         """Run code in a locked fork; returns what it needs more than the lock lets it, as a clause. `execute` then has the result."""
         self._ran_apart = None
-        result = self._run(request.code, turn=request.turn, step=request.step, block=request.block, lock=lock)
+        result = self._run(
+            request.code, turn=request.turn, step=request.step, block=request.block, lock=lock
+        )
         if not result.needs:
             self._ran_apart = result
         return result.needs
@@ -169,7 +190,9 @@ class TurnHost:
     def _made(self, result: CellResult) -> str:
         """Describe what a cell of the model's has made or changed."""
         try:
-            return describe_changes(self._kernel, self._private, result.changes, printed=bool(result.output.strip()))
+            return describe_changes(
+                self._kernel, self._private, result.changes, printed=bool(result.output.strip())
+            )
         except KernelError:
             return ""
 
@@ -181,7 +204,9 @@ class TurnHost:
         if verdict.action == "deny":
             return Decision("refuse", reason=f"The user's rule {verdict.rule} forbids it.")
         if self.profile.planning:
-            return self._plan(request, f"the rule {verdict.rule} asks" if verdict.action == "ask" else "")
+            return self._plan(
+                request, f"the rule {verdict.rule} asks" if verdict.action == "ask" else ""
+            )
         if self._allowed:
             return self._must_ask(why_asked(self._allowed, self.party))
         if verdict.action == "ask":
@@ -189,7 +214,11 @@ class TurnHost:
         if approval == "ask":
             return self._decide_by(verdict, request)
         if approval == "review":
-            why = "another cell waits for this answer" if self._waiting_cells else self._kernel.cannot_undo
+            why = (
+                "another cell waits for this answer"
+                if self._waiting_cells
+                else self._kernel.cannot_undo
+            )
             if why:
                 return why
         self.profile.say_rights()
@@ -208,13 +237,27 @@ class TurnHost:
 
     def _plan(self, request: ApprovalRequest, why: str) -> Decision:
         """Run code of a plan in a locked fork, where all that it makes stays, or refuse it. why: why it must not run there."""
-        why = why or ("it uses a private variable" if self._allowed else "") or self.rules.cannot_lock()
+        why = (
+            why
+            or ("it uses a private variable" if self._allowed else "")
+            or self.rules.cannot_lock()
+        )
         why = why or self._run_apart(request, "discard")
-        return Decision("refuse", reason=f"{_PLAN} This code may not run in it: {why}.") if why else Decision("run")
+        return (
+            Decision("refuse", reason=f"{_PLAN} This code may not run in it: {why}.")
+            if why
+            else Decision("run")
+        )
 
     def _must_ask(self, why: str) -> Decision | str:
         """Return why the user must be asked; if there is nobody, the decision that the code does not run."""
-        return why if self.can_ask else Decision("refuse", reason=f"{why[0].upper()}{why[1:]}, and no one is here to approve it.")
+        return (
+            why
+            if self.can_ask
+            else Decision(
+                "refuse", reason=f"{why[0].upper()}{why[1:]}, and no one is here to approve it."
+            )
+        )
 
     def decide(self, request: ApprovalRequest) -> Decision:
         return self._wait(request.request)
@@ -232,13 +275,19 @@ class TurnHost:
             self.profile.say_rights()
         return decision
 
-    def attach(self, question: str, turn: int, stopped: Callable[[], bool], *, commands: bool) -> None:
+    def attach(
+        self, question: str, turn: int, stopped: Callable[[], bool], *, commands: bool
+    ) -> None:
         """Attach what a question mentions. commands: whether to run the commands that it mentions."""
         elements = []
         for attachment in self._attachments.gather(question, stopped, commands=commands):
             picture = attachment.picture
             record = UserAttachment(
-                escape_for_model(attachment.text), turn=turn, label=attachment.label, size=attachment.size, problem=attachment.problem
+                escape_for_model(attachment.text),
+                turn=turn,
+                label=attachment.label,
+                size=attachment.size,
+                problem=attachment.problem,
             )
             if picture is not None:
                 record = record.changed(picture=picture.id)
@@ -300,5 +349,11 @@ def _pictures(past: Sequence[Record]) -> Iterator[tuple[str, EncodedPicture]]:
     """Yield the ids and pictures of earlier attachments."""
     for record in past:
         match record:
-            case UserAttachment(picture=str(id), mime=str(mime), data=str(data), width=int(width), height=int(height)):
+            case UserAttachment(
+                picture=str(id),
+                mime=str(mime),
+                data=str(data),
+                width=int(width),
+                height=int(height),
+            ):
                 yield id, EncodedPicture(mime, data, width, height)

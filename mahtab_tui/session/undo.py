@@ -25,7 +25,9 @@ BUSY = "Something is running. Wait, or press Esc, then try again."
 class Undo:
     """Undoes and redoes cells. Its methods wait for the kernel and raise `KernelError`."""
 
-    def __init__(self, log: logging.Logger, kernel: Kernel, keeping: NamespaceStore, cells: Cells) -> None:
+    def __init__(
+        self, log: logging.Logger, kernel: Kernel, keeping: NamespaceStore, cells: Cells
+    ) -> None:
         self._log = log
         self._kernel = kernel
         self._keeping = keeping
@@ -63,7 +65,11 @@ class Undo:
 
     def cells_from(self, cell: int) -> tuple[int, ...]:
         """Return the cells that an undo of one takes back: that one and those after it, except for those already undone."""
-        found = tuple(number for number in range(max(cell, 1), self._cells.last + 1) if number not in self._undone)
+        found = tuple(
+            number
+            for number in range(max(cell, 1), self._cells.last + 1)
+            if number not in self._undone
+        )
         if not found:
             raise KernelError(f"There is nothing to undo from cell {cell} on.")
         return found
@@ -92,7 +98,12 @@ class Undo:
             self._last = undone, self._cells.provenance.copy()
             self._undone.update(undone)
             self._cells.provenance.restore(self._cells.provenance_before(cell))
-            self._tell(f"{_were(undone)} undone: the namespace is as it was before cell {cell} ran.", undone, restored, undone=True)
+            self._tell(
+                f"{_were(undone)} undone: the namespace is as it was before cell {cell} ran.",
+                undone,
+                restored,
+                undone=True,
+            )
             return restored
 
     def redo(self) -> Restoration:
@@ -108,19 +119,31 @@ class Undo:
             self._last = None
             self._undone.difference_update(cells)
             self._cells.provenance.restore(authors)
-            self._tell(f"{_were(cells)} redone: the namespace is as it was before the undo.", cells, restored, undone=False)
+            self._tell(
+                f"{_were(cells)} redone: the namespace is as it was before the undo.",
+                cells,
+                restored,
+                undone=False,
+            )
             return restored
 
     def _refuse_while_cells_run(self) -> None:
         if self._cells.running:
             raise KernelError(BUSY)
 
-    def _tell(self, sentence: str, cells: tuple[int, ...], restored: Restoration, *, undone: bool) -> None:
+    def _tell(
+        self, sentence: str, cells: tuple[int, ...], restored: Restoration, *, undone: bool
+    ) -> None:
         self._keeping.changed()
-        emit(self._log, UndoRecord(f"{sentence} {not_restored(restored)}".strip(), cells=cells, undone=undone))
+        emit(
+            self._log,
+            UndoRecord(f"{sentence} {not_restored(restored)}".strip(), cells=cells, undone=undone),
+        )
         by_author: dict[Author | None, list[Change]] = {}
         for change in restored.changes:
-            if change.variable is None or change.variable.type:  # not the environment, random numbers, or a library's settings
+            if (
+                change.variable is None or change.variable.type
+            ):  # not the environment, random numbers, or a library's settings
                 by_author.setdefault(self._cells.provenance.who(change.name), []).append(change)
         for author, changes in by_author.items():
             rows = tuple(change_row(change, change.before) for change in changes)
@@ -131,7 +154,9 @@ class Undo:
 def restored_rows(changes: Iterable[Change]) -> tuple[records.Change, ...]:
     """Convert the changes of a `Restoration` for records and the screen. A name that goes is described as it is."""
     return tuple(
-        variable_row(change.before, change.change) if change.variable is None and change.before is not None else change_row(change, change.before)
+        variable_row(change.before, change.change)
+        if change.variable is None and change.before is not None
+        else change_row(change, change.before)
         for change in changes
     )
 

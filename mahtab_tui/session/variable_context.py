@@ -28,30 +28,59 @@ _PREFIXES = frozenset({"df"})
 """Parts of names that nobody says: ``df_cars``."""
 
 
-def describe_for_model(kernel: Kernel, private: PrivateNames, question: str, recent_codes: Sequence[str], known: str = "") -> dict[str, str]:
+def describe_for_model(
+    kernel: Kernel,
+    private: PrivateNames,
+    question: str,
+    recent_codes: Sequence[str],
+    known: str = "",
+) -> dict[str, str]:
     """Return a text for each variable as the model gets it: those that matter described, the others in a line each.
 
     recent_codes: the code of the last cells, the newest last. known: the conversation so far; what stands in it is not described again.
     Nothing private is described, nor what cells have used together with it. Raises `KernelError`.
     """
     variables = private.variables()
-    described = _describe(kernel, private, variables, choose_described(variables, question, recent_codes)[:_MOST], ROOM // 2)
-    return describe_variables(variables, _fit({name: text for name, text in described.items() if as_shown(text) not in known}))
+    described = _describe(
+        kernel,
+        private,
+        variables,
+        choose_described(variables, question, recent_codes)[:_MOST],
+        ROOM // 2,
+    )
+    return describe_variables(
+        variables,
+        _fit({name: text for name, text in described.items() if as_shown(text) not in known}),
+    )
 
 
-def describe_changes(kernel: Kernel, private: PrivateNames, changes: Sequence[Change], *, printed: bool) -> str:
+def describe_changes(
+    kernel: Kernel, private: PrivateNames, changes: Sequence[Change], *, printed: bool
+) -> str:
     """Return the variables that a cell has made or changed: a line each if it has printed something, otherwise described.
 
     Raises `KernelError`.
     """
-    changed = [private.shown(each.variable) for each in changes if each.variable is not None and each.change in _MADE]
-    changed = [each for each in changed if not each.underscored and each.kind == "data"][:_MOST_CHANGED]
+    changed = [
+        private.shown(each.variable)
+        for each in changes
+        if each.variable is not None and each.change in _MADE
+    ]
+    changed = [each for each in changed if not each.underscored and each.kind == "data"][
+        :_MOST_CHANGED
+    ]
     names = [] if printed else [each.name for each in changed if not _is_whole(each)]
     described = _describe(kernel, private, changed, names, ROOM // 3) if names else {}
     return join_variables(describe_variables(changed, described))
 
 
-def _describe(kernel: Kernel, private: PrivateNames, variables: Sequence[Variable], names: Sequence[str], limit: int) -> dict[str, str]:
+def _describe(
+    kernel: Kernel,
+    private: PrivateNames,
+    variables: Sequence[Variable],
+    names: Sequence[str],
+    limit: int,
+) -> dict[str, str]:
     names = private.unrelated(names, [v.name for v in variables if v.kind == "data"])
     try:
         described = kernel.describe(names, limit) if names else {}
@@ -60,7 +89,9 @@ def _describe(kernel: Kernel, private: PrivateNames, variables: Sequence[Variabl
     return {name: described[name] for name in names if name in described}
 
 
-def choose_described(variables: Sequence[Variable], question: str, recent_codes: Sequence[str]) -> list[str]:
+def choose_described(
+    variables: Sequence[Variable], question: str, recent_codes: Sequence[str]
+) -> list[str]:
     """Return the names that are worth a description, the most important first: those in the question, those in recent code, tables."""
     from mahtab_tui.kernel.worker.private_use import mentioned
 
@@ -76,7 +107,11 @@ def choose_described(variables: Sequence[Variable], question: str, recent_codes:
 
 def _is_whole(variable: Variable) -> bool:
     """Return whether the line of a variable tells all that a description would."""
-    return variable.kind == "module" or variable.type in _WHOLE or (variable.type == "str" and variable.summary.startswith("'"))
+    return (
+        variable.kind == "module"
+        or variable.type in _WHOLE
+        or (variable.type == "str" and variable.summary.startswith("'"))
+    )
 
 
 def _in_question(names: Sequence[str], question: str) -> Iterator[str]:
@@ -93,7 +128,10 @@ def _in_question(names: Sequence[str], question: str) -> Iterator[str]:
             parts = [] if name not in exact else [name.lower()]
         else:
             parts = [name.lower()] if _forms(name.lower()) & places.keys() else _parts(name)
-        at = [min((places[form] for form in _forms(part) if form in places), default=-1) for part in parts]
+        at = [
+            min((places[form] for form in _forms(part) if form in places), default=-1)
+            for part in parts
+        ]
         if at and min(at) >= 0:
             found[name] = min(at)
     yield from sorted(found, key=found.__getitem__)
@@ -125,7 +163,11 @@ def _fit(described: dict[str, str]) -> dict[str, str]:
         if len(text) > room:
             if room < _LEAST:
                 break
-            text = f"{text[: text.rindex(chr(10), 0, room - 4)]}\n..." if "\n" in text[: room - 4] else ""
+            text = (
+                f"{text[: text.rindex(chr(10), 0, room - 4)]}\n..."
+                if "\n" in text[: room - 4]
+                else ""
+            )
         if text:
             fitted[name] = text
             room -= len(text) + 2

@@ -29,7 +29,9 @@ class Rebuilding(logging.Handler):
         elif isinstance(record, Undo):
             (self._undone.update if record.undone else self._undone.difference_update)(record.cells)
         elif isinstance(record, Namespace) and record.cell and not record.restored:
-            self._changes.setdefault(record.cell, {}).update((change.name, change.change) for change in record.changes)
+            self._changes.setdefault(record.cell, {}).update(
+                (change.name, change.change) for change in record.changes
+            )
 
     def code_for(self, name: str, missing: Collection[str]) -> str:
         """Return the cells that made a variable, in order, as one cell, with those that made what they need; empty if they are not known.

@@ -14,7 +14,9 @@ RuleAction = Literal["deny", "ask", "allow"]
 READ_ONLY = "read_only"
 """Stands for all calls that change nothing outside the namespace."""
 
-_RULE = re.compile(r"\s*(?P<action>\w+)\s*:\s*(?P<name>[\w*.]+)\s*(?:\((?P<arguments>.*)\))?\s*", re.DOTALL)
+_RULE = re.compile(
+    r"\s*(?P<action>\w+)\s*:\s*(?P<name>[\w*.]+)\s*(?:\((?P<arguments>.*)\))?\s*", re.DOTALL
+)
 _ARGUMENT = re.compile(
     r"""\s*(?:(?P<keyword>[^\W\d]\w*)\s*=\s*)?(?P<value>\*|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|-?\d+(?:\.\d+)?|True|False|None)\s*(?:,|$)""",
     re.DOTALL,
@@ -45,7 +47,9 @@ class Call(NamedTuple):
     """Whether there are arguments that cannot be counted."""
 
 
-def opened(path: object, mode: object = "r", keywords: Mapping[str, object] = MappingProxyType({})) -> Call:
+def opened(
+    path: object, mode: object = "r", keywords: Mapping[str, object] = MappingProxyType({})
+) -> Call:
     """Return a call of `open`, with one letter for the mode: r, w, a, x, or r+ for changing."""
     return Call("open", (path, _mode(mode) if isinstance(mode, str) else mode), keywords)
 
@@ -77,11 +81,18 @@ class Rule(NamedTuple):
         if len(call.arguments) < len(self.arguments):
             return False
         named = {keyword for keyword, _ in self.keywords}
-        if strict and not self.more and (len(call.arguments) > len(self.arguments) or not named.issuperset(call.keywords)):
+        if (
+            strict
+            and not self.more
+            and (len(call.arguments) > len(self.arguments) or not named.issuperset(call.keywords))
+        ):
             return False
         if not named.issubset(call.keywords):
             return False
-        pairs = [*zip(self.arguments, call.arguments, strict=False), *((pattern, call.keywords[name]) for name, pattern in self.keywords)]
+        pairs = [
+            *zip(self.arguments, call.arguments, strict=False),
+            *((pattern, call.keywords[name]) for name, pattern in self.keywords),
+        ]
         return all(_fits(pattern, value, not strict) for pattern, value in pairs)
 
 
@@ -103,13 +114,19 @@ def rule_of(text: str) -> Rule:
         raise ValueError(f"the rule {quoted}… is longer than {_LONGEST} characters")
     found = _RULE.fullmatch(text)
     if found is None:
-        raise ValueError(f'the rule {quoted} is not like "allow: read_only" or "deny: os.system(*)"')
+        raise ValueError(
+            f'the rule {quoted} is not like "allow: read_only" or "deny: os.system(*)"'
+        )
     action, name, inside = found["action"], found["name"], found["arguments"]
     if action not in get_args(RuleAction):
-        raise ValueError(f"the rule {quoted} begins with {action!r}; a rule begins with allow, ask or deny")
+        raise ValueError(
+            f"the rule {quoted} begins with {action!r}; a rule begins with allow, ask or deny"
+        )
     if name == READ_ONLY:
         if action != "allow" or inside is not None:
-            raise ValueError(f"the rule {quoted} cannot be used: read_only works only as allow: read_only")
+            raise ValueError(
+                f"the rule {quoted} cannot be used: read_only works only as allow: read_only"
+            )
         return Rule("allow", READ_ONLY, (), (), False, text.strip())
     if inside is None:
         raise ValueError(f"the rule {quoted} names no call: write {name}(*)")
@@ -117,7 +134,14 @@ def rule_of(text: str) -> Rule:
     if name == "open" and len(positional) > 1 and isinstance(positional[1], str):
         positional[1] = _mode(positional[1])
     more = bool(positional) and positional[-1] is _ANY_VALUE
-    return Rule(action, name, tuple(positional[:-1] if more else positional), tuple(keywords), more, text.strip())  # type: ignore[arg-type]
+    return Rule(
+        action,  # type: ignore[arg-type]
+        name,
+        tuple(positional[:-1] if more else positional),
+        tuple(keywords),
+        more,
+        text.strip(),
+    )
 
 
 def _patterns(inside: str, quoted: str) -> tuple[list[Pattern], list[tuple[str, Pattern]]]:
@@ -128,7 +152,9 @@ def _patterns(inside: str, quoted: str) -> tuple[list[Pattern], list[tuple[str, 
         found = _ARGUMENT.match(inside, at)
         if found is None or (keywords and not found["keyword"] and found["value"] != _ANY):
             wrong = inside[at : at + 40].strip()
-            raise ValueError(f"the rule {quoted} has the argument {wrong!r}, which is not *, a text in quotes, a number, True, False or None")
+            raise ValueError(
+                f"the rule {quoted} has the argument {wrong!r}, which is not *, a text in quotes, a number, True, False or None"
+            )
         value: Pattern = _ANY_VALUE if found["value"] == _ANY else ast.literal_eval(found["value"])
         if found["keyword"]:
             keywords.append((found["keyword"], value))

@@ -41,13 +41,19 @@ class McpServer(BaseModel):
     @classmethod
     def _no_text(cls, value: Any) -> Any:
         if isinstance(value, str):
-            raise ValueError("a server is a table: write [mcp.NAME] with command or url into the file, with mahtab-tui config edit")
+            raise ValueError(
+                "a server is a table: write [mcp.NAME] with command or url into the file, with mahtab-tui config edit"
+            )
         return value
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.command is None) == (self.url is None):
-            raise ValueError("give a command or a url" if self.url is None else "give a command or a url, not both")
+            raise ValueError(
+                "give a command or a url"
+                if self.url is None
+                else "give a command or a url, not both"
+            )
         return self
 
     def __str__(self) -> str:
@@ -117,7 +123,10 @@ def read_mcp_json(path: Path) -> McpJson:
     except OSError as error:
         return McpJson({}, (f"{path}: the file cannot be read: {error.strerror}.",))
     if len(data) > _LARGEST:
-        return McpJson({}, (f"{path}: the file is larger than {_LARGEST:,} bytes, so its servers are not used.",))
+        return McpJson(
+            {},
+            (f"{path}: the file is larger than {_LARGEST:,} bytes, so its servers are not used.",),
+        )
     try:
         content = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -142,7 +151,10 @@ def _checked(given: Any) -> tuple[dict[str, Any], str]:
     if not isinstance(given, dict):
         return {}, "it is not a table"
     if given.get("type", "stdio") not in ("stdio", "http", "streamable-http"):
-        return {}, f"its type {str(given['type'])[:100]!r} is not supported; use http (streamable HTTP) or stdio"
+        return (
+            {},
+            f"its type {str(given['type'])[:100]!r} is not supported; use http (streamable HTTP) or stdio",
+        )
     kept = {key: value for key, value in given.items() if key in McpServer.model_fields}
     try:
         McpServer.model_validate(kept)

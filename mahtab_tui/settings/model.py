@@ -11,8 +11,22 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs
 
-from pydantic import AfterValidator, Field, PrivateAttr, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, DotEnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import (
+    AfterValidator,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from mahtab_tui.settings.mcp_servers import McpServer, read_mcp_json
 from mahtab_tui.settings.sources import (
@@ -36,7 +50,14 @@ from mahtab_tui.settings.sources import (
     variable_of,
 )
 
-__all__ = ["Settings", "SettingsError", "config_files", "home_folder", "load_settings", "resource_folder"]
+__all__ = [
+    "Settings",
+    "SettingsError",
+    "config_files",
+    "home_folder",
+    "load_settings",
+    "resource_folder",
+]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -49,7 +70,9 @@ _LONGEST = 200
 
 ApprovalMode = Literal["ask", "review", "auto"]
 ReflectionMode = Literal["always", "on_error", "never"]
-Provider = Literal["claude", "anthropic", "openai", "openrouter", "llamacpp", "lmstudio", "vllm", "ollama"]
+Provider = Literal[
+    "claude", "anthropic", "openai", "openrouter", "llamacpp", "lmstudio", "vllm", "ollama"
+]
 PictureMode = Literal["auto", "kitty", "sixel", "blocks"]
 
 
@@ -66,7 +89,9 @@ def _folder(path: Path) -> Path:
         if folder.is_dir():
             return folder
     except (OSError, RuntimeError) as error:  # too long a name; nobody's home
-        raise ValueError(f"{str(path)[:_LONGEST]} cannot be found: {getattr(error, 'strerror', None) or error}") from None
+        raise ValueError(
+            f"{str(path)[:_LONGEST]} cannot be found: {getattr(error, 'strerror', None) or error}"
+        ) from None
     raise ValueError(f"{folder} is not a folder")
 
 
@@ -93,77 +118,167 @@ class Settings(BaseSettings):
     _other_keys: tuple[str, ...] = PrivateAttr(())
     """Keys outside the settings that are secrets too: those of untrusted files, and those in the environment."""
 
-    model: str | None = Field(None, description="The model that answers: claude, claude:opus, openai:gpt-5, demo, replay:FILE")
-    reflection_model: str | None = Field(None, description="A cheaper model for summaries, and for checking runs if `reflection` says so")
-    suggestion_model: str | None = Field(None, description="A cheap model for inline suggestions; if not set, nothing is suggested")
-    sub_model: str | None = Field(None, description="A cheaper model for the parts of a search by rlm()")
-    embedding_model: str | None = Field(None, description="A model for search by meaning: ollama:nomic-embed-text, openai:text-embedding-3-small")
+    model: str | None = Field(
+        None,
+        description="The model that answers: claude, claude:opus, openai:gpt-5, demo, replay:FILE",
+    )
+    reflection_model: str | None = Field(
+        None,
+        description="A cheaper model for summaries, and for checking runs if `reflection` says so",
+    )
+    suggestion_model: str | None = Field(
+        None, description="A cheap model for inline suggestions; if not set, nothing is suggested"
+    )
+    sub_model: str | None = Field(
+        None, description="A cheaper model for the parts of a search by rlm()"
+    )
+    embedding_model: str | None = Field(
+        None,
+        description="A model for search by meaning: ollama:nomic-embed-text, openai:text-embedding-3-small",
+    )
     provider: Provider | None = Field(
-        None, description="The provider of a model named without one: with anthropic, claude-sonnet-4-5 means anthropic:claude-sonnet-4-5"
+        None,
+        description="The provider of a model named without one: with anthropic, claude-sonnet-4-5 means anthropic:claude-sonnet-4-5",
     )
     api_keys: dict[str, SecretStr] = Field(
-        default_factory=dict, description="API keys by the provider's name; in .env they are OPENAI_API_KEY and the like"
+        default_factory=dict,
+        description="API keys by the provider's name; in .env they are OPENAI_API_KEY and the like",
     )
     claude_api_key: bool = Field(
-        False, description="Whether the claude program gets ANTHROPIC_API_KEY from the environment, which is then billed instead of your login"
+        False,
+        description="Whether the claude program gets ANTHROPIC_API_KEY from the environment, which is then billed instead of your login",
     )
-    rlm_max_depth: int = Field(1, ge=0, description="Max depth of calls; those at this depth run no code. The question is at depth 0")
+    rlm_max_depth: int = Field(
+        1,
+        ge=0,
+        description="Max depth of calls; those at this depth run no code. The question is at depth 0",
+    )
     rlm_max_turns: int = Field(20, ge=1, description="How often one call of a search may run code")
     rlm_max_calls: int = Field(200, ge=1, description="Model calls that a whole search may make")
-    rlm_max_usd: float | None = Field(None, gt=0, description="US dollars that a whole search may cost")
-    rlm_max_seconds: float | None = Field(None, gt=0, description="Seconds that a whole search may take")
-    rlm_concurrency: int | None = Field(None, ge=1, description="Model calls that a search makes at once; if not set, what suits the model")
-    rlm_small: int = Field(20_000, ge=0, description="A search gives texts of up to this many characters to the model directly")
-    rlm_ask_above: int = Field(50, ge=0, description="Sub-calls that a search may make before it asks")
-    reflection: ReflectionMode = Field("never", description="When a separate call checks a run; without it the next call answers from the output")
-    output_answers: bool = Field(False, description="Whether a short output of a single block ends the question, which saves a call")
-    max_turns: int = Field(5, ge=1, le=100, description="How often the model may run code for one question")
-    base_url: str | None = Field(
-        None, pattern=r"^https?://", description="The address of a service compatible with OpenAI's, for models named openai:"
+    rlm_max_usd: float | None = Field(
+        None, gt=0, description="US dollars that a whole search may cost"
     )
-    model_timeout: float = Field(120.0, gt=0, description="Seconds to wait for a model that sends nothing")
-    max_history: int = Field(20, ge=1, description="Questions the model gets in full; earlier ones are summarised")
-    max_usd: float | None = Field(None, gt=0, description="US dollars a session may cost: questions, checks, suggestions and searches")
+    rlm_max_seconds: float | None = Field(
+        None, gt=0, description="Seconds that a whole search may take"
+    )
+    rlm_concurrency: int | None = Field(
+        None,
+        ge=1,
+        description="Model calls that a search makes at once; if not set, what suits the model",
+    )
+    rlm_small: int = Field(
+        20_000,
+        ge=0,
+        description="A search gives texts of up to this many characters to the model directly",
+    )
+    rlm_ask_above: int = Field(
+        50, ge=0, description="Sub-calls that a search may make before it asks"
+    )
+    reflection: ReflectionMode = Field(
+        "never",
+        description="When a separate call checks a run; without it the next call answers from the output",
+    )
+    output_answers: bool = Field(
+        False,
+        description="Whether a short output of a single block ends the question, which saves a call",
+    )
+    max_turns: int = Field(
+        5, ge=1, le=100, description="How often the model may run code for one question"
+    )
+    base_url: str | None = Field(
+        None,
+        pattern=r"^https?://",
+        description="The address of a service compatible with OpenAI's, for models named openai:",
+    )
+    model_timeout: float = Field(
+        120.0, gt=0, description="Seconds to wait for a model that sends nothing"
+    )
+    max_history: int = Field(
+        20, ge=1, description="Questions the model gets in full; earlier ones are summarised"
+    )
+    max_usd: float | None = Field(
+        None,
+        gt=0,
+        description="US dollars a session may cost: questions, checks, suggestions and searches",
+    )
     approval: ApprovalMode = Field(
         "ask",
         description="Whether the model's code waits for you (ask), runs and then waits for you to keep or undo its changes (review), or just runs (auto)",
     )
     approval_rules: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description='Rules for the model\'s code, as in ["allow: read_only", "ask: open(*, \'w\')", "deny: os.system(*)"]; help rules says more'
+        (),
+        description='Rules for the model\'s code, as in ["allow: read_only", "ask: open(*, \'w\')", "deny: os.system(*)"]; help rules says more',
     )
-    python: str | None = Field(None, description="The kernel's Python: an interpreter, or the folder of a virtual environment")
+    python: str | None = Field(
+        None,
+        description="The kernel's Python: an interpreter, or the folder of a virtual environment",
+    )
     kernel: str | None = Field(
-        None, description='Where the kernel runs: "ssh://host", "command: docker exec -i box python3", "jupyter:NAME"; if not set, on this machine'
+        None,
+        description='Where the kernel runs: "ssh://host", "command: docker exec -i box python3", "jupyter:NAME"; if not set, on this machine',
     )
-    jupyter_token: SecretStr | None = Field(None, description="The token of the Jupyter server that `kernel` names")
-    reload: bool = Field(False, description="Reload modules of the project before a cell when their file has changed")
-    undo_steps: int = Field(20, ge=0, le=1000, description="Cells that can be undone; 0 turns undo off")
-    undo_memory: int = Field(1024, ge=1, description="Megabytes of memory for undo; the oldest cells are dropped first")
-    keep_namespace: bool = Field(True, description="Whether the variables of a saved session are saved too, and come back with it")
-    keep_namespace_mb: int = Field(1024, ge=1, description="Megabytes of variables saved per session; the largest are left out first")
+    jupyter_token: SecretStr | None = Field(
+        None, description="The token of the Jupyter server that `kernel` names"
+    )
+    reload: bool = Field(
+        False, description="Reload modules of the project before a cell when their file has changed"
+    )
+    undo_steps: int = Field(
+        20, ge=0, le=1000, description="Cells that can be undone; 0 turns undo off"
+    )
+    undo_memory: int = Field(
+        1024, ge=1, description="Megabytes of memory for undo; the oldest cells are dropped first"
+    )
+    keep_namespace: bool = Field(
+        True,
+        description="Whether the variables of a saved session are saved too, and come back with it",
+    )
+    keep_namespace_mb: int = Field(
+        1024,
+        ge=1,
+        description="Megabytes of variables saved per session; the largest are left out first",
+    )
     keep_kernel: float = Field(
         12.0,
         ge=0,
         description="Hours a kernel keeps running after its screen was closed or killed; 0: it ends with the screen. Linux only",
     )
     theme: str | None = Field(None, description="A theme's name")
-    pictures: PictureMode = Field("auto", description="How pictures are drawn; auto: as well as the terminal can")
-    keymap: dict[str, str] = Field(default_factory=dict, description="Keys by command name; `mahtab-tui help keys` lists the names")
+    pictures: PictureMode = Field(
+        "auto", description="How pictures are drawn; auto: as well as the terminal can"
+    )
+    keymap: dict[str, str] = Field(
+        default_factory=dict,
+        description="Keys by command name; `mahtab-tui help keys` lists the names",
+    )
     output_format: Literal["ansi", "markdown", "plain"] = Field(
         "plain", description="Format of the MCP server's answers; ansi is coloured, for people"
     )
     highlight: bool = Field(True, description="Whether the MCP server's answers are in colour")
     viewer: Literal["auto", "file", "off"] = Field(
-        "off", description="Whether the MCP server logs what it evaluates: in colour (auto), as plain text (file), or not"
+        "off",
+        description="Whether the MCP server logs what it evaluates: in colour (auto), as plain text (file), or not",
     )
     project: Path | None = Field(None, description="The folder in which the MCP server works")
-    share: bool = Field(True, description="Whether agents of the same user on this machine may join the session on the screen")
-    agent_gone: Literal["continue", "stop"] = Field("continue", description="What happens to a running cell when its agent's program ends")
-    skills_dir: Annotated[tuple[Folder, ...], NoDecode] = Field((), description="Folders of skills; separated by : in the environment")
-    skills_budget: int = Field(60_000, ge=0, description="Characters of loaded skills that may go with every question")
-    code_dir: Folder = Field(Path("."), description="The folder that search_code and read_file cannot leave")
+    share: bool = Field(
+        True,
+        description="Whether agents of the same user on this machine may join the session on the screen",
+    )
+    agent_gone: Literal["continue", "stop"] = Field(
+        "continue", description="What happens to a running cell when its agent's program ends"
+    )
+    skills_dir: Annotated[tuple[Folder, ...], NoDecode] = Field(
+        (), description="Folders of skills; separated by : in the environment"
+    )
+    skills_budget: int = Field(
+        60_000, ge=0, description="Characters of loaded skills that may go with every question"
+    )
+    code_dir: Folder = Field(
+        Path("."), description="The folder that search_code and read_file cannot leave"
+    )
     mcp: dict[str, McpServer] = Field(
-        default_factory=dict, description="MCP servers whose tools cells can call, by name; the project's .mcp.json adds others"
+        default_factory=dict,
+        description="MCP servers whose tools cells can call, by name; the project's .mcp.json adds others",
     )
 
     @model_validator(mode="after")
@@ -172,7 +287,10 @@ class Settings(BaseSettings):
         address, _, rest = (self.kernel or "").partition("?")
         if address.startswith("jupyter+") and (token := parse_qs(rest).get("token")):
             left = [part for part in rest.split("&") if not part.startswith("token=")]
-            self.__dict__.update(kernel="?".join([address, *filter(None, ["&".join(left)])]), jupyter_token=SecretStr(token[-1]))
+            self.__dict__.update(
+                kernel="?".join([address, *filter(None, ["&".join(left)])]),
+                jupyter_token=SecretStr(token[-1]),
+            )
         return self
 
     @field_validator("approval_rules", mode="before")
@@ -193,29 +311,51 @@ class Settings(BaseSettings):
         """Accept one folder as well as several."""
         if isinstance(value, Path):
             value = str(value)
-        return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
+        return (
+            [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
+        )
 
     @field_validator("embedding_model")
     @classmethod
     def _names_its_provider(cls, value: str | None) -> str | None:
         if value is not None and not all(value.partition(":")[::2]):
-            raise ValueError("name the provider and the model, as in ollama:nomic-embed-text or openai:text-embedding-3-small")
+            raise ValueError(
+                "name the provider and the model, as in ollama:nomic-embed-text or openai:text-embedding-3-small"
+            )
         return value
 
     def rlm_limits(self) -> dict[str, Any]:
         """Return the limits of a search, with the argument names of `search.limits.limits_of`."""
-        return {name.removeprefix("rlm_"): getattr(self, name) for name in type(self).model_fields if name.startswith("rlm_")}
+        return {
+            name.removeprefix("rlm_"): getattr(self, name)
+            for name in type(self).model_fields
+            if name.startswith("rlm_")
+        }
 
     def model_access(self) -> dict[str, Any]:
         """Return what is needed to reach a provider, with the argument names of `llm.providers.get_llm`."""
         keys = {name: key.get_secret_value() for name, key in self.api_keys.items()}
-        return {"provider": self.provider, "base_url": self.base_url, "api_keys": keys, "claude_api_key": self.claude_api_key}
+        return {
+            "provider": self.provider,
+            "base_url": self.base_url,
+            "api_keys": keys,
+            "claude_api_key": self.claude_api_key,
+        }
 
     def secrets(self) -> list[str]:
         """Return all keys, the longest first, because one key may begin with another."""
         servers = (secret for server in self.mcp.values() for secret in server.secrets())
         token = () if self.jupyter_token is None else (self.jupyter_token.get_secret_value(),)
-        return sorted([*(key.get_secret_value() for key in self.api_keys.values()), *servers, *token, *self._other_keys], key=len, reverse=True)
+        return sorted(
+            [
+                *(key.get_secret_value() for key in self.api_keys.values()),
+                *servers,
+                *token,
+                *self._other_keys,
+            ],
+            key=len,
+            reverse=True,
+        )
 
     def place_of(self, key: str) -> ValueOrigin:
         """Return where a value, or an entry of a table ("keymap.help"), comes from. Raises `SettingsError` if a file can no longer be read."""
@@ -251,7 +391,13 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         assert isinstance(dotenv_settings, DotEnvSettingsSource)
         files = (TomlFile(settings_cls, path) for path in config_files(project_folder()))
-        return (init_settings, env_settings, EnvFile(dotenv_settings), *files, McpJsonFile(settings_cls))
+        return (
+            init_settings,
+            env_settings,
+            EnvFile(dotenv_settings),
+            *files,
+            McpJsonFile(settings_cls),
+        )
 
 
 def load_settings(**given: Any) -> Settings:
@@ -260,7 +406,11 @@ def load_settings(**given: Any) -> Settings:
         settings = Settings(**{key: value for key, value in given.items() if value is not None})
         settings._given.update(given)
         found = all_held_back(Settings)
-        settings._held_back = (*(_checked(each).sentence for each in found), *read_mcp_json(mcp_json_file()).problems, *removed_settings(Settings))
+        settings._held_back = (
+            *(_checked(each).sentence for each in found),
+            *read_mcp_json(mcp_json_file()).problems,
+            *removed_settings(Settings),
+        )
         held_back = (key for each in found for key in each.values.get("api_keys", {}).values())
         environment = (key for name, key in os.environ.items() if name.endswith(_OF_A_PROVIDER))
         settings._other_keys = (*held_back, *environment)
@@ -268,7 +418,13 @@ def load_settings(**given: Any) -> Settings:
     except ValidationError as error:
         key = _key(error)
         place = place_of(Settings, key, given).text
-        where = f"--{key.replace('_', '-')}" if place == COMMAND_LINE else place if place == variable_of(key) else f"{place}: {key}"
+        where = (
+            f"--{key.replace('_', '-')}"
+            if place == COMMAND_LINE
+            else place
+            if place == variable_of(key)
+            else f"{place}: {key}"
+        )
         raise SettingsError(f"{where}: {reason(error)}.") from None
     except UnicodeDecodeError:
         raise SettingsError(f"{ENV_FILE}: the file is not UTF-8 text.") from None
@@ -302,7 +458,9 @@ def _checked(held: HeldBack) -> HeldBack:
         try:
             setattr(draft, key, value)
         except ValidationError as error:
-            raise SettingsError(f"{held.place_of(_key(error))}: {_key(error)}: {reason(error)}.") from None
+            raise SettingsError(
+                f"{held.place_of(_key(error))}: {_key(error)}: {reason(error)}."
+            ) from None
     return held
 
 

@@ -11,7 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, PydanticBaseSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+)
 
 from mahtab_tui.settings.mcp_servers import MCP_JSON, read_mcp_json, starts_this_program
 
@@ -44,7 +49,9 @@ def project_folder() -> Path:
     try:
         return Path.cwd()
     except FileNotFoundError:
-        raise SettingsError("The folder in which the program was started no longer exists.") from None
+        raise SettingsError(
+            "The folder in which the program was started no longer exists."
+        ) from None
 
 
 def env_file() -> Path:
@@ -67,7 +74,9 @@ def trust_record() -> Path:
     return home_folder() / "trusted.json"
 
 
-def held_back(settings_cls: type[BaseSettings], path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+def held_back(
+    settings_cls: type[BaseSettings], path: Path, values: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the values of a configuration file that the user has not trusted yet; never any of the user's own file. Raises `SettingsError`."""
     project = project_folder()
     own = config_files(project)[1]
@@ -83,7 +92,9 @@ def held_back(settings_cls: type[BaseSettings], path: Path, values: Mapping[str,
     return {key: value for key, value in found.items() if known.get(key) != trust.digest(value)}
 
 
-def _holding(settings_cls: type[BaseSettings], path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+def _holding(
+    settings_cls: type[BaseSettings], path: Path, values: Mapping[str, Any]
+) -> dict[str, Any]:
     without = held_back(settings_cls, path, values)
     return {key: value for key, value in values.items() if key not in without}
 
@@ -98,12 +109,18 @@ class HeldBack(NamedTuple):
 
     def place_of(self, key: str) -> str:
         """File and line of a value, or of an entry of a table, for a message."""
-        return env_file_line([variable_of(key)]) if self.path.name == ENV_FILE else f"{self.path}, line {line_of(self.path, key)}"
+        return (
+            env_file_line([variable_of(key)])
+            if self.path.name == ENV_FILE
+            else f"{self.path}, line {line_of(self.path, key)}"
+        )
 
     @property
     def sentence(self) -> str:
         """What is not used yet, and what to do."""
-        named = ", ".join(f"{key} (line {line})" for key, line in zip(self.values, self.lines, strict=True))
+        named = ", ".join(
+            f"{key} (line {line})" for key, line in zip(self.values, self.lines, strict=True)
+        )
         return f"{self.path} sets {named}, which is not used until you trust it: run mahtab-tui config trust."
 
 
@@ -111,11 +128,21 @@ def all_held_back(settings_cls: type[BaseSettings]) -> list[HeldBack]:
     """Return the untrusted values of the project's files, strongest file first. Raises `SettingsError`."""
     env, (file, _) = env_file(), config_files(project_folder())
     values = held_back(settings_cls, env, EnvFile(DotEnvSettingsSource(settings_cls)).values())
-    found = [HeldBack(env, values, tuple(_env_line(_variables_of(key, value)) or 1 for key, value in values.items()))]
+    found = [
+        HeldBack(
+            env,
+            values,
+            tuple(_env_line(_variables_of(key, value)) or 1 for key, value in values.items()),
+        )
+    ]
     values = held_back(settings_cls, file, _read_known(settings_cls, file))
     found.append(HeldBack(file, values, tuple(line_of(file, key) for key in values)))
     values = held_back(settings_cls, mcp_json_file(), _mcp_values())
-    found.append(HeldBack(mcp_json_file(), values, tuple(line_of(mcp_json_file(), "mcpServers") for _ in values)))
+    found.append(
+        HeldBack(
+            mcp_json_file(), values, tuple(line_of(mcp_json_file(), "mcpServers") for _ in values)
+        )
+    )
     return [each for each in found if each.values]
 
 
@@ -130,7 +157,10 @@ class _BadLines(logging.Filter):
         if not isinstance(record.args, tuple) or len(record.args) != 1:
             return True
         path, line = Path(ENV_FILE).absolute(), record.args[0]
-        record.msg, record.args = f"mahtab-tui: {ENV_FILE}, line {line}: not NAME=value; the line is ignored.", ()
+        record.msg, record.args = (
+            f"mahtab-tui: {ENV_FILE}, line {line}: not NAME=value; the line is ignored.",
+            (),
+        )
         new = (path, line) not in self._told
         self._told.add((path, line))
         return new
@@ -158,11 +188,17 @@ class EnvFile(_Source):
 
     def values(self) -> dict[str, Any]:
         """Return everything that the file sets. Raises `SettingsError` for an unknown setting."""
-        values = {key: value for key, value in self._source().items() if key in self.settings_cls.model_fields}
+        values = {
+            key: value
+            for key, value in self._source().items()
+            if key in self.settings_cls.model_fields
+        }
         for name in self._source.env_vars:
             key = name.removeprefix(PREFIX.lower())
             if key != name and key not in self.settings_cls.model_fields and key not in REMOVED:
-                raise SettingsError(f"{env_file_line([name])}: {no_setting(self.settings_cls, key)}")
+                raise SettingsError(
+                    f"{env_file_line([name])}: {no_setting(self.settings_cls, key)}"
+                )
         keys = {
             name.removesuffix(_KEY_ENDING): value
             for name, value in self._source.env_vars.items()
@@ -192,7 +228,10 @@ class McpJsonFile(_Source):
     def __call__(self) -> dict[str, Any]:
         taken = self.current_state.get("mcp") or {}
         values = _holding(self.settings_cls, mcp_json_file(), _mcp_values())
-        return {key: {name: server for name, server in servers.items() if name not in taken} for key, servers in values.items()}
+        return {
+            key: {name: server for name, server in servers.items() if name not in taken}
+            for key, servers in values.items()
+        }
 
 
 def _mcp_values() -> dict[str, Any]:
@@ -206,14 +245,22 @@ def _read_known(settings_cls: type[BaseSettings], path: Path) -> dict[str, Any]:
     values = {key: value for key, value in read_config(path).items() if key not in REMOVED}
     for key in values:
         if key not in settings_cls.model_fields:
-            raise SettingsError(f"{path}, line {line_of(path, key)}: {no_setting(settings_cls, key)}")
+            raise SettingsError(
+                f"{path}, line {line_of(path, key)}: {no_setting(settings_cls, key)}"
+            )
     return values
 
 
 def removed_settings(settings_cls: type[BaseSettings]) -> list[str]:
     """Return a sentence for each file that still names settings which were removed. Raises `SettingsError`."""
     env = EnvFile(DotEnvSettingsSource(settings_cls))
-    found = [(env_file(), env.removed()), *((path, REMOVED & read_config(path).keys()) for path in dict.fromkeys(config_files(project_folder())))]
+    found = [
+        (env_file(), env.removed()),
+        *(
+            (path, REMOVED & read_config(path).keys())
+            for path in dict.fromkeys(config_files(project_folder()))
+        ),
+    ]
     return [f"{path}: {_about_removed(sorted(keys))}" for path, keys in found if keys]
 
 
@@ -228,7 +275,11 @@ def no_setting(settings_cls: type[BaseSettings], key: str) -> str:
     if key in REMOVED:
         return f"the setting {key} was removed."
     near = difflib.get_close_matches(key, settings_cls.model_fields, n=1)
-    hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(settings_cls.model_fields)}."
+    hint = (
+        f"Did you mean {near[0]}?"
+        if near
+        else f"Known keys: {', '.join(settings_cls.model_fields)}."
+    )
     return f"there is no setting {key!r}. {hint}"
 
 
@@ -268,13 +319,22 @@ def line_of(path: Path, key: str) -> int:
     start = _line(lines, rf"""(\[\s*)?["']?{re.escape(table)}["']?\s*[\]=.]""", 0) or 0
     if not name:
         return start + 1
-    inside = _line(lines, rf"""({re.escape(table)}\s*\.\s*)?["']?{re.escape(name)}["']?\s*=""", start)
+    inside = _line(
+        lines, rf"""({re.escape(table)}\s*\.\s*)?["']?{re.escape(name)}["']?\s*=""", start
+    )
     return (start if inside is None else inside) + 1
 
 
 def _line(lines: list[str], pattern: str, start: int) -> int | None:
     """Return the first line from `start` on that begins with the pattern."""
-    return next((number for number in range(start, len(lines)) if re.match(rf"\s*{pattern}", lines[number])), None)
+    return next(
+        (
+            number
+            for number in range(start, len(lines))
+            if re.match(rf"\s*{pattern}", lines[number])
+        ),
+        None,
+    )
 
 
 class ValueOrigin(NamedTuple):
@@ -304,16 +364,29 @@ def place_of(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any
     return ValueOrigin(DEFAULT)
 
 
-def _places(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]) -> Iterator[tuple[ValueOrigin, Mapping[str, Any]]]:
+def _places(
+    settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]
+) -> Iterator[tuple[ValueOrigin, Mapping[str, Any]]]:
     """Return the values of each source, strongest first, with the origin that a message names."""
     table, _, name = key.partition(".")
     yield ValueOrigin(COMMAND_LINE), given
     yield ValueOrigin(variable_of(table)), EnvSettingsSource(settings_cls)()
-    yield ValueOrigin(env_file_line(_variables_of(table, {name: None}))), EnvFile(DotEnvSettingsSource(settings_cls))()
+    yield (
+        ValueOrigin(env_file_line(_variables_of(table, {name: None}))),
+        EnvFile(DotEnvSettingsSource(settings_cls))(),
+    )
     for path in config_files(project_folder()):
         values = _holding(settings_cls, path, read_config(path))
-        yield ValueOrigin(f"{path}, line {line_of(path, key)}" if table in values else str(path), path), values
-    yield ValueOrigin(str(mcp_json_file()), mcp_json_file()), _holding(settings_cls, mcp_json_file(), _mcp_values())
+        yield (
+            ValueOrigin(
+                f"{path}, line {line_of(path, key)}" if table in values else str(path), path
+            ),
+            values,
+        )
+    yield (
+        ValueOrigin(str(mcp_json_file()), mcp_json_file()),
+        _holding(settings_cls, mcp_json_file(), _mcp_values()),
+    )
 
 
 def env_file_line(names: list[str]) -> str:

@@ -31,7 +31,9 @@ _KEY = re.compile(r"f([1-6]|1\d|2[0-4])|alt\+([a-z0-9]|left|right|up|down)")
 
 def guarded(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a project's file that must be trusted first. own: the user's values without that file, at least limits and keys."""
-    return {key: value for key, value in values.items() if not _is_harmless(key, value, own.get(key))}
+    return {
+        key: value for key, value in values.items() if not _is_harmless(key, value, own.get(key))
+    }
 
 
 def _is_harmless(key: str, value: Any, own: Any) -> bool:
@@ -39,12 +41,16 @@ def _is_harmless(key: str, value: Any, own: Any) -> bool:
         return own is None or _is_at_most(value, own)
     if key == "keymap":
         taken = ",".join(map(str, own.values())).split(",") if isinstance(own, dict) else []
-        return isinstance(value, dict) and all(name in _COMMANDS and _are_free(keys, taken) for name, keys in value.items())
+        return isinstance(value, dict) and all(
+            name in _COMMANDS and _are_free(keys, taken) for name, keys in value.items()
+        )
     return key in _LOOKS or (key == "approval" and value == "ask")
 
 
 def _are_free(keys: Any, taken: list[str]) -> bool:
-    return isinstance(keys, str) and all(_KEY.fullmatch(key) and key not in taken for key in keys.split(","))
+    return isinstance(keys, str) and all(
+        _KEY.fullmatch(key) and key not in taken for key in keys.split(",")
+    )
 
 
 def _is_at_most(value: Any, own: Any) -> bool:
@@ -61,7 +67,9 @@ def allowed(record: Path, file: Path) -> dict[str, str]:
 
 def allowed_in(known: Mapping[str, Mapping[str, Any]], file: Path) -> dict[str, str]:
     """Return the digests of the trusted values of a file, by key. known: from `read_record`."""
-    return {key: value for key, value in known.get(_name(file), {}).items() if isinstance(value, str)}
+    return {
+        key: value for key, value in known.get(_name(file), {}).items() if isinstance(value, str)
+    }
 
 
 def read_record(record: Path) -> dict[str, dict[str, Any]]:
@@ -70,7 +78,11 @@ def read_record(record: Path) -> dict[str, dict[str, Any]]:
         known = json.loads(record.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
-    return {file: keys for file, keys in known.items() if isinstance(keys, dict)} if isinstance(known, dict) else {}
+    return (
+        {file: keys for file, keys in known.items() if isinstance(keys, dict)}
+        if isinstance(known, dict)
+        else {}
+    )
 
 
 def with_allowed(record: Path, files: Mapping[Path, Mapping[str, Any]]) -> str:

@@ -35,7 +35,14 @@ def entries(settings: Settings) -> list[SettingEntry]:
         names = [f"{key}.{name}" for name in value] if isinstance(value, dict) else []
         for each in names or [key]:
             text = shown(value[each.partition(".")[2]]) if names else shown(value)
-            found.append(SettingEntry(each, text, settings.place_of(each) if same else ValueOrigin(THIS_SESSION), field.description or ""))
+            found.append(
+                SettingEntry(
+                    each,
+                    text,
+                    settings.place_of(each) if same else ValueOrigin(THIS_SESSION),
+                    field.description or "",
+                )
+            )
     return found
 
 
@@ -48,7 +55,9 @@ def shown(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"{name}={shown(each)}" for name, each in value.items()) or NOT_SET
     if isinstance(value, tuple):
-        return (os.pathsep if any(isinstance(each, Path) for each in value) else "; ").join(map(str, value)) or NOT_SET
+        return (os.pathsep if any(isinstance(each, Path) for each in value) else "; ").join(
+            map(str, value)
+        ) or NOT_SET
     if isinstance(value, list):
         return shown(shlex.join(value))
     return NOT_SET if value is None else WITHIN_URL.sub(MASK, str(value))
@@ -82,7 +91,11 @@ def validated(key: str, value: Any) -> Any:
         sentence = no_setting(Settings, table)
         raise SettingsError(sentence[0].upper() + sentence[1:])
     if dot and not (name and is_table(table)):
-        raise SettingsError(f"{key}: {table} has no entries." if name else f"{key}: give the name of an entry after the dot.")
+        raise SettingsError(
+            f"{key}: {table} has no entries."
+            if name
+            else f"{key}: give the name of an entry after the dot."
+        )
     draft = Settings.model_construct()
     try:
         setattr(draft, table, {name: value} if dot else value)
@@ -112,7 +125,9 @@ def written(key: str, text: str) -> Any:
 def _table(key: str, text: str) -> dict[str, str]:
     pairs = [word.partition("=") for word in text.split()]
     if wrong := next((name for name, sign, value in pairs if not (name and value)), None):
-        raise SettingsError(f"{key}: {MASK if is_secret(key) else repr(wrong)} is not a pair. Write name=value, with spaces between pairs.")
+        raise SettingsError(
+            f"{key}: {MASK if is_secret(key) else repr(wrong)} is not a pair. Write name=value, with spaces between pairs."
+        )
     return {name: value for name, _, value in pairs}
 
 

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.settings.model import Settings, SettingsError
-from mahtab_tui.settings.sources import held_back, line_of, read_config, read_text, trust_record, variable_of
+from mahtab_tui.settings.sources import (
+    held_back,
+    line_of,
+    read_config,
+    read_text,
+    trust_record,
+    variable_of,
+)
 from mahtab_tui.settings.trust import with_allowed
 from mahtab_tui.settings.values import choices, is_table, validated
 
@@ -66,7 +73,9 @@ def unset(path: Path, key: str) -> bool:
     """Remove a value from the file; False if it was not there. Raises `SettingsError` as `set_value`."""
     table, dot, name = key.partition(".")
     values = read_config(path)
-    if table not in values or (dot and not (isinstance(values[table], dict) and name in values[table])):
+    if table not in values or (
+        dot and not (isinstance(values[table], dict) and name in values[table])
+    ):
         return False
 
     def change(document: TOMLDocument) -> None:
@@ -90,7 +99,9 @@ def _change(path: Path, change: Callable[[TOMLDocument], None]) -> None:
         text = tomlkit.dumps(document)
         tomllib.loads(text)
     except (TOMLKitError, ValueError, KeyError, RecursionError) as error:
-        raise SettingsError(f"{path}: this file can only be changed in an editor: {error}.") from None
+        raise SettingsError(
+            f"{path}: this file can only be changed in an editor: {error}."
+        ) from None
     write_text(path, text if text.endswith("\n") else f"{text}\n")
 
 
@@ -159,4 +170,6 @@ def _default(value: Any) -> str:
 
     if value is None:
         return ""
-    return tomlkit.item([] if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value).as_string()
+    return tomlkit.item(
+        [] if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
+    ).as_string()

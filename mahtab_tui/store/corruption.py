@@ -24,7 +24,9 @@ def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             path.touch(mode=0o600, exist_ok=False)
-    connection = sqlite3.connect(path or ":memory:", check_same_thread=False, timeout=wait, isolation_level=None)
+    connection = sqlite3.connect(
+        path or ":memory:", check_same_thread=False, timeout=wait, isolation_level=None
+    )
     try:
         if tables:
             connection.execute("pragma journal_mode = wal")
@@ -37,7 +39,9 @@ def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection
 
 def is_damage(error: BaseException | None) -> bool:
     """Return whether the file's content is wrong, not just its use at the moment (locked, full, not permitted)."""
-    return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in (
+    return isinstance(error, sqlite3.DatabaseError) and getattr(
+        error, "sqlite_errorcode", 0
+    ) & 0xFF in (
         sqlite3.SQLITE_CORRUPT,
         sqlite3.SQLITE_NOTADB,
     )
@@ -72,7 +76,9 @@ def set_aside(path: Path, damaged: tuple[int, int] | None) -> Path | None:
             return None
         aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
         path.replace(aside)
-        with contextlib.suppress(FileNotFoundError):  # it belongs to the old file, and may help to recover it
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # it belongs to the old file, and may help to recover it
             path.with_name(path.name + _WAL).replace(aside.with_name(aside.name + _WAL))
         path.with_name(path.name + _SHM).unlink(missing_ok=True)
         return aside

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from mahtab_tui.bus.handlers import StoreError
-from mahtab_tui.store.corruption import file_identity, is_damage, is_damage_of_index, open_file, set_aside
+from mahtab_tui.store.corruption import (
+    file_identity,
+    is_damage,
+    is_damage_of_index,
+    open_file,
+    set_aside,
+)
 from mahtab_tui.store.encoding import readable
 from mahtab_tui.store.session_lock import claim, is_open
 
@@ -67,7 +73,9 @@ def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterato
         yield
     except (sqlite3.Error, OverflowError) as error:
         if is_damage_of_index(error):
-            raise StoreError("The search index of the sessions is damaged; it is being rebuilt.") from error
+            raise StoreError(
+                "The search index of the sessions is damaged; it is being rebuilt."
+            ) from error
         if is_damage(error):
             raise StoreError(_without_damaged(path, identity)) from error
         raise StoreError(f"The session file {path} cannot be used: {error}.") from error
@@ -119,8 +127,17 @@ def is_read_only(path: Path) -> bool:
 
 
 def _opened_for_reading(path: Path) -> sqlite3.Connection:
-    for options in ("mode=ro", "mode=ro&immutable=1"):  # the first also reads what is not in the file yet, if SQLite can
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?{options}", uri=True, check_same_thread=False, timeout=WAIT, isolation_level=None)
+    for options in (
+        "mode=ro",
+        "mode=ro&immutable=1",
+    ):  # the first also reads what is not in the file yet, if SQLite can
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?{options}",
+            uri=True,
+            check_same_thread=False,
+            timeout=WAIT,
+            isolation_level=None,
+        )
         connection.text_factory = readable
         try:
             connection.execute("select count(*) from sqlite_master").fetchone()
@@ -187,12 +204,16 @@ def remove_unfinished(path: Path) -> None:
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     version = connection.execute("pragma user_version").fetchone()[0]
     if version > SCHEMA:
-        raise StoreError(f"The session file {path} was written by a newer version of mahtab-tui. Update mahtab-tui to use it.")
+        raise StoreError(
+            f"The session file {path} was written by a newer version of mahtab-tui. Update mahtab-tui to use it."
+        )
     _write_ahead(connection)
     # A killed process loses nothing; only a power cut may take the last moments.
     connection.execute("pragma synchronous = normal")
     if version < SCHEMA:
-        connection.executescript(f"begin immediate; {_TABLES} pragma user_version = {SCHEMA}; commit;")
+        connection.executescript(
+            f"begin immediate; {_TABLES} pragma user_version = {SCHEMA}; commit;"
+        )
         make_index(connection)
 
 

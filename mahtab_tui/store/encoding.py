@@ -36,10 +36,20 @@ def readable(value: bytes) -> str:
 
 def as_json(attrs: Mapping[str, Any]) -> str:
     """Encode attributes as `json.dumps` does, but without blocking other threads for long."""
-    return "{" + ", ".join(f"{json.dumps(name)}: {_value(value)}" for name, value in attrs.items()) + "}"
+    return (
+        "{"
+        + ", ".join(f"{json.dumps(name)}: {_value(value)}" for name, value in attrs.items())
+        + "}"
+    )
 
 
 def _value(value: object) -> str:
     if not isinstance(value, str):
         return json.dumps(value, default=str)
-    return '"' + "".join(json.dumps(value[start : start + STEP])[1:-1] for start in range(0, len(value), STEP)) + '"'
+    return (
+        '"'
+        + "".join(
+            json.dumps(value[start : start + STEP])[1:-1] for start in range(0, len(value), STEP)
+        )
+        + '"'
+    )

@@ -36,7 +36,9 @@ def fork(session: str, entry: str = "") -> str:
     text = f"This session is a copy of {session}, before {before}."
     store.append(Branch(text, origin=session, copy=copy, cell=cell, time=time.time()))
     marks = records_of(database(), copy, tags.PRIVATE)
-    for mark in records_of(database(), session, tags.PRIVATE):  # what is private now is private in its past, too
+    for mark in records_of(
+        database(), session, tags.PRIVATE
+    ):  # what is private now is private in its past, too
         if mark not in marks:
             store.append(mark)
     store.close()
@@ -47,12 +49,24 @@ def _start(session: str, entry: str) -> tuple[int, str, int]:
     """Return the number of the record with which an entry begins, its name, and its cell; 0 if it is none. Raises `StoreError`."""
     found = _ENTRY.match(entry)
     if found is None:
-        raise StoreError("A copy begins before a cell, a question or an answer: choose one of them.")
+        raise StoreError(
+            "A copy begins before a cell, a question or an answer: choose one of them."
+        )
     kind, number = found[1], int(found[2])
     if kind == "cell":
         start = start_of_cell(database(), session, number)
     else:
-        start = next((int(row[0]) for row in fetched(database(), _QUESTION, (session, tags.USER_CHAT, number))), None)
+        start = next(
+            (
+                int(row[0])
+                for row in fetched(database(), _QUESTION, (session, tags.USER_CHAT, number))
+            ),
+            None,
+        )
     if start is None:
         raise StoreError("The session has no record of this entry.")
-    return start, f"{kind} {number}" if kind == "cell" else f"question {number}", number if kind == "cell" else 0
+    return (
+        start,
+        f"{kind} {number}" if kind == "cell" else f"question {number}",
+        number if kind == "cell" else 0,
+    )

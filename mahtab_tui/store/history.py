@@ -35,7 +35,9 @@ class HistoryEntry(NamedTuple):
 class History:
     """The input history, shared by all running programs. Nothing here raises: `problem` is a sentence about what went wrong."""
 
-    def __init__(self, path: Path, project: str, mask: Callable[[str], str] = str, *, no_trace: bool = False) -> None:
+    def __init__(
+        self, path: Path, project: str, mask: Callable[[str], str] = str, *, no_trace: bool = False
+    ) -> None:
         """mask: removes secrets from an input before it is stored. no_trace: new inputs are kept in memory only."""
         self.problem = ""
         self._path = path
@@ -47,7 +49,10 @@ class History:
     def add(self, text: str, mode: str) -> None:
         """Add an input, unless it equals the last one."""
         text = self._mask(text)
-        last = self._do("select text, mode from input where project = ? order by number desc limit 1", (stored(self._project),))
+        last = self._do(
+            "select text, mode from input where project = ? order by number desc limit 1",
+            (stored(self._project),),
+        )
         if [(restored(row[0]), row[1]) for row in last] != [(text, mode)]:
             row = (time.time(), stored(self._project), mode, stored(text))
             self._do("insert into input (time, project, mode, text) values (?, ?, ?, ?)", row)
@@ -56,7 +61,9 @@ class History:
         """Return the inputs, this project's first, then the newest first; each text once."""
         query = "select text, mode, project, time from input where ? is null or mode = ? order by project = ? desc, number desc limit ?"
         seen: dict[tuple[str, str], HistoryEntry] = {}
-        for text, input_mode, project, when in self._do(query, (mode, mode, stored(self._project), limit)):
+        for text, input_mode, project, when in self._do(
+            query, (mode, mode, stored(self._project), limit)
+        ):
             entry = HistoryEntry(restored(text), input_mode, restored(project), when)
             seen.setdefault((entry.text, entry.mode), entry)
         return list(seen.values())
@@ -111,7 +118,9 @@ class History:
         except OSError:
             return False
         if aside is not None:
-            self.problem = f"The input history was damaged. It is now {aside}, and a new one was started."
+            self.problem = (
+                f"The input history was damaged. It is now {aside}, and a new one was started."
+            )
         return True
 
 
@@ -124,7 +133,12 @@ def _connect(path: Path | None) -> sqlite3.Connection:
 def _copied(path: Path) -> sqlite3.Connection:
     """Copy a history into memory; an empty one if there is none that can be read."""
     copy = _connect(None)
-    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as history:
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        ) as history,
+    ):
         history.backup(copy)
         return copy
     copy.close()

@@ -23,11 +23,19 @@ class MemoryStore:
             self.partials[key] = record
 
     def output(self, cell: int) -> str | None:
-        outputs = (record for record in reversed(self.records) if isinstance(record, records.ReplOut))
-        return next((record.text for record in outputs if record.cell == cell and not record.late), None)
+        outputs = (
+            record for record in reversed(self.records) if isinstance(record, records.ReplOut)
+        )
+        return next(
+            (record.text for record in outputs if record.cell == cell and not record.late), None
+        )
 
     def pictures(self, cell: int) -> list[str]:
-        shown = (record for record in self.records if isinstance(record, records.Display) and record.cell == cell)
+        shown = (
+            record
+            for record in self.records
+            if isinstance(record, records.Display) and record.cell == cell
+        )
         return [record.data for record in shown if record.mime in tags.PICTURES]
 
     def everything(self) -> list[Record]:

@@ -38,7 +38,9 @@ def copy_namespace(session: str, copy: str) -> None:
     source, target = _folder(session), _folder(copy)
     with contextlib.suppress(OSError):
         target.mkdir(mode=0o700)
-        for file in sorted(source.iterdir(), key=lambda file: file.name == INDEX):  # the index last, when all that it names is there
+        for file in sorted(
+            source.iterdir(), key=lambda file: file.name == INDEX
+        ):  # the index last, when all that it names is there
             os.link(file, target / file.name)
 
 

@@ -21,7 +21,9 @@ LONGEST_SAID = 20_000
 PRIVATE = "# This cell uses a private variable, so it is left out."
 
 _COUNT = "select count(*) from record where session = ?"
-_PAGE = "select time, tag, attrs, text from record where session = ? order by number limit ? offset ?"
+_PAGE = (
+    "select time, tag, attrs, text from record where session = ? order by number limit ? offset ?"
+)
 _MARKS = "select time, tag, attrs, text from record where session = ? and tag = ? order by number"
 
 
@@ -34,7 +36,9 @@ def preview(path: Path, session: str, place: int = 0) -> list[Record]:
         (count,) = connection.execute(_COUNT, (session,)).fetchone()
         first = max(0, min(count - SHOWN, place - SHOWN // 2 if place else count))
         rows = [readable_record(row) for row in connection.execute(_PAGE, (session, SHOWN, first))]
-        marks = [readable_record(row) for row in connection.execute(_MARKS, (session, tags.PRIVATE))]
+        marks = [
+            readable_record(row) for row in connection.execute(_MARKS, (session, tags.PRIVATE))
+        ]
     found = [_shortened(record) for record in rows if record is not None]
     left_out = HiddenEntries()
     for record in (*found, *(mark for mark in marks if mark is not None)):
@@ -59,7 +63,11 @@ def without_private(record: Record, left_out: HiddenEntries) -> Record | None:
     if isinstance(record, records.Display) and record.cell is not None:
         return None if left_out.held_back(cell_entry(record.cell)) else record
     if isinstance(record, records.Namespace | records.Review):
-        return record.changed(changes=tuple(change for change in record.changes if change.name not in left_out.private))
+        return record.changed(
+            changes=tuple(
+                change for change in record.changes if change.name not in left_out.private
+            )
+        )
     if not left_out.held_back(entry_of(record)):
         return record
     return record.changed(text=PRIVATE) if isinstance(record, records.ReplIn) else None

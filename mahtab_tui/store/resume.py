@@ -9,11 +9,27 @@ from pathlib import Path
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.handlers import StoreError
-from mahtab_tui.bus.records import Agent, AssistantChat, Notice, Record, ReplOut, UserChat, UserReplIn
+from mahtab_tui.bus.records import (
+    Agent,
+    AssistantChat,
+    Notice,
+    Record,
+    ReplOut,
+    UserChat,
+    UserReplIn,
+)
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.store.namespaces import copy_namespace, is_kept, remove_namespace
 from mahtab_tui.store.session_lock import HeldElsewhere, claim, locked_sessions
-from mahtab_tui.store.sqlite import ALL, SessionRow, SqliteStore, fork_session, list_sessions, load_records, records_of
+from mahtab_tui.store.sqlite import (
+    ALL,
+    SessionRow,
+    SqliteStore,
+    fork_session,
+    list_sessions,
+    load_records,
+    records_of,
+)
 
 TAIL = 5_000
 """Records of a resumed session that are loaded; older ones stay on disk."""
@@ -31,7 +47,11 @@ def new_store(project: Path) -> tuple[SqliteStore, str, list[Record]]:
     """Return a store for a new session of a folder, the session's name, and no past."""
     name = project.name or "session"
     session = new_id()
-    return SqliteStore(database(), session, name=name, project=str(project), claim=claim(session)), name, []
+    return (
+        SqliteStore(database(), session, name=name, project=str(project), claim=claim(session)),
+        name,
+        [],
+    )
 
 
 def new_id() -> str:
@@ -43,7 +63,9 @@ def find_session(session: str | None, project: Path | None) -> SessionRow:
     """Find a session by the beginning of its id; None for the last one, of a project or of all. Raises `NoSession`."""
     folder = None if project is None else str(project)
     try:
-        rows = list_sessions(database(), folder, begins=session or "", limit=1 if session is None else ALL)
+        rows = list_sessions(
+            database(), folder, begins=session or "", limit=1 if session is None else ALL
+        )
         nothing = not rows and not list_sessions(database(), folder, limit=1)
     except StoreError as error:
         raise NoSession(str(error)) from None
@@ -51,11 +73,15 @@ def find_session(session: str | None, project: Path | None) -> SessionRow:
         raise NoSession("There is no session to resume.")
     if session is not None and len(rows) != 1:
         count = f"{len(rows)} sessions" if rows else "no session"
-        raise NoSession(f"There is {count} whose ID begins with {session!r}. mahtab-tui sessions --all lists them.")
+        raise NoSession(
+            f"There is {count} whose ID begins with {session!r}. mahtab-tui sessions --all lists them."
+        )
     return rows[0]
 
 
-def resumed_store(row: SessionRow, *, variables: bool = False) -> tuple[SqliteStore, str, list[Record]]:
+def resumed_store(
+    row: SessionRow, *, variables: bool = False
+) -> tuple[SqliteStore, str, list[Record]]:
     """Return the store of a session, its name, and its past records. Raises `NoSession`, or `HeldElsewhere` if another program has it open.
 
     variables: whether those that were kept come back, too.
@@ -63,24 +89,43 @@ def resumed_store(row: SessionRow, *, variables: bool = False) -> tuple[SqliteSt
     try:
         own = claim(row.id)
         page = load_records(database(), row.id, limit=TAIL)
-        marks = [record for tag in (tags.PRIVATE, tags.NOTEBOOK_FILE) for record in records_of(database(), row.id, tag)]
+        marks = [
+            record
+            for tag in (tags.PRIVATE, tags.NOTEBOOK_FILE)
+            for record in records_of(database(), row.id, tag)
+        ]
         marks += records_of(database(), row.id, tags.NOTEBOOK_WRITTEN)[-1:]
     except StoreError as error:
         raise NoSession(str(error)) from None
     past = [record for _, record in page.records]
-    marks = [mark for mark in marks if mark not in past]  # they count however long ago they were made
+    marks = [
+        mark for mark in marks if mark not in past
+    ]  # they count however long ago they were made
     if page.earlier:
-        count = f"{page.earlier:,} earlier records are" if page.earlier > 1 else "1 earlier record is"
+        count = (
+            f"{page.earlier:,} earlier records are" if page.earlier > 1 else "1 earlier record is"
+        )
         marks.append(_notice(f"{count} not shown here: /export writes all of them."))
     past = [*marks, *past]
     if page.unreadable:
-        past.append(_notice(f"{page.unreadable:,} of the session's records cannot be read and are left out.", "warning"))
+        past.append(
+            _notice(
+                f"{page.unreadable:,} of the session's records cannot be read and are left out.",
+                "warning",
+            )
+        )
     cut = _about_cut_answer(past)
     if variables and is_kept(row.id):
         past.append(_notice(f"Conversation restored; variables follow.{cut}"))
     else:
-        past.append(_notice(f"Conversation restored; variables were not. Re-run what you need.{cut}"))
-    return SqliteStore(database(), row.id, name=row.name, project=row.project, claim=own), row.name, past
+        past.append(
+            _notice(f"Conversation restored; variables were not. Re-run what you need.{cut}")
+        )
+    return (
+        SqliteStore(database(), row.id, name=row.name, project=row.project, claim=own),
+        row.name,
+        past,
+    )
 
 
 def going_on(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Record]:
@@ -90,9 +135,15 @@ def going_on(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Reco
     if kept and isinstance(kept[-1], Notice):
         kept.pop()
     end = len(kept)
-    while end and isinstance(kept[end - 1], ReplOut | AssistantChat | Notice) and (isinstance(kept[end - 1], Notice) or kept[end - 1].cut):  # type: ignore[attr-defined]
+    while (
+        end
+        and isinstance(kept[end - 1], ReplOut | AssistantChat | Notice)
+        and (isinstance(kept[end - 1], Notice) or kept[end - 1].cut)  # type: ignore[attr-defined]
+    ):
         end -= 1
-    left = [record for record in kept[end:] if not isinstance(record, ReplOut)]  # the output is told again, from its beginning
+    left = [
+        record for record in kept[end:] if not isinstance(record, ReplOut)
+    ]  # the output is told again, from its beginning
     runs = f" Cell {cell} is still running." if cell else ""
     cut = _about_cut_answer(past)
     return [*kept[:end], *left, _notice(f"Reattached to the running kernel.{runs}{cut}")]
@@ -100,12 +151,17 @@ def going_on(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Reco
 
 def _about_cut_answer(past: Sequence[Record]) -> str:
     """Say that an answer has not ended, if nothing was entered since."""
-    last = next((record for record in reversed(past) if isinstance(record, Agent | UserReplIn | UserChat)), None)
+    last = next(
+        (record for record in reversed(past) if isinstance(record, Agent | UserReplIn | UserChat)),
+        None,
+    )
     going = isinstance(last, Agent) and last.state in ("thinking", "reflecting")
     return " The model's answer was cut off: ask again if you need the rest." if going else ""
 
 
-def forked_store(row: SessionRow, *, variables: bool = False) -> tuple[SqliteStore, str, list[Record]]:
+def forked_store(
+    row: SessionRow, *, variables: bool = False
+) -> tuple[SqliteStore, str, list[Record]]:
     """Return the store of a new session that begins with a copy of another one's records, its name, and its past records. Raises `NoSession`."""
     copy = new_id()
     try:
@@ -114,7 +170,9 @@ def forked_store(row: SessionRow, *, variables: bool = False) -> tuple[SqliteSto
     except StoreError as error:
         raise NoSession(str(error)) from None
     store, name, past = resumed_store(row._replace(id=copy), variables=variables)
-    past.append(_notice(f"This is now the session {copy}, a copy of {row.id}. Both continue independently."))
+    past.append(
+        _notice(f"This is now the session {copy}, a copy of {row.id}. Both continue independently.")
+    )
     return store, name, past
 
 
@@ -124,12 +182,18 @@ def remove_session(row: SessionRow) -> None:
     from mahtab_tui.kernel.remote.notes import noted_kernels
     from mahtab_tui.store.session_index import delete_session
 
-    if any(not kernel.has_host for kernel in waiting_kernels(row.id)) or (row.id not in locked_sessions() and noted_kernels(row.id)):
-        raise NoSession(f"Session {row.id} has a kernel in the background. Stop it first: mahtab-tui sessions stop {row.id}")
+    if any(not kernel.has_host for kernel in waiting_kernels(row.id)) or (
+        row.id not in locked_sessions() and noted_kernels(row.id)
+    ):
+        raise NoSession(
+            f"Session {row.id} has a kernel in the background. Stop it first: mahtab-tui sessions stop {row.id}"
+        )
     try:
         own = claim(row.id)
     except HeldElsewhere as error:
-        raise NoSession(f"The session {row.id} is open ({error.holder.sentence_part()}). Close it first.") from None
+        raise NoSession(
+            f"The session {row.id} is open ({error.holder.sentence_part()}). Close it first."
+        ) from None
     try:
         delete_session(database(), row.id)
         remove_namespace(row.id)

@@ -37,7 +37,13 @@ _ABOUT = 0
 """The place of a session's own row, before those of its records."""
 _OUTPUT, _INPUT = 4_000, 100_000
 """Characters of an output, and of anything else, that are in the index: half of them from the beginning, half from the end."""
-SAID = (records.UserChat, records.AssistantChat, records.Summary, records.ReplIn, records.NotebookCell)
+SAID = (
+    records.UserChat,
+    records.AssistantChat,
+    records.Summary,
+    records.ReplIn,
+    records.NotebookCell,
+)
 """What users and models say and run."""
 _EASTERN = "\u3040-\u30ff\u3400-\u9fff"
 """Letters of scripts without spaces: each is a word."""
@@ -79,7 +85,11 @@ def words(text: str) -> str:
     text = plain(text).lower()
     if text.isascii():
         return _NO_WORD.sub(" ", text)
-    letters = (letter for letter in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(letter))
+    letters = (
+        letter
+        for letter in unicodedata.normalize("NFKD", text.casefold())
+        if not unicodedata.combining(letter)
+    )
     return " ".join(_WORD.findall(unicodedata.normalize("NFC", "".join(letters))))
 
 
@@ -87,7 +97,9 @@ def words_of(record: Record) -> str:
     """Return the words of a record that are in the index: of what was said and run, but of no output of a private variable."""
     if isinstance(record, SAID):
         return words(shortened(record.text, _INPUT))
-    if isinstance(record, records.AssistantTool | records.NotebookOutput) or (isinstance(record, records.ReplOut) and not record.private):
+    if isinstance(record, records.AssistantTool | records.NotebookOutput) or (
+        isinstance(record, records.ReplOut) and not record.private
+    ):
         return words(shortened(record.text, _OUTPUT))
     return ""
 
@@ -117,14 +129,20 @@ class SessionIndex:
         self._connection = connection
         self._session = session
         connection.execute("insert or ignore into digest (session) values (?)", (session,))
-        row = connection.execute("select number, upto, records from digest where session = ?", (session,)).fetchone()
+        row = connection.execute(
+            "select number, upto, records from digest where session = ?", (session,)
+        ).fetchone()
         self._number: int = row[0]
         self._upto: int | None = row[1]
         """The number of the last record that was read; None until the session itself is in the index."""
         self._records: int = row[2]
-        project = connection.execute("select project from session where id = ?", (session,)).fetchone()
+        project = connection.execute(
+            "select project from session where id = ?", (session,)
+        ).fetchone()
         self._folder = folder_word("" if project is None else restored(project[0]))
-        (last,) = connection.execute("select coalesce(max(number), 0) from record where session = ?", (session,)).fetchone()
+        (last,) = connection.execute(
+            "select coalesce(max(number), 0) from record where session = ?", (session,)
+        ).fetchone()
         self._indexes = make_index(connection)
         self.behind = not self._indexes or (self._upto or 0) < last
         """Whether it waits for `catch_up`."""
@@ -139,10 +157,16 @@ class SessionIndex:
         if self.behind:
             return
         cost = record.cost or 0.0 if isinstance(record, records.Usage) else 0.0
-        model = stored((record.party or "")[:LONGEST_TITLE]) if isinstance(record, records.AssistantChat) else ""
+        model = (
+            stored((record.party or "")[:LONGEST_TITLE])
+            if isinstance(record, records.AssistantChat)
+            else ""
+        )
         private = isinstance(record, records.Private)
         values = (number, size, cost, model, model, private, self._session, self._upto)
-        if self._connection.execute(_UPDATE, values).rowcount == 0:  # another program makes the index anew
+        if (
+            self._connection.execute(_UPDATE, values).rowcount == 0
+        ):  # another program makes the index anew
             self.behind = True
             return
         self._upto, self._records = number, self._records + 1
@@ -154,7 +178,9 @@ class SessionIndex:
     def rename(self, title: str) -> None:
         """Change the title."""
         before = self._about()
-        self._connection.execute("update digest set title = ? where session = ?", (stored(title), self._session))
+        self._connection.execute(
+            "update digest set title = ? where session = ?", (stored(title), self._session)
+        )
         if self._upto is not None and self._indexes:
             self._unsay(Place(self._number, _ABOUT).row, before)
             self._say(_ABOUT, self._about())
@@ -179,12 +205,21 @@ class SessionIndex:
         for number, *row in rows:
             if number <= (self._upto or 0) and self._indexes:
                 record = readable_record(tuple(row))
-                if record is not None and self._records < RECORDS and (found := words_of(record)).strip():
+                if (
+                    record is not None
+                    and self._records < RECORDS
+                    and (found := words_of(record)).strip()
+                ):
                     self._unsay(Place(self._number, self._records).row, found)
                 self._records -= 1
         if rows:
-            self._connection.execute("delete from record where session = ? and number >= ?", (self._session, rows[-1][0]))
-            self._connection.execute("update digest set records = ? where session = ?", (max(0, self._records), self._session))
+            self._connection.execute(
+                "delete from record where session = ? and number >= ?", (self._session, rows[-1][0])
+            )
+            self._connection.execute(
+                "update digest set records = ? where session = ?",
+                (max(0, self._records), self._session),
+            )
         if len(rows) == STEP:
             return True
         if self._indexes and self._upto is not None:
@@ -193,12 +228,16 @@ class SessionIndex:
         return False
 
     def _about(self) -> str:
-        row = self._connection.execute("select id, name, project from session where id = ?", (self._session,)).fetchone()
+        row = self._connection.execute(
+            "select id, name, project from session where id = ?", (self._session,)
+        ).fetchone()
         return words(" ".join((*map(restored, row or ()), self._title())))
 
     def _title(self) -> str:
         """Return the title as it is now: another connection may have changed it."""
-        row = self._connection.execute("select title from digest where session = ?", (self._session,)).fetchone()
+        row = self._connection.execute(
+            "select title from digest where session = ?", (self._session,)
+        ).fetchone()
         return "" if row is None else restored(row[0])
 
     def _say_about(self) -> None:
@@ -209,10 +248,15 @@ class SessionIndex:
 
     def _say(self, record: int, found: str) -> None:
         row = Place(self._number, record).row
-        self._connection.execute("insert into said (rowid, text) values (?, ?)", (row, f"{self._folder} {found}"))
+        self._connection.execute(
+            "insert into said (rowid, text) values (?, ?)", (row, f"{self._folder} {found}")
+        )
 
     def _unsay(self, row: int, found: str) -> None:
-        self._connection.execute("insert into said (said, rowid, text) values ('delete', ?, ?)", (row, f"{self._folder} {found}"))
+        self._connection.execute(
+            "insert into said (said, rowid, text) values ('delete', ?, ?)",
+            (row, f"{self._folder} {found}"),
+        )
 
 
 def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
@@ -232,7 +276,9 @@ def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
         return len(waiting)
 
 
-def _read_steps(connection: sqlite3.Connection, waiting: list[str], ends_at: float, pause: float) -> None:
+def _read_steps(
+    connection: sqlite3.Connection, waiting: list[str], ends_at: float, pause: float
+) -> None:
     """Read sessions, and remove them from those that wait."""
     if waiting:
         with transaction(connection):
@@ -240,7 +286,9 @@ def _read_steps(connection: sqlite3.Connection, waiting: list[str], ends_at: flo
     while waiting and time.monotonic() < ends_at:
         began = time.monotonic()
         with transaction(connection):
-            there = connection.execute("select 1 from session where id = ?", waiting[:1]).fetchone()  # it may have been deleted meanwhile
+            there = connection.execute(
+                "select 1 from session where id = ?", waiting[:1]
+            ).fetchone()  # it may have been deleted meanwhile
             more = there is not None and SessionIndex(connection, waiting[0]).read_step()
         if not more:
             del waiting[0]
@@ -265,8 +313,16 @@ def make_anew(path: Path) -> None:
     with contextlib.closing(sqlite3.connect(":memory:")) as empty:
         make_index(empty)
         blocks = empty.execute("select id, block from said_data").fetchall()
-    with as_sentences(path), contextlib.closing(connect(path)) as connection, transaction(connection):
-        for table in ("said_data", "said_idx", "said_docsize"):  # a damaged index can be neither opened nor dropped
+    with (
+        as_sentences(path),
+        contextlib.closing(connect(path)) as connection,
+        transaction(connection),
+    ):
+        for table in (
+            "said_data",
+            "said_idx",
+            "said_docsize",
+        ):  # a damaged index can be neither opened nor dropped
             connection.execute(f"delete from {table}")
         connection.executemany("insert into said_data (id, block) values (?, ?)", blocks)
         connection.execute("update digest set upto = null, records = 0, size = 0, cost = 0")

@@ -149,7 +149,11 @@ def _path(session: str) -> Path:
 def _write_holder(descriptor: int) -> None:
     """Write who holds the lock. Raises `OSError`."""
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(Holder(os.getpid(), socket.gethostname(), time.time())._asdict()).encode(), 0)
+    os.pwrite(
+        descriptor,
+        json.dumps(Holder(os.getpid(), socket.gethostname(), time.time())._asdict()).encode(),
+        0,
+    )
 
 
 def _holder(descriptor: int) -> Holder:

@@ -40,10 +40,14 @@ _SESSION = (
     " from digest join session on session.id = digest.session where digest.number = ?"
 )
 """A session, and whether it may have private variables."""
-_RECORD = "select time, tag, attrs, text from record where session = ? order by number limit 1 offset ?"
+_RECORD = (
+    "select time, tag, attrs, text from record where session = ? order by number limit 1 offset ?"
+)
 _USES = f"select time, tag, attrs, '' from record where session = ? and tag in ({', '.join('?' * (1 + len(tags.OUTPUTS)))}) order by number"
 """The marks of private variables, and which cells use them; no texts, which may be long."""
-_NEWEST = "select session, time, tag, attrs, text from record where tag in ({}) order by number desc"
+_NEWEST = (
+    "select session, time, tag, attrs, text from record where tag in ({}) order by number desc"
+)
 
 
 class Hit(NamedTuple):
@@ -87,7 +91,9 @@ def find_sessions(path: Path, typed: str, project: str | None = None, *, limit: 
     return Found(hits, more)
 
 
-def _hits(connection: sqlite3.Connection, wanted: Sequence[str], project: str | None, limit: int) -> tuple[list[Hit], bool]:
+def _hits(
+    connection: sqlite3.Connection, wanted: Sequence[str], project: str | None, limit: int
+) -> tuple[list[Hit], bool]:
     ends_at = time.monotonic() + SECONDS
     hits: list[Hit] = []
     last = _NO_PLACE
@@ -113,14 +119,18 @@ def _hits(connection: sqlite3.Connection, wanted: Sequence[str], project: str | 
             if guarded[1].held_back(entry_of(record)):
                 continue
         last = place.digest
-        hits.append(Hit(session, "" if record is None else excerpt(record.text, wanted), place.record))
+        hits.append(
+            Hit(session, "" if record is None else excerpt(record.text, wanted), place.record)
+        )
     return hits, False
 
 
 def _query(wanted: Sequence[str], project: str | None) -> str:
     """Return the words in FTS5's language; each is one of its tokens, so nothing in it has a meaning there."""
     folder = [] if project is None else [folder_word(project)]
-    return " ".join(f'"{word}"' for word in (*folder, *wanted)) + (" *" if len(wanted[-1]) > 1 else "")
+    return " ".join(f'"{word}"' for word in (*folder, *wanted)) + (
+        " *" if len(wanted[-1]) > 1 else ""
+    )
 
 
 def _record(connection: sqlite3.Connection, session: str, place: int) -> Record | None:
@@ -141,7 +151,10 @@ def _left_out(connection: sqlite3.Connection, session: str) -> HiddenEntries:
 def pattern_of(wanted: Sequence[str]) -> str:
     """Return a regular expression for words of a search, which have no accents, as they may be in a text: with accents, or without."""
     accented = _accented()
-    words = ("".join(f"[{re.escape(letter)}{accented.get(letter, '')}]{_ACCENTS}" for letter in word) for word in wanted)
+    words = (
+        "".join(f"[{re.escape(letter)}{accented.get(letter, '')}]{_ACCENTS}" for letter in word)
+        for word in wanted
+    )
     return "|".join(sorted(words, key=len, reverse=True))
 
 
@@ -161,10 +174,16 @@ def excerpt(text: str, wanted: Sequence[str]) -> str:
     found = re.search(pattern_of(wanted), text, re.IGNORECASE)
     start = 0 if found is None else max(0, found.start() - EXCERPT // 3)
     cut = " ".join(one_line(text[start : start + 2 * EXCERPT]).split())
-    return ("… " if start else "") + cut[:EXCERPT] + (" …" if len(cut) > EXCERPT or start + 2 * EXCERPT < len(text) else "")
+    return (
+        ("… " if start else "")
+        + cut[:EXCERPT]
+        + (" …" if len(cut) > EXCERPT or start + 2 * EXCERPT < len(text) else "")
+    )
 
 
-def _read_all(connection: sqlite3.Connection, wanted: Sequence[str], project: str | None, limit: int) -> Found:
+def _read_all(
+    connection: sqlite3.Connection, wanted: Sequence[str], project: str | None, limit: int
+) -> Found:
     """Search without an index: read the newest records, as far as the time allows."""
     ends_at = time.monotonic() + SECONDS
     hits: dict[str, Hit] = {}
@@ -176,7 +195,8 @@ def _read_all(connection: sqlite3.Connection, wanted: Sequence[str], project: st
         if session in hits or not _has(words_of(record), wanted):
             continue
         row = connection.execute(
-            f"select {SESSION_COLUMNS} from session left join digest on digest.session = session.id where session.id = ?", (session,)
+            f"select {SESSION_COLUMNS} from session left join digest on digest.session = session.id where session.id = ?",
+            (session,),
         ).fetchone()
         if row is None or project not in (None, restored(row[2])):
             continue
@@ -184,12 +204,22 @@ def _read_all(connection: sqlite3.Connection, wanted: Sequence[str], project: st
             guards[session] = _left_out(connection, session)
         if not guards[session].held_back(entry_of(record)):
             hits[session] = Hit(session_row(row), excerpt(record.text, wanted))
-    note = "This Python's SQLite has no full-text index (FTS5), so only the newest records were searched." if more else ""
+    note = (
+        "This Python's SQLite has no full-text index (FTS5), so only the newest records were searched."
+        if more
+        else ""
+    )
     return Found(sorted(hits.values(), key=lambda hit: -hit.session.last), more, note)
 
 
 def _newest(connection: sqlite3.Connection) -> Iterator[tuple[str, Record]]:
-    said = (tags.USER_CHAT, tags.ASSISTANT_CHAT, tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN, *sorted(tags.OUTPUTS))
+    said = (
+        tags.USER_CHAT,
+        tags.ASSISTANT_CHAT,
+        tags.USER_REPL_IN,
+        tags.ASSISTANT_REPL_IN,
+        *sorted(tags.OUTPUTS),
+    )
     for session, *row in connection.execute(_NEWEST.format(", ".join("?" * len(said))), said):
         if (record := readable_record(tuple(row))) is not None:
             yield session, record
@@ -197,4 +227,6 @@ def _newest(connection: sqlite3.Connection) -> Iterator[tuple[str, Record]]:
 
 def _has(text: str, wanted: Sequence[str]) -> bool:
     found = text.split()
-    return all(word in found for word in wanted[:-1]) and any(word.startswith(wanted[-1]) for word in found)
+    return all(word in found for word in wanted[:-1]) and any(
+        word.startswith(wanted[-1]) for word in found
+    )

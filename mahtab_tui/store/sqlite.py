@@ -28,7 +28,13 @@ _FIRST = 80
 """Characters of a session's first input that a list shows."""
 
 _SURROUNDINGS = (
-    records.Kernel | records.Namespace | records.Notice | records.Restore | records.NotebookFile | records.NotebookCell | records.NotebookOutput
+    records.Kernel
+    | records.Namespace
+    | records.Notice
+    | records.Restore
+    | records.NotebookFile
+    | records.NotebookCell
+    | records.NotebookOutput
 )
 """Records that are logged before anything happens. Alone they do not make a session; they are written with what follows."""
 
@@ -114,7 +120,15 @@ class RecordPage(NamedTuple):
 class SqliteStore:
     """The records of one session. The file is opened at the first record, so an empty session leaves nothing behind."""
 
-    def __init__(self, path: Path, session: str, *, name: str = "", project: str = "", claim: SessionLock | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        session: str,
+        *,
+        name: str = "",
+        project: str = "",
+        claim: SessionLock | None = None,
+    ) -> None:
         """claim: the right to write the session; once it is lost, every write raises `StoreError`."""
         self.path = path
         self.claim = claim
@@ -134,7 +148,11 @@ class SqliteStore:
 
     def everything(self) -> list[Record]:
         """Return all readable records of the session, in order. Raises `StoreError`."""
-        return [record for _, record in load_records(self.path, self.session, limit=ALL).records] if self._is_own else []
+        return (
+            [record for _, record in load_records(self.path, self.session, limit=ALL).records]
+            if self._is_own
+            else []
+        )
 
     @property
     def begun(self) -> bool:
@@ -150,29 +168,45 @@ class SqliteStore:
             with self._writing() as connection:
                 for each in (*self._surroundings, record):
                     self._insert(connection, _columns(each), each)
-                connection.execute("update session set last = ? where id = ?", (record.time or time.time(), self.session))
+                connection.execute(
+                    "update session set last = ? where id = ?",
+                    (record.time or time.time(), self.session),
+                )
                 if isinstance(record, records.UserChat | records.UserReplIn):
                     first = stored(beginning(record))
-                    connection.execute("update session set first = ? where id = ? and first = ''", (first, self.session))
+                    connection.execute(
+                        "update session set first = ? where id = ? and first = ''",
+                        (first, self.session),
+                    )
             self._surroundings.clear()
 
     def partial(self, key: str, record: Record | None) -> None:
         """Store the text so far of a stream; None removes it. Raises `StoreError`."""
         with self._lock, self._writing() as connection:
             if record is None:
-                connection.execute("delete from partial where session = ? and key = ?", (self.session, key))
+                connection.execute(
+                    "delete from partial where session = ? and key = ?", (self.session, key)
+                )
             else:
                 row = (self.session, key, *_columns(record))
                 connection.execute("insert or replace into partial values (?, ?, ?, ?, ?, ?)", row)
 
     def output(self, cell: int) -> str | None:
         """Return everything a cell has printed; None if it was not stored or the cell still runs. Raises `StoreError`."""
-        rows = fetched(self.path, _OUTPUT, (self.session, *sorted(tags.OUTPUTS), cell)) if self._is_own else []
+        rows = (
+            fetched(self.path, _OUTPUT, (self.session, *sorted(tags.OUTPUTS), cell))
+            if self._is_own
+            else []
+        )
         return restored(rows[0][0]) if rows else None
 
     def pictures(self, cell: int) -> list[str]:
         """Return the stored pictures that a cell has displayed, as base64. Raises `StoreError`."""
-        rows = fetched(self.path, _SHOWN, (self.session, tags.DISPLAY, cell, *sorted(tags.PICTURES))) if self._is_own else []
+        rows = (
+            fetched(self.path, _SHOWN, (self.session, tags.DISPLAY, cell, *sorted(tags.PICTURES)))
+            if self._is_own
+            else []
+        )
         return [row[0] for row in rows if isinstance(row[0], str)]
 
     @property
@@ -215,17 +249,26 @@ class SqliteStore:
 
         now = time.time()
         row = (self.session, stored(self._name), stored(self._project), now, now)
-        connection.execute("insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)", row)
+        connection.execute(
+            "insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)",
+            row,
+        )
         self._digest = SessionIndex(connection, self.session)
         self._digest.begin()
         if not self._begun:
             for left in _left_over(connection, self.session):
                 if self.cells_go_on and isinstance(left, records.ReplOut):
                     continue
-                self._insert(connection, _columns(left) if isinstance(left, Record) else left, left if isinstance(left, Record) else None)
+                self._insert(
+                    connection,
+                    _columns(left) if isinstance(left, Record) else left,
+                    left if isinstance(left, Record) else None,
+                )
             connection.execute("delete from partial where session = ?", (self.session,))
 
-    def _insert(self, connection: sqlite3.Connection, columns: StoredRow, record: Record | None) -> None:
+    def _insert(
+        self, connection: sqlite3.Connection, columns: StoredRow, record: Record | None
+    ) -> None:
         """Write a record, and add it to the digest. record: None if it cannot be read."""
         number = connection.execute(INSERT, (self.session, *columns)).lastrowid
         assert number is not None
@@ -250,7 +293,9 @@ def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
 
 def _left_over(connection: sqlite3.Connection, session: str) -> list[Record | StoredRow]:
     """Return the streams that were unfinished when the program was killed; unreadable ones as stored."""
-    rows: list[StoredRow] = connection.execute("select time, tag, attrs, text from partial where session = ? order by time", (session,)).fetchall()
+    rows: list[StoredRow] = connection.execute(
+        "select time, tag, attrs, text from partial where session = ? order by time", (session,)
+    ).fetchall()
     return [_cut(row) or row for row in rows]
 
 
@@ -260,22 +305,33 @@ def _cut(row: StoredRow) -> Record | None:
         record = decoded(row)
     except InvalidRecord:
         return None
-    return record.changed(cut=True) if isinstance(record, records.ReplOut | records.AssistantChat) else None
+    return (
+        record.changed(cut=True)
+        if isinstance(record, records.ReplOut | records.AssistantChat)
+        else None
+    )
 
 
-def list_sessions(path: Path, project: str | None = None, *, begins: str = "", limit: int = ALL) -> list[SessionRow]:
+def list_sessions(
+    path: Path, project: str | None = None, *, begins: str = "", limit: int = ALL
+) -> list[SessionRow]:
     """Return the sessions of one project or of all, the newest first. Raises `StoreError`.
 
     begins: only those whose id begins so. limit: how many, or `ALL`.
     """
     folder = None if project is None else stored(project)
-    return [session_row(row) for row in fetched(path, _LIST, (folder, folder, stored(begins), stored(begins), limit))]
+    return [
+        session_row(row)
+        for row in fetched(path, _LIST, (folder, folder, stored(begins), stored(begins), limit))
+    ]
 
 
 def count_sessions(path: Path, project: str | None = None) -> int:
     """Return the number of sessions of one project or of all. Raises `StoreError`."""
     folder = None if project is None else stored(project)
-    rows = fetched(path, "select count(*) from session where ? is null or project = ?", (folder, folder))
+    rows = fetched(
+        path, "select count(*) from session where ? is null or project = ?", (folder, folder)
+    )
     return int(rows[0][0]) if rows else 0
 
 
@@ -284,7 +340,19 @@ def session_row(row: tuple[Any, ...]) -> SessionRow:
     id, name, folder, started, last, records, first, title, model, cost, size = row
     known = float(cost) if isinstance(cost, int | float) else 0.0
     first, title, model = (restored(each or "") for each in (first, title, model))
-    return SessionRow(restored(id), restored(name), restored(folder), _moment(started), _moment(last), records, first, title, model, known, size or 0)
+    return SessionRow(
+        restored(id),
+        restored(name),
+        restored(folder),
+        _moment(started),
+        _moment(last),
+        records,
+        first,
+        title,
+        model,
+        known,
+        size or 0,
+    )
 
 
 def _moment(value: object) -> float:
@@ -304,7 +372,8 @@ def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
     with as_sentences(path), contextlib.closing(connect(path)) as connection:
         rows = connection.execute(query, (session, limit)).fetchall()
         (earlier,) = connection.execute(
-            "select count(*) from record where session = ? and number < ?", (session, rows[-1][0] if rows else 0)
+            "select count(*) from record where session = ? and number < ?",
+            (session, rows[-1][0] if rows else 0),
         ).fetchone()
         left_over = _left_over(connection, session)
     read: list[tuple[int, Record]] = []
@@ -328,11 +397,15 @@ def fork_session(path: Path, session: str, copy: str, *, before: int | None = No
     """Make a new session with the id `copy` and another one's current records. before: only those before this number. Raises `StoreError`."""
     with new_session(path, copy) as connection:
         (last,) = connection.execute(
-            "select coalesce(max(number), 0) from record where session = ? and (? is null or number < ?)", (session, before, before)
+            "select coalesce(max(number), 0) from record where session = ? and (? is null or number < ?)",
+            (session, before, before),
         ).fetchone()
         done = 0
         while done < last:
-            rows = connection.execute("select number from record where session = ? and number > ? order by number limit ?", (session, done, _COPIED))
+            rows = connection.execute(
+                "select number from record where session = ? and number > ? order by number limit ?",
+                (session, done, _COPIED),
+            )
             end = min(rows.fetchall()[-1][0], last)
             with transaction(connection):
                 connection.execute(_COPY, (copy, tags.NOTEBOOK_FILE, session, done, end))
@@ -344,7 +417,10 @@ def fork_session(path: Path, session: str, copy: str, *, before: int | None = No
                 (copy, now, now, session),
             )
             if before is None:  # a beginning may lack the question from which the title is
-                connection.execute("insert or ignore into digest (session, title) select ?, title from digest where session = ?", (copy, session))
+                connection.execute(
+                    "insert or ignore into digest (session, title) select ?, title from digest where session = ?",
+                    (copy, session),
+                )
 
 
 def start_of_cell(path: Path, session: str, cell: int) -> int | None:
@@ -353,14 +429,22 @@ def start_of_cell(path: Path, session: str, cell: int) -> int | None:
     if not began or began[0][1] is None:
         return int(began[0][0]) if began else None
     number = began[0][0]
-    asked = fetched(path, "select max(number) from record where session = ? and tag = ? and number < ?", (session, tags.USER_CHAT, number))
+    asked = fetched(
+        path,
+        "select max(number) from record where session = ? and tag = ? and number < ?",
+        (session, tags.USER_CHAT, number),
+    )
     return int(asked[0][0] or number)
 
 
 def records_of(path: Path, session: str, tag: str) -> list[Record]:
     """Return the readable records of a session that have one tag. Raises `StoreError`."""
     found: list[Record] = []
-    for row in fetched(path, "select time, tag, attrs, text from record where session = ? and tag = ? order by number", (session, tag)):
+    for row in fetched(
+        path,
+        "select time, tag, attrs, text from record where session = ? and tag = ? order by number",
+        (session, tag),
+    ):
         with contextlib.suppress(InvalidRecord):
             found += [record] if (record := decoded(row)) is not None else []
     return found

@@ -43,7 +43,14 @@ class Vectors:
             some = digests[start : start + _AT_ONCE]
             statement = f"select digest, data from vector where model = ? and digest in ({', '.join('?' * len(some))})"
             with self._lock:
-                found |= self._tried(lambda at, statement=statement, some=some: dict(at.execute(statement, (model, *some)).fetchall())) or {}  # type: ignore[misc]
+                found |= (
+                    self._tried(
+                        lambda at, statement=statement, some=some: dict(  # type: ignore[misc]
+                            at.execute(statement, (model, *some)).fetchall()
+                        )
+                    )
+                    or {}
+                )
         return found
 
     def keep(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
@@ -52,8 +59,13 @@ class Vectors:
 
         def write(at: sqlite3.Connection) -> dict[bytes, bytes]:
             with transaction(at):
-                at.executemany("insert or ignore into vector (model, digest, data) values (?, ?, ?)", rows)
-                at.execute("delete from vector where number <= (select max(number) from vector) - ?", (_KEPT,))
+                at.executemany(
+                    "insert or ignore into vector (model, digest, data) values (?, ?, ?)", rows
+                )
+                at.execute(
+                    "delete from vector where number <= (select max(number) from vector) - ?",
+                    (_KEPT,),
+                )
             return {}
 
         with self._lock:
@@ -63,7 +75,9 @@ class Vectors:
         with self._lock:
             self._connection.close()
 
-    def _tried(self, work: Callable[[sqlite3.Connection], dict[bytes, bytes]]) -> dict[bytes, bytes] | None:
+    def _tried(
+        self, work: Callable[[sqlite3.Connection], dict[bytes, bytes]]
+    ) -> dict[bytes, bytes] | None:
         """Use the database; a damaged one is replaced."""
         try:
             return work(self._connection)
@@ -82,7 +96,9 @@ class Vectors:
                 return _connect(self._path)
             except (sqlite3.Error, OSError) as error:
                 if self._path is None or not is_damage(error):
-                    self._on_problem(f"The vectors in {self._path} cannot be used: {error}. They are kept in memory only.")
+                    self._on_problem(
+                        f"The vectors in {self._path} cannot be used: {error}. They are kept in memory only."
+                    )
                     break
                 self._replace()
         return _connect(None)

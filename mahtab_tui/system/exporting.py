@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 
-_VARIABLES = ("LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2", "LANGSMITH_TRACING", "LANGCHAIN_TRACING")
+_VARIABLES = (
+    "LANGSMITH_TRACING_V2",
+    "LANGCHAIN_TRACING_V2",
+    "LANGSMITH_TRACING",
+    "LANGCHAIN_TRACING",
+)
 """In the order in which langsmith looks at them; the first that is not blank counts."""
 
 

@@ -18,7 +18,9 @@ def exit_by_signal(number: int) -> NoReturn:
     try:
         import ctypes
 
-        ctypes.CDLL(None).signal(number, ctypes.c_void_p(None))  # the default; `signal.signal` works in the main thread only, which may hang
+        ctypes.CDLL(None).signal(
+            number, ctypes.c_void_p(None)
+        )  # the default; `signal.signal` works in the main thread only, which may hang
         os.kill(os.getpid(), number)
         time.sleep(1)
     finally:

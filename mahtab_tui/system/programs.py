@@ -8,7 +8,9 @@ import shutil
 
 def safe_path() -> str:
     """Return the PATH without its empty and relative entries, which mean the working directory."""
-    return os.pathsep.join(filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep)))
+    return os.pathsep.join(
+        filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
+    )
 
 
 def find_program(name: str) -> str | None:

@@ -14,7 +14,9 @@ def existing_folder(path: str) -> str:
     if not os.path.isabs(path):
         return str(Path.home())
     return next(
-        folder for folder in (path, *map(str, Path(path).parents)) if folder == os.sep or (os.path.isdir(folder) and os.access(folder, os.X_OK))
+        folder
+        for folder in (path, *map(str, Path(path).parents))
+        if folder == os.sep or (os.path.isdir(folder) and os.access(folder, os.X_OK))
     )
 
 

@@ -16,7 +16,9 @@ class _Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-_Encoding = Annotated[str, Field(description='encoding of the files, if it cannot be detected, such as "cp037"')]
+_Encoding = Annotated[
+    str, Field(description='encoding of the files, if it cannot be detected, such as "cp037"')
+]
 
 
 class SearchSkills(_Arguments):
@@ -32,7 +34,10 @@ def search_skills(at: Workplace, given: SearchSkills) -> str:
 class LoadSkill(_Arguments):
     name: str = Field(description="the skill's name")
     args: str = Field("", description="what to use the skill on")
-    file: str = Field("", description="return this file of the skill instead of the instructions: its path inside the skill's folder")
+    file: str = Field(
+        "",
+        description="return this file of the skill instead of the instructions: its path inside the skill's folder",
+    )
 
 
 def load_skill(at: Workplace, given: LoadSkill) -> str:
@@ -50,7 +55,9 @@ def load_skill(at: Workplace, given: LoadSkill) -> str:
 class SearchCode(_Arguments):
     pattern: str = Field(description="a regular expression, as in Python")
     file_pattern: str = Field("*", description='file names ("*.py") or paths ("src/**/*.cbl")')
-    context_lines: int = Field(2, ge=0, le=50, description="lines shown before and after each match")
+    context_lines: int = Field(
+        2, ge=0, le=50, description="lines shown before and after each match"
+    )
     ignore_case: bool = Field(False, description="ignore upper and lower case")
     limit: int = Field(100, ge=1, le=10_000, description="at most this many matches")
     encoding: _Encoding = ""
@@ -70,12 +77,18 @@ def search_code(at: Workplace, given: SearchCode) -> str:
         encoding=given.encoding or None,
         cancelled=at.cancelled,
     ).as_text()
-    near = "" if at.parts is None else at.parts.near(given.pattern, given.file_pattern, at.cancelled.is_set)
+    near = (
+        ""
+        if at.parts is None
+        else at.parts.near(given.pattern, given.file_pattern, at.cancelled.is_set)
+    )
     return f"{matches}\n\n{near}" if near else matches
 
 
 class SearchCodeByMeaning(SearchCode):
-    pattern: str = Field(description="a regular expression, as in Python; several plain words also find what is near them in meaning")
+    pattern: str = Field(
+        description="a regular expression, as in Python; several plain words also find what is near them in meaning"
+    )
 
 
 class ReadFile(_Arguments):

@@ -95,7 +95,10 @@ class Tool(NamedTuple):
         except KeyboardInterrupt:
             raise
         except ValidationError as error:
-            wrong = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in error.errors())
+            wrong = "; ".join(
+                f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}"
+                for one in error.errors()
+            )
             raise ToolError(f"{self.name} was not called: {wrong}.") from None
         except (ToolError, NoSkill, CodeError) as error:
             raise ToolError(str(error)) from None
@@ -104,12 +107,28 @@ class Tool(NamedTuple):
 
     def with_defaults(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Add the defaults of missing arguments, as JSON values."""
-        return {**{name: _default(field) for name, field in self.arguments.model_fields.items() if not field.is_required()}, **arguments}
+        return {
+            **{
+                name: _default(field)
+                for name, field in self.arguments.model_fields.items()
+                if not field.is_required()
+            },
+            **arguments,
+        }
 
     def host_functions(self) -> list[HostFunction]:
         """Return the tool as functions for the namespace, one for each of its names."""
-        fields = sorted(self.arguments.model_fields.items(), key=lambda field: not field[1].is_required())
-        parameters = tuple((name, _annotation(field.annotation), None if field.is_required() else repr(_default(field))) for name, field in fields)
+        fields = sorted(
+            self.arguments.model_fields.items(), key=lambda field: not field[1].is_required()
+        )
+        parameters = tuple(
+            (
+                name,
+                _annotation(field.annotation),
+                None if field.is_required() else repr(_default(field)),
+            )
+            for name, field in fields
+        )
         told = [f"{name}: {field.description}" for name, field in fields if field.description]
         doc = "\n".join([self.description, "", *told, "Raises RuntimeError with a sentence."])
         return [HostFunction(name, self.name, parameters, doc) for name in self.names]
@@ -117,10 +136,14 @@ class Tool(NamedTuple):
     def problem(self) -> str:
         """Return what is wrong with the definition, as the end of a sentence; empty if nothing."""
         function, arguments = cast(Any, self.function), cast(Any, self.arguments)
-        if not hasattr(function, "__name__") or not (isinstance(arguments, type) and issubclass(arguments, BaseModel)):
+        if not hasattr(function, "__name__") or not (
+            isinstance(arguments, type) and issubclass(arguments, BaseModel)
+        ):
             return "it is not a function and a pydantic model"
         fields = self.arguments.model_fields
-        if not all(name.isidentifier() and not keyword.iskeyword(name) for name in (*self.names, *fields)):
+        if not all(
+            name.isidentifier() and not keyword.iskeyword(name) for name in (*self.names, *fields)
+        ):
             return "its names are not valid in Python"
         if any(field.validation_alias for field in fields.values()):
             return "its arguments have two names each"

@@ -39,7 +39,9 @@ def load_tools(on_problem: Callable[[str], None]) -> list[Tool]:
 
     tools = list(BUILTIN)
     # A session in this process adds functions to builtins, which do not count.
-    pythons = {name for name, value in vars(builtins).items() if not isinstance(value, FunctionType)}
+    pythons = {
+        name for name, value in vars(builtins).items() if not isinstance(value, FunctionType)
+    }
     taken = {*pythons, *NAMES, *(name for tool in tools for name in tool.names)}
     for entry in sorted(entry_points(group=ENTRY_POINTS)):
         loaded = _loaded(entry)
@@ -60,7 +62,9 @@ def _loaded(entry: EntryPoint) -> Tool | str:
     def load() -> None:
         try:
             tool = entry.load()
-            problem = tool.problem() if isinstance(tool, Tool) else "it is not a mahtab_tui.tools.Tool"
+            problem = (
+                tool.problem() if isinstance(tool, Tool) else "it is not a mahtab_tui.tools.Tool"
+            )
             found.append(f"cannot be used: {problem}." if problem else tool)
         except BaseException as error:  # a plug-in's code
             found.append(f"cannot be loaded: {in_words(error)}")
@@ -69,7 +73,11 @@ def _loaded(entry: EntryPoint) -> Tool | str:
     thread = threading.Thread(target=load, name=f"plug-in {entry.name}", daemon=True)
     thread.start()
     thread.join(PATIENCE)
-    return found[0] if found else f"did not load within {PATIENCE:g} seconds; this session continues without it."
+    return (
+        found[0]
+        if found
+        else f"did not load within {PATIENCE:g} seconds; this session continues without it."
+    )
 
 
 class Toolset:
@@ -113,12 +121,19 @@ class Toolset:
                     self._tools[BY_MEANING.name] = BY_MEANING
             return self._tools
 
-    def run(self, name: str, arguments: Mapping[str, Any], cancelled: threading.Event | None = None) -> str:
+    def run(
+        self, name: str, arguments: Mapping[str, Any], cancelled: threading.Event | None = None
+    ) -> str:
         """Run a tool and return its result. cancelled: set when nobody waits for it. Raises `ToolError`."""
         tool = self.tools.get(name)
         if tool is None:
             raise ToolError(f"There is no tool {name!r}. Tools: {', '.join(self.tools)}.")
-        return tool.call(Workplace(self._code, self.skills, self.loaded, cancelled or threading.Event(), self._parts), arguments)
+        return tool.call(
+            Workplace(
+                self._code, self.skills, self.loaded, cancelled or threading.Event(), self._parts
+            ),
+            arguments,
+        )
 
     def functions(self) -> list[HostFunction]:
         """Return the functions for the namespace."""
@@ -131,7 +146,11 @@ class Toolset:
         They stay the same in a session, because a prompt begins with them.
         """
         own_skills = bool(self.skills.descriptions(bundled=False))
-        return [self._structured(tool, short=True) for tool in self.tools.values() if own_skills or tool.name not in _OF_SKILLS]
+        return [
+            self._structured(tool, short=True)
+            for tool in self.tools.values()
+            if own_skills or tool.name not in _OF_SKILLS
+        ]
 
     @cached_property
     def structured(self) -> list[BaseTool]:
@@ -164,14 +183,27 @@ def short_schema(arguments: type[BaseModel]) -> dict[str, Any]:
     schema = arguments.model_json_schema()
     required = schema.get("required", [])
     kept = {
-        name: ("type", "anyOf", "$ref", "items", "enum", *(("description",) if name in required else ())) for name in schema.get("properties", {})
+        name: (
+            "type",
+            "anyOf",
+            "$ref",
+            "items",
+            "enum",
+            *(("description",) if name in required else ()),
+        )
+        for name in schema.get("properties", {})
     }
-    properties = {name: {key: value for key, value in schema["properties"][name].items() if key in keys} for name, keys in kept.items()}
+    properties = {
+        name: {key: value for key, value in schema["properties"][name].items() if key in keys}
+        for name, keys in kept.items()
+    }
     rest = {"$defs": schema["$defs"]} if "$defs" in schema else {}
     return {"type": "object", "properties": properties, "required": required, **rest}
 
 
-def get_all_tools(code_dir: Path | str | None = None, skills_dir: Path | str | None = None) -> list[BaseTool]:
+def get_all_tools(
+    code_dir: Path | str | None = None, skills_dir: Path | str | None = None
+) -> list[BaseTool]:
     """Return LangChain tools for a source folder and a skills folder; by default those of a session started here.
 
     Errors are returned as text. Unusable skills and plug-ins are left out.
@@ -182,4 +214,6 @@ def get_all_tools(code_dir: Path | str | None = None, skills_dir: Path | str | N
     skills = skill_library(skills_dir)
     settings = load_settings()
     loaded = LoadedSkills(lambda: skills, settings.skills_budget)
-    return Toolset(Path(code_dir or settings.code_dir), skills, loaded, lambda problem: None).structured
+    return Toolset(
+        Path(code_dir or settings.code_dir), skills, loaded, lambda problem: None
+    ).structured

@@ -46,7 +46,9 @@ class Activities:
                 if self.now is not None and self.now.brief != "writing":
                     self.now = Activity(self.now.party, "is writing", "writing", self.now.since)
             case records.AssistantTool():
-                self._change(record, f"waits for {record.name}", "using a tool", record.state == "running")
+                self._change(
+                    record, f"waits for {record.name}", "using a tool", record.state == "running"
+                )
             case records.Approval(guest=None):
                 self._change(record, "waits for you", "waiting for you", record.state == "waiting")
             case records.Review():
@@ -60,11 +62,19 @@ class Activities:
         self._change(record, doing, brief, bool(doing))
 
     def _change(
-        self, record: records.Agent | records.AssistantTool | records.Approval | records.Review, doing: str, brief: str, begins: bool
+        self,
+        record: records.Agent | records.AssistantTool | records.Approval | records.Review,
+        doing: str,
+        brief: str,
+        begins: bool,
     ) -> None:
         waits = brief == "waiting for you"
         party = record.party or "model"
-        self.now = Activity(party, doing, brief, record.time, waits) if begins and record.time >= self._since else None
+        self.now = (
+            Activity(party, doing, brief, record.time, waits)
+            if begins and record.time >= self._since
+            else None
+        )
 
 
 class Waiting:
@@ -76,13 +86,21 @@ class Waiting:
     def fold(self, record: Record) -> None:
         match record:
             case records.SearchFinal():  # a stopped call no longer waits for an answer
-                self._since = {key: since for key, since in self._since.items() if key[1:3] != (record.tree, record.node)}
+                self._since = {
+                    key: since
+                    for key, since in self._since.items()
+                    if key[1:3] != (record.tree, record.node)
+                }
             case records.SearchFanOut():
                 self._fold((record.tag, record.tree, record.node, record.request), record)
             case records.Approval() | records.Review() | records.Input():
                 self._fold((record.tag, record.request), record)
 
-    def _fold(self, key: tuple[str, ...], record: records.SearchFanOut | records.Approval | records.Review | records.Input) -> None:
+    def _fold(
+        self,
+        key: tuple[str, ...],
+        record: records.SearchFanOut | records.Approval | records.Review | records.Input,
+    ) -> None:
         if record.state == "waiting":
             self._since.setdefault(key, record.time)
         else:

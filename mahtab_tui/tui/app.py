@@ -90,7 +90,11 @@ class MahtabApp(TerminalApp[int]):
         namespace_stays: bool = False,
     ) -> None:
         self.choices = UiState.load()
-        super().__init__(css_path=list(style_sheets()), guard=guard, theme=session.settings.theme or self.choices.theme)
+        super().__init__(
+            css_path=list(style_sheets()),
+            guard=guard,
+            theme=session.settings.theme or self.choices.theme,
+        )
         self._collector = collector
         self._after_first_picture: list[Callable[[], None]] = []
         self.session = session
@@ -118,11 +122,28 @@ class MahtabApp(TerminalApp[int]):
         self._after_first_picture.append(callback)
 
     def get_default_screen(self) -> Panes:
-        self.panes = Panes(self.session, SessionPort(self, self.session), self.history, self.choices, SlashCompletions(COMMANDS))
+        self.panes = Panes(
+            self.session,
+            SessionPort(self, self.session),
+            self.history,
+            self.choices,
+            SlashCompletions(COMMANDS),
+        )
         leaving = QuitFlow(self, self.session, self.panes, namespace_stays=self.namespace_stays)
         offers = Offers(self, self.session, self.panes)
         stopping = Interrupter(self, self.session)
-        self.work = CommandContext(self, self.session, self.history, self.choices, self.panes, stopping, leaving, offers, self.settings, COMMANDS)
+        self.work = CommandContext(
+            self,
+            self.session,
+            self.history,
+            self.choices,
+            self.panes,
+            stopping,
+            leaving,
+            offers,
+            self.settings,
+            COMMANDS,
+        )
         return self.panes
 
     def compose(self) -> ComposeResult:
@@ -136,7 +157,16 @@ class MahtabApp(TerminalApp[int]):
         settling = () if self._collector is None else (self._collector.settle,)
         told = (self._tell_of_history, self.settings.tell_of_unknown, *self._after_first_picture)
         self._late_imports = LateImports(
-            self, SESSION, (self.session.build, *settling, self._show_transcript, self._show_all, *told, self.session.start)
+            self,
+            SESSION,
+            (
+                self.session.build,
+                *settling,
+                self._show_transcript,
+                self._show_all,
+                *told,
+                self.session.start,
+            ),
         )
         self._late_imports.begin()
         if self._collector is not None:
@@ -148,7 +178,12 @@ class MahtabApp(TerminalApp[int]):
 
     async def _show_all(self) -> None:
         """Show what the bus brings: from now on everything stands that shows something."""
-        self.drain.folds = [*self.panes.folds(), self._ring, self.work.offers.fold, *await self.panes.mount_asking_rows()]
+        self.drain.folds = [
+            *self.panes.folds(),
+            self._ring,
+            self.work.offers.fold,
+            *await self.panes.mount_asking_rows(),
+        ]
         self.set_interval(RATE, self.drain.tick)
 
     def on_unmount(self) -> None:
@@ -170,7 +205,10 @@ class MahtabApp(TerminalApp[int]):
         return super().check_action(action, parameters)
 
     async def run_action(
-        self, action: str | ActionParseResult, default_namespace: DOMNode | None = None, namespaces: Mapping[str, DOMNode] | None = None
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
         """Run only some commands while a screen covers the panes, and fewer while a dialog waits.
 
@@ -224,7 +262,9 @@ class MahtabApp(TerminalApp[int]):
     def _run_slash(self, name: str, argument: str) -> None:
         command = BY_SLASH.get(name)
         if command is None:
-            self.work.refuse(f"There is no command /{name}. F1 lists them.", f"/{name} {argument}".rstrip())
+            self.work.refuse(
+                f"There is no command /{name}. F1 lists them.", f"/{name} {argument}".rstrip()
+            )
         elif argument and not command.argument:
             self.work.refuse(f"/{name} takes no argument.", f"/{name} {argument}")
         else:
@@ -297,7 +337,9 @@ class MahtabApp(TerminalApp[int]):
         focused = self.focused
         if self.panes.covered or focused is None or isinstance(focused, Input | TextArea | Chips):
             return False
-        typed = isinstance(event, Paste) or (event.is_printable and event.key != "space" and not event.key.startswith("alt+"))
+        typed = isinstance(event, Paste) or (
+            event.is_printable and event.key != "space" and not event.key.startswith("alt+")
+        )
         return typed and not (isinstance(focused, NamespacePane) and focused.filtering)
 
     def on_app_focus(self, event: AppFocus) -> None:
@@ -333,7 +375,11 @@ class MahtabApp(TerminalApp[int]):
 
         waiting = records.Approval | records.Review | records.SearchFanOut
         for record in () if self._window_focused else new:
-            long = isinstance(record, records.ReplOut) and record.duration is not None and record.duration >= LONG_CELL
+            long = (
+                isinstance(record, records.ReplOut)
+                and record.duration is not None
+                and record.duration >= LONG_CELL
+            )
             if long or (isinstance(record, waiting) and record.state == "waiting"):
                 self.bell()
 

@@ -16,11 +16,17 @@ MOST = 1_000_000
 def copy(app: App[Any], text: str) -> None:
     """Copy a text, and report where it went. The system's clipboard is a program that may be slow, so it runs on a thread."""
     if len(text) > MOST:
-        app.notify(f"{len(text):,} characters are too many for the clipboard.", severity="warning", markup=False)
+        app.notify(
+            f"{len(text):,} characters are too many for the clipboard.",
+            severity="warning",
+            markup=False,
+        )
         return
     text = text.encode("utf-8", "replace").decode()  # lone surrogates
     app.copy_to_clipboard(text)
-    threading.Thread(target=_copy_by_system, args=(app, text), name="clipboard", daemon=True).start()
+    threading.Thread(
+        target=_copy_by_system, args=(app, text), name="clipboard", daemon=True
+    ).start()
 
 
 def copy_selection(app: App[Any], otherwise: str) -> bool:

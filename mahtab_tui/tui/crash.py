@@ -35,7 +35,9 @@ class Crash(NamedTuple):
             where = f"The traceback is in {self.file}." if self.file else ""
         else:
             where = f"Its traceback, which is not saved:\n{self.traceback}"
-        return "\n".join(filter(None, [f"mahtab-tui: The screen crashed: {self.error}", where, advice]))
+        return "\n".join(
+            filter(None, [f"mahtab-tui: The screen crashed: {self.error}", where, advice])
+        )
 
 
 def kept(error: BaseException, mask: Callable[[str], str] = str, *, saves: bool = True) -> Crash:
@@ -48,7 +50,9 @@ def kept(error: BaseException, mask: Callable[[str], str] = str, *, saves: bool 
     about = f"mahtab-tui {__version__}, Python {sys.version}, {sys.platform}\n"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
             file.write(about + told)
     except OSError:

@@ -37,10 +37,14 @@ def edited(app: TerminalApp[Any], text: str, ending: str) -> str:
             path.write_text(text, "utf-8")
             code = run_suspended(app, [*command, str(path)], os.getcwd())
             if code:
-                raise RuntimeError(f"{command[0]} ended with exit code {code}; the input was not changed.")
+                raise RuntimeError(
+                    f"{command[0]} ended with exit code {code}; the input was not changed."
+                )
             return path.read_text("utf-8", errors="replace").rstrip("\n")
     except OSError as error:
-        raise RuntimeError(f"The input cannot be written to a file for {command[0]}: {error.strerror}.") from None
+        raise RuntimeError(
+            f"The input cannot be written to a file for {command[0]}: {error.strerror}."
+        ) from None
 
 
 def open_in_editor(app: TerminalApp[Any], path: str, line: int) -> None:

@@ -20,7 +20,9 @@ def keys_that_signal_ignored() -> Iterator[None]:
 
     This does not use `signal.SIG_IGN`, because the program would inherit it.
     """
-    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)}
+    before = {
+        number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)
+    }
     wakeup = signal.set_wakeup_fd(-1)
     try:
         yield
@@ -33,12 +35,18 @@ def keys_that_signal_ignored() -> Iterator[None]:
 def run_suspended(app: TerminalApp[Any], argv: Sequence[str], cwd: str) -> int:
     """Give the terminal to a program until it ends, on the application's thread; returns its exit code. Raises `RuntimeError`."""
     try:
-        with app.suspend(), app.guard.lifted() if app.guard else contextlib.nullcontext(), keys_that_signal_ignored():
+        with (
+            app.suspend(),
+            app.guard.lifted() if app.guard else contextlib.nullcontext(),
+            keys_that_signal_ignored(),
+        ):
             return subprocess.run(list(argv), cwd=cwd, check=False).returncode
     except SuspendNotSupported:
         raise RuntimeError("This terminal cannot be given to another program.") from None
     except (OSError, ValueError) as error:
-        raise RuntimeError(f"{argv[0]} could not be started: {getattr(error, 'strerror', None) or error}.") from None
+        raise RuntimeError(
+            f"{argv[0]} could not be started: {getattr(error, 'strerror', None) or error}."
+        ) from None
 
 
 class ScreenFrontend:

@@ -44,4 +44,7 @@ class Interrupter:
         """Say how to kill the kernel, if the cell is still running."""
         if self._session.cell_runs:
             self._stopped_at = time.monotonic()
-            self._app.tell("The cell is still running. Stop it again within two seconds to kill the kernel; you are asked first.", "warning")
+            self._app.tell(
+                "The cell is still running. Stop it again within two seconds to kill the kernel; you are asked first.",
+                "warning",
+            )

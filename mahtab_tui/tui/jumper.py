@@ -50,12 +50,25 @@ class JumpScreen(Dialog[Widget | None]):
 
     def on_key(self, event: Key) -> None:
         event.stop()
-        chosen = next((target.widget for target in self._targets if target.letter == event.key), None)
+        chosen = next(
+            (target.widget for target in self._targets if target.letter == event.key), None
+        )
         if chosen is not None and self.is_active:
             # At once, because the next key of the same burst is for the pane.
-            chosen.screen.set_focus(next((widget for widget in (chosen, *chosen.query("*")) if widget.focusable), None))
+            chosen.screen.set_focus(
+                next((widget for widget in (chosen, *chosen.query("*")) if widget.focusable), None)
+            )
         self.dismiss(chosen)
 
     def on_click(self, event: Click) -> None:
         at = (event.screen_x, event.screen_y)
-        self.dismiss(next((target.widget for target in self._targets if not target.hidden and target.widget.region.contains(*at)), None))
+        self.dismiss(
+            next(
+                (
+                    target.widget
+                    for target in self._targets
+                    if not target.hidden and target.widget.region.contains(*at)
+                ),
+                None,
+            )
+        )

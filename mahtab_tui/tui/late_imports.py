@@ -50,10 +50,17 @@ TRANSCRIPT = (
 class LateImports:
     """Imports modules while an application is on the screen."""
 
-    def __init__(self, app: MessagePump, session: Sequence[str] = (), begin: Sequence[Callable[[], object]] = ()) -> None:
+    def __init__(
+        self,
+        app: MessagePump,
+        session: Sequence[str] = (),
+        begin: Sequence[Callable[[], object]] = (),
+    ) -> None:
         """session: modules to import first. begin: functions to call then; the modules of the transcript come after them."""
         self._app = app
-        self._left: Iterator[Callable[[], object]] = iter([*map(_importing, session), *begin, *map(_importing, TRANSCRIPT)])
+        self._left: Iterator[Callable[[], object]] = iter(
+            [*map(_importing, session), *begin, *map(_importing, TRANSCRIPT)]
+        )
 
     def begin(self) -> None:
         """Begin; call it when the application is mounted, before threads start."""

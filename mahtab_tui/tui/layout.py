@@ -62,8 +62,17 @@ class PaneLayout(BaseModel):
         """Change a size by one step, on a screen of this width. namespace: its height in percent."""
         step = STEP if how in ("wider", "taller") else -STEP
         if how in ("wider", "narrower"):
-            return self.with_side((math.ceil(100 * self.side_columns(width) / max(1, width)) if self.side is None else self.side) + step)
-        return self.with_namespace((namespace if self.namespace_height is None else self.namespace_height) + step)
+            return self.with_side(
+                (
+                    math.ceil(100 * self.side_columns(width) / max(1, width))
+                    if self.side is None
+                    else self.side
+                )
+                + step
+            )
+        return self.with_namespace(
+            (namespace if self.namespace_height is None else self.namespace_height) + step
+        )
 
     def with_side(self, percent: int) -> PaneLayout:
         """Set the width of the side, within its bounds."""
@@ -78,7 +87,9 @@ class PaneLayout(BaseModel):
         side = _side_of(width)
         if self.shows_side(width):
             return self.model_copy(update={side: False})
-        everything = {} if self._holds_something else {"show_namespace": True, "show_recursion": True}
+        everything = (
+            {} if self._holds_something else {"show_namespace": True, "show_recursion": True}
+        )
         return self.model_copy(update={side: True, **everything})
 
     def toggled(self, pane: Literal["namespace", "recursion"], width: int) -> PaneLayout:

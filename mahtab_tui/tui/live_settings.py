@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 class LiveSettings:
     """Shows the settings, and applies what is changed."""
 
-    def __init__(self, app: TerminalApp[int], session: Session, choices: UiState, keymap: dict[str, str]) -> None:
+    def __init__(
+        self, app: TerminalApp[int], session: Session, choices: UiState, keymap: dict[str, str]
+    ) -> None:
         self._app = app
         self._session = session
         self._choices = choices
@@ -37,7 +39,9 @@ class LiveSettings:
             return {"model": self._session.model, "theme": self._app.theme}
 
         try:
-            screen = SettingsScreen(self._session.settings, present, self.change, self._model_picker, self._app.tell)
+            screen = SettingsScreen(
+                self._session.settings, present, self.change, self._model_picker, self._app.tell
+            )
         except SettingsError as error:
             self._app.tell(str(error), "error")
         else:
@@ -67,7 +71,9 @@ class LiveSettings:
             file = config_files(project_folder())[1]
             add_rules(file, rules)
         except SettingsError as error:
-            self._app.tell(f"The rule applies to this session only; it was not saved. {error}", "error")
+            self._app.tell(
+                f"The rule applies to this session only; it was not saved. {error}", "error"
+            )
         else:
             self._session.notice(f"{file} now has: {'; '.join(rules)}")
         settings.change("approval_rules", (*settings.approval_rules, *rules))
@@ -95,8 +101,16 @@ class LiveSettings:
         from mahtab_tui.tui.screens.models import ModelPicker
 
         settings = self._session.settings
-        set_for = {key: getattr(settings, key) for key in ("sub_model", "reflection_model", "suggestion_model")}
-        return ModelPicker(present, [(spec, f"set as {key}") for key, spec in set_for.items() if spec], self._choices.models, settings.model_access())
+        set_for = {
+            key: getattr(settings, key)
+            for key in ("sub_model", "reflection_model", "suggestion_model")
+        }
+        return ModelPicker(
+            present,
+            [(spec, f"set as {key}") for key, spec in set_for.items() if spec],
+            self._choices.models,
+            settings.model_access(),
+        )
 
     def tell_of_unknown(self) -> None:
         """Warn about commands and themes in the configuration that do not exist."""
@@ -110,4 +124,6 @@ class LiveSettings:
                 try:
                     check(key, value)
                 except SettingsError as error:
-                    self._session.notice(f"{self._session.settings.place_of(key).text}: {error}", "warning")
+                    self._session.notice(
+                        f"{self._session.settings.place_of(key).text}: {error}", "warning"
+                    )

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 KEY = "Alt+I"
 
-_MISSING = re.compile(r"^ModuleNotFoundError: No module named '([A-Za-z_][A-Za-z0-9_]*)(?:\.[\w.]*)?'", re.MULTILINE)
+_MISSING = re.compile(
+    r"^ModuleNotFoundError: No module named '([A-Za-z_][A-Za-z0-9_]*)(?:\.[\w.]*)?'", re.MULTILINE
+)
 _END = 2_000
 """Characters at the end of an output that are searched."""
 _PACKAGES = {
@@ -68,11 +70,17 @@ def offer_for(module: str, environments: Sequence[PythonEnvironment]) -> Offer:
 
     for found in environments:
         if has_package(found.prefix, module):
-            return Offer("ask", f"/python {found.path}", f"{found.path} has {module}; this Python does not")
-    return Offer("python", f"%pip install {_PACKAGES.get(module, module)}", f"This Python has no {module}")
+            return Offer(
+                "ask", f"/python {found.path}", f"{found.path} has {module}; this Python does not"
+            )
+    return Offer(
+        "python", f"%pip install {_PACKAGES.get(module, module)}", f"This Python has no {module}"
+    )
 
 
-def welcome_of(version: str, python: str, environments: Sequence[PythonEnvironment], *, pandas: bool) -> tuple[str, Offer | None]:
+def welcome_of(
+    version: str, python: str, environments: Sequence[PythonEnvironment], *, pandas: bool
+) -> tuple[str, Offer | None]:
     """Describe the kernel's Python for the first screen, and offer a better one."""
     from mahtab_tui.kernel.environments import prefix_of
 
@@ -82,7 +90,12 @@ def welcome_of(version: str, python: str, environments: Sequence[PythonEnvironme
     runs = f"{version} in {place}, {'with' if pandas else 'without'} pandas"
     if not pandas:
         offer = offer_for("pandas", environments)
-        return f"{runs}; {offer.line.removeprefix('/python ')} has it" if offer.mode == "ask" else runs, offer
+        return (
+            f"{runs}; {offer.line.removeprefix('/python ')} has it"
+            if offer.mode == "ask"
+            else runs,
+            offer,
+        )
     if environments:
         path = environments[0].path
         return f"{runs}. Also found: {path}", Offer("ask", f"/python {path}", f"There is {path}")
@@ -93,19 +106,37 @@ def greeting_of(files: Sequence[DataFile]) -> list[tuple[str, ...]]:
     """Return the lines of the greeting that name what can be done, with the files that become variables."""
     table = next((file.name for file in files if file.is_table), "")
     text = next((file.name for file in files if file.is_long_text), "")
-    lines: list[tuple[str, ...]] = [("◐", "One Python namespace, shared by you and a language model.")]
+    lines: list[tuple[str, ...]] = [
+        ("◐", "One Python namespace, shared by you and a language model.")
+    ]
     if table:
         lines += [
             ("`", "begins a question: ", f"` what stands out in {table}?"),
-            ("Look", "", "Ctrl+O N", ", then ", "Enter", f" on {table}: every row, to sort and to filter."),
+            (
+                "Look",
+                "",
+                "Ctrl+O N",
+                ", then ",
+                "Enter",
+                f" on {table}: every row, to sort and to filter.",
+            ),
         ]
     else:
         lines.append(("`", "Type Python; press backtick and ask the model instead."))
     if text:
-        lines.append(("Search", "", f'rlm("what failed, and why?", {text})', " reads all of it, part by part."))
+        lines.append(
+            (
+                "Search",
+                "",
+                f'rlm("what failed, and why?", {text})',
+                " reads all of it, part by part.",
+            )
+        )
     lines.append(("F1", "shows all keys."))
     if not files:
-        lines.append(("Data", "", "mahtab-tui data.csv", ", ", "mahtab-tui FOLDER", ". Here: ", "%cd FOLDER"))
+        lines.append(
+            ("Data", "", "mahtab-tui data.csv", ", ", "mahtab-tui FOLDER", ". Here: ", "%cd FOLDER")
+        )
     return lines
 
 
@@ -130,21 +161,32 @@ class Offers:
         """Offer a way to get a module that a cell could not import."""
         if module := missing_module(records):
             self._module_lacked = module
-            threading.Thread(target=self._look_for, args=(module,), name="offer", daemon=True).start()
+            threading.Thread(
+                target=self._look_for, args=(module,), name="offer", daemon=True
+            ).start()
 
     def take(self) -> None:
         editor = self._panes.editor
         if self._offer is None:
-            self._app.notify("Nothing to insert now. After a failed import, this key puts the install command into the input.", markup=False)
+            self._app.notify(
+                "Nothing to insert now. After a failed import, this key puts the install command into the input.",
+                markup=False,
+            )
         elif not editor.is_empty:
-            self._app.notify(f"Clear the input first; then {KEY} puts {self._offer.line} there.", severity="warning", markup=False)
+            self._app.notify(
+                f"Clear the input first; then {KEY} puts {self._offer.line} there.",
+                severity="warning",
+                markup=False,
+            )
         else:
             editor.put(self._offer.mode, self._offer.line)
             editor.focus()
 
     def _greet_kernel(self, ready: Future[bool]) -> None:
         if ready.exception() is None:
-            threading.Thread(target=self._look_around, args=(ready.result(),), name="welcome", daemon=True).start()
+            threading.Thread(
+                target=self._look_around, args=(ready.result(),), name="welcome", daemon=True
+            ).start()
 
     def _look_around(self, pandas: bool) -> None:
         info = self._session.kernel.info()
@@ -154,7 +196,9 @@ class Offers:
     def _look_for(self, module: str) -> None:
         info = self._session.kernel.info()
         offer = offer_for(module, _environments(info))
-        self._from_thread(lambda: self._show_offer(offer) if module == self._module_lacked else None)
+        self._from_thread(
+            lambda: self._show_offer(offer) if module == self._module_lacked else None
+        )
 
     def _from_thread(self, then: Callable[[], None]) -> None:
         if self._app.is_running:
@@ -168,7 +212,9 @@ class Offers:
         self._offer = offer or self._offer
         lines = greeting_of(self._session.files)
         if self._session.model == "demo":
-            lines.append(("Model", "demo: offline, canned rules. Type /model to connect a real one."))
+            lines.append(
+                ("Model", "demo: offline, canned rules. Type /model to connect a real one.")
+            )
         if runs:
             lines.append(("Python", one_line(f"{runs}{f'. {KEY}: {offer.line}' if offer else ''}")))
         self._panes.greet(tuple(lines))
@@ -178,4 +224,8 @@ def _environments(info: KernelInfo) -> list[PythonEnvironment]:
     """Find the environments that the kernel could use; none for a kernel in the caller's own process."""
     from mahtab_tui.kernel.environments import found_environments
 
-    return [] if info.pid == os.getpid() or info.place else found_environments(Path(info.cwd), info.executable)
+    return (
+        []
+        if info.pid == os.getpid() or info.place
+        else found_environments(Path(info.cwd), info.executable)
+    )

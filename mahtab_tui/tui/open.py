@@ -57,11 +57,15 @@ def check_terminal(instead: str = "") -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise NoTerminal(f"This needs a terminal.{instead}")
     if os.environ.get("TERM", "") in ("", "dumb"):
-        raise NoTerminal("TERM says that this terminal cannot show a screen (TERM=dumb or not set). Set TERM, as in TERM=xterm-256color.")
+        raise NoTerminal(
+            "TERM says that this terminal cannot show a screen (TERM=dumb or not set). Set TERM, as in TERM=xterm-256color."
+        )
     _check_open_files()
     columns, lines = shutil.get_terminal_size()
     if columns < SMALLEST[0] or lines < SMALLEST[1]:
-        raise NoTerminal(f"The terminal is too small: {columns} x {lines}; it must be at least {SMALLEST[0]} x {SMALLEST[1]}.")
+        raise NoTerminal(
+            f"The terminal is too small: {columns} x {lines}; it must be at least {SMALLEST[0]} x {SMALLEST[1]}."
+        )
 
 
 def _check_open_files() -> None:
@@ -70,9 +74,14 @@ def _check_open_files() -> None:
     if soft == resource.RLIM_INFINITY or soft >= _FILES:
         return
     with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard), hard))
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE,
+            (_FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard), hard),
+        )
     if (allowed := resource.getrlimit(resource.RLIMIT_NOFILE)[0]) < _FEWEST_FILES:
-        raise NoTerminal(f"Only {allowed} files may be open here, but the screen needs {_FEWEST_FILES}: see ulimit -n.")
+        raise NoTerminal(
+            f"Only {allowed} files may be open here, but the screen needs {_FEWEST_FILES}: see ulimit -n."
+        )
 
 
 def end_with_terminal() -> None:
@@ -116,7 +125,16 @@ def open_screen(
         end_with_terminal()
     face = ScreenFrontend()
     named = name or Path.cwd().name
-    session = Session(settings, ground, face, name=named, past=past, files=files, notebook=notebook, no_trace=no_trace)
+    session = Session(
+        settings,
+        ground,
+        face,
+        name=named,
+        past=past,
+        files=files,
+        notebook=notebook,
+        no_trace=no_trace,
+    )
     project = Path.cwd()
     sharing = Sharing(session, project)
     history = History(home_folder() / "history.db", str(project), session.mask, no_trace=no_trace)
@@ -143,25 +161,51 @@ def open_screen(
         session.close(hurry=hurry, leave=leaves)
         afterwards.extend(early)
         if session.built and session.keeping.behind and not leaves:
-            afterwards.append("The last changes to variables could not be saved in time; earlier ones are saved.")
-        if session.built and session.notebook is not None and session.notebook.problem and not hurry:
+            afterwards.append(
+                "The last changes to variables could not be saved in time; earlier ones are saved."
+            )
+        if (
+            session.built
+            and session.notebook is not None
+            and session.notebook.problem
+            and not hurry
+        ):
             afterwards.append(session.notebook.problem)
         history.close()
 
     try:
         with StdioRedirect(line_came) as guard, thread_failures_told(line_came):
-            app = MahtabApp(session, guard, history, keymap=settings.keymap, collector=collector, namespace_stays=namespace_stays)
+            app = MahtabApp(
+                session,
+                guard,
+                history,
+                keymap=settings.keymap,
+                collector=collector,
+                namespace_stays=namespace_stays,
+            )
             face.app = app
             app.call_after_first_picture(tell_early_lines)
             if moved:
                 app.call_after_first_picture(lambda: session.notice(moved, "warning"))
             if no_trace:
-                app.call_after_first_picture(lambda: session.notice("Nothing of this session is saved: no conversation, no variables, no inputs."))
+                app.call_after_first_picture(
+                    lambda: session.notice(
+                        "Nothing of this session is saved: no conversation, no variables, no inputs."
+                    )
+                )
             if settings.share:
                 app.call_after_first_picture(sharing.begin)
-            app.call_after_first_picture(threading.Thread(target=_tell_of_the_past, args=(session,), name="leftovers", daemon=True).start)
+            app.call_after_first_picture(
+                threading.Thread(
+                    target=_tell_of_the_past, args=(session,), name="leftovers", daemon=True
+                ).start
+            )
             if not no_trace:
-                app.call_after_first_picture(threading.Thread(target=_read_sessions, args=(session,), name="digests", daemon=True).start)
+                app.call_after_first_picture(
+                    threading.Thread(
+                        target=_read_sessions, args=(session,), name="digests", daemon=True
+                    ).start
+                )
 
             def last_words() -> None:
                 if draft := app.editor.text.strip():
@@ -184,7 +228,9 @@ def open_screen(
             print(plain("\n".join(afterwards)), file=sys.stderr)
     saved = ground.made and ground.get().store is not None and not no_trace
     advice = "mahtab-tui --continue resumes this session with its saved variables." if saved else ""
-    return Closed(_exit_code(app, advice), app.next_session, session.cells.last if app.leaves_kernel else 0)
+    return Closed(
+        _exit_code(app, advice), app.next_session, session.cells.last if app.leaves_kernel else 0
+    )
 
 
 def watch_live(what: str | None) -> int:
@@ -261,7 +307,10 @@ def _shown(app: TerminalApp[Any]) -> int:
 def _tell_of_the_past(session: Session) -> None:
     from mahtab_tui.bus.handlers import StoreError
     from mahtab_tui.session.cleanup import remove_leftovers
-    from mahtab_tui.session.detached_kernels import end_surplus_kernels, sentences_about_waiting_kernels
+    from mahtab_tui.session.detached_kernels import (
+        end_surplus_kernels,
+        sentences_about_waiting_kernels,
+    )
 
     try:
         remove_leftovers()

@@ -31,10 +31,15 @@ class TextOnly(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         text = "".join([segment.text for segment in segments])
-        if text.isprintable() and not any(style is not None and style.link for _, style, _ in segments):
+        if text.isprintable() and not any(
+            style is not None and style.link for _, style, _ in segments
+        ):
             return segments
         return [
-            Segment(_SURROGATE.sub("\ufffd", _CONTROL.sub("", text)), style if style is None or not style.link else style.update_link(None))
+            Segment(
+                _SURROGATE.sub("\ufffd", _CONTROL.sub("", text)),
+                style if style is None or not style.link else style.update_link(None),
+            )
             for text, style, _ in segments
         ]
 
@@ -45,4 +50,6 @@ def let_out(data: str) -> str:
         return data
     parts = _RENDERED.split(data)
     made = [*_RENDERED.findall(data), ""]
-    return "".join(_NEVER_RENDERED.sub("", part) + sequence for part, sequence in zip(parts, made, strict=True))
+    return "".join(
+        _NEVER_RENDERED.sub("", part) + sequence for part, sequence in zip(parts, made, strict=True)
+    )

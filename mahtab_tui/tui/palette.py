@@ -18,18 +18,30 @@ class CommandProvider(Provider):
 
     async def discover(self) -> Hits:
         for command in COMMANDS:
-            yield DiscoveryHit(self._title(command), self._run(command), text=command.title, help=command.help)
+            yield DiscoveryHit(
+                self._title(command), self._run(command), text=command.title, help=command.help
+            )
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
         for command in COMMANDS:
             text = f"{command.title} {command.help}"
             if (score := matcher.match(text)) > 0:
-                yield Hit(score, self._title(command), self._run(command), text=command.title, help=command.help)
+                yield Hit(
+                    score,
+                    self._title(command),
+                    self._run(command),
+                    text=command.title,
+                    help=command.help,
+                )
 
     def _title(self, command: Command) -> Content:
         key = self.app._keymap.get(command.id, command.keys)
-        return Content.assemble(command.title, "  ", (key, "$accent")) if key else Content(command.title)
+        return (
+            Content.assemble(command.title, "  ", (key, "$accent"))
+            if key
+            else Content(command.title)
+        )
 
     def _run(self, command: Command) -> partial[Coroutine[Any, Any, bool]]:
         return partial(self.app.run_action, command.action)

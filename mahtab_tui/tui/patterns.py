@@ -38,7 +38,11 @@ class Pattern:
 
     def __init__(self, words: str, *, regex: bool, any_case: bool) -> None:
         """Raises `PatternError` if the words are no valid regular expression."""
-        self._compiled: Any = _compiled(words, any_case=any_case) if regex else re.compile(re.escape(words), re.IGNORECASE if any_case else 0)
+        self._compiled: Any = (
+            _compiled(words, any_case=any_case)
+            if regex
+            else re.compile(re.escape(words), re.IGNORECASE if any_case else 0)
+        )
         self._limited = regex
 
     def spans(self, text: str, seconds: float = AT_ONCE, start: int = 0) -> Iterator[Span]:
@@ -62,7 +66,11 @@ class Pattern:
 def _compiled(words: str, *, any_case: bool) -> Any:
     import regex
 
-    if len(words) > LONGEST or len(words) * math.prod(int(count[:9]) or 1 for count in _REPEATED.findall(words)) > LARGEST:
+    if (
+        len(words) > LONGEST
+        or len(words) * math.prod(int(count[:9]) or 1 for count in _REPEATED.findall(words))
+        > LARGEST
+    ):
         raise PatternError("This regular expression is too large.")
     try:
         return regex.compile(words, (regex.IGNORECASE if any_case else 0) | regex.MULTILINE)

@@ -22,7 +22,9 @@ HELD = 0.3
 class QuitFlow:
     """Asks once before something is lost; the next key answers."""
 
-    def __init__(self, app: TerminalApp[int], session: Session, panes: Panes, *, namespace_stays: bool) -> None:
+    def __init__(
+        self, app: TerminalApp[int], session: Session, panes: Panes, *, namespace_stays: bool
+    ) -> None:
         """namespace_stays: whether the namespace outlives the screen, because it is the caller's."""
         self._app = app
         self._session = session
@@ -45,8 +47,19 @@ class QuitFlow:
         elif self.row is None:
             from mahtab_tui.tui.widgets.leave_row import LeaveRow
 
-            quit_key = next((active.binding for active in self._app.active_bindings.values() if active.binding.id == "quit"), None)
-            self.row = LeaveRow(self._lost, self._goes_on, self._app.get_key_display(quit_key) if quit_key else "The same key")
+            quit_key = next(
+                (
+                    active.binding
+                    for active in self._app.active_bindings.values()
+                    if active.binding.id == "quit"
+                ),
+                None,
+            )
+            self.row = LeaveRow(
+                self._lost,
+                self._goes_on,
+                self._app.get_key_display(quit_key) if quit_key else "The same key",
+            )
             self._app.screen.mount(self.row)
 
     def go_to(self, session: str, *, back: str) -> None:
@@ -91,13 +104,21 @@ class QuitFlow:
         return self._session.cells.running and self._session.kernel.outlives
 
     def _lost(self) -> list[str]:
-        names = 0 if self._namespace_stays else self._session.keeping.unsaved(self._panes.namespace.made)
+        names = (
+            0
+            if self._namespace_stays
+            else self._session.keeping.unsaved(self._panes.namespace.made)
+        )
         queued, notebook = self._panes.queued, self._session.notebook
         return [
             *(["the running cell"] if self._session.cell_runs and not self._goes_on() else []),
             *(["the unfinished answer"] if self._session.turn_runs else []),
             *([f"{queued} queued {'input' if queued == 1 else 'inputs'}"] if queued else []),
-            *([f"the unsaved changes of {notebook.label}"] if notebook is not None and notebook.unsaved else []),
+            *(
+                [f"the unsaved changes of {notebook.label}"]
+                if notebook is not None and notebook.unsaved
+                else []
+            ),
             *(["the text in the editor"] if self._panes.editor.text.strip() else []),
             *([f"{names:,} {'name' if names == 1 else 'names'} of the namespace"] if names else []),
         ]

@@ -58,7 +58,12 @@ class SessionPort:
 
         masked = mode == "python" and MASK in text
         if masked:
-            self._app.notify("A secret in this cell was masked: type it again.", severity="warning", markup=False, timeout=3)
+            self._app.notify(
+                "A secret in this cell was masked: type it again.",
+                severity="warning",
+                markup=False,
+                timeout=3,
+            )
             self._bring_back(mode, text)
         return masked
 
@@ -108,19 +113,37 @@ class SessionPort:
         from mahtab_tui.tui.screens.output import PicturesScreen
         from mahtab_tui.tui.screens.output.pictures import DisplayedPicture
 
-        self._app.push_screen(PicturesScreen(cell, [DisplayedPicture(*each) for each in pictures], self._session.look(), self._folder))
+        self._app.push_screen(
+            PicturesScreen(
+                cell,
+                [DisplayedPicture(*each) for each in pictures],
+                self._session.look(),
+                self._folder,
+            )
+        )
 
     def open_value(self, key: str) -> None:
         from mahtab_tui.tui.screens.inspector import InspectorScreen
 
-        self._app.push_screen(InspectorScreen("table", self._session.look(), self.run, path=(["shown", key],)))
+        self._app.push_screen(
+            InspectorScreen("table", self._session.look(), self.run, path=(["shown", key],))
+        )
 
     def open_frames(self, cell: Cell, at: int) -> None:
         from mahtab_tui.tui.screens.output import FramesScreen
 
         assert cell.number is not None
         code_of = self._transcript.viewport.transcript.codes.get
-        frames = FramesScreen(cell.number, cell.exception, cell.frames, at, code_of, self._session.look(), self._folder, self)
+        frames = FramesScreen(
+            cell.number,
+            cell.exception,
+            cell.frames,
+            at,
+            code_of,
+            self._session.look(),
+            self._folder,
+            self,
+        )
         self._app.push_screen(frames)
 
     def find(self) -> None:
@@ -129,17 +152,30 @@ class SessionPort:
     def rebuild(self, name: str, why: str) -> None:
         code = self._session.rebuilding_cell(name)
         if not code:
-            self._app.notify(f"{why} No cell of this session made it.", severity="warning", markup=False)
+            self._app.notify(
+                f"{why} No cell of this session made it.", severity="warning", markup=False
+            )
         elif not self._editor.is_empty:
-            self._app.notify(f"{why} Clear the input first; then Enter here puts the cells that made it there.", severity="warning", markup=False)
+            self._app.notify(
+                f"{why} Clear the input first; then Enter here puts the cells that made it there.",
+                severity="warning",
+                markup=False,
+            )
         else:
             self.edit("python", code)
-            self._app.notify(f"{why} The input has the cells that made it: read them, then run them.", markup=False)
+            self._app.notify(
+                f"{why} The input has the cells that made it: read them, then run them.",
+                markup=False,
+            )
 
     def look_inside(self, name: str) -> None:
         from mahtab_tui.tui.screens.inspector import InspectorScreen
 
-        self._app.push_screen(InspectorScreen(name, self._session.look(), self.run, private=self._session.private.hides(name)))
+        self._app.push_screen(
+            InspectorScreen(
+                name, self._session.look(), self.run, private=self._session.private.hides(name)
+            )
+        )
 
     def preview(self, name: str, height: int, width: int) -> Preview:
         from mahtab_tui.tui.panes.namespace.preview import preview_of

@@ -52,7 +52,12 @@ _GIVEN_BACK = "".join(
 class SignalHandler:
     """A context in which an application runs, on the main thread."""
 
-    def __init__(self, app: App[Any], last_words: Callable[[], object] = lambda: None, on_repair: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self,
+        app: App[Any],
+        last_words: Callable[[], object] = lambda: None,
+        on_repair: Callable[[], object] = lambda: None,
+    ) -> None:
         """last_words: saves what is not saved yet, and ends what would go on; called on a thread, for `SAVING` at most. on_repair: called after code had changed the terminal."""
         self._app = app
         self._last_words = last_words
@@ -83,14 +88,18 @@ class SignalHandler:
 
     def _hold(self, number: int, frame: FrameType | None) -> None:
         """Stop the main thread; the other thread ends the process."""
-        os.write(self._write_end, bytes([number]))  # while another program has the terminal, `set_wakeup_fd` writes nothing
+        os.write(
+            self._write_end, bytes([number])
+        )  # while another program has the terminal, `set_wakeup_fd` writes nothing
         threading.Event().wait(SAVING + 3 * DRAWING)
         os._exit(SHELL_CODE + number)
 
     def _watch(self, read_end: int) -> None:
         while True:
             if not select.select([read_end], [], [], _LOOK)[0]:
-                if (driver := self._driver()) is not None and _changed_attributes(driver) is not None:
+                if (driver := self._driver()) is not None and _changed_attributes(
+                    driver
+                ) is not None:
                     self._app.call_later(self._repair)
                 continue
             numbers = os.read(read_end, 64)
@@ -115,7 +124,11 @@ class SignalHandler:
     def _driver(self) -> LinuxDriver | None:
         """The driver, while it has the terminal: not before the screen is up, after it is closed, or while another program has the terminal."""
         driver = self._app._driver
-        if isinstance(driver, LinuxDriver) and (keys := driver._key_thread) is not None and keys.is_alive():
+        if (
+            isinstance(driver, LinuxDriver)
+            and (keys := driver._key_thread) is not None
+            and keys.is_alive()
+        ):
             return driver
         return None
 
@@ -137,10 +150,15 @@ def _changed_attributes(driver: LinuxDriver) -> list[Any] | None:
     except termios.error:
         return None
     wanted = list(driver.attrs_before)
-    wanted[tty.IFLAG], wanted[tty.LFLAG] = driver._patch_iflag(wanted[tty.IFLAG]), driver._patch_lflag(wanted[tty.LFLAG])
+    wanted[tty.IFLAG], wanted[tty.LFLAG] = (
+        driver._patch_iflag(wanted[tty.IFLAG]),
+        driver._patch_lflag(wanted[tty.LFLAG]),
+    )
     if now[: tty.ISPEED] == wanted[: tty.ISPEED]:
         return None
-    wanted[tty.CC] = [1 if place == termios.VMIN else value for place, value in enumerate(wanted[tty.CC])]
+    wanted[tty.CC] = [
+        1 if place == termios.VMIN else value for place, value in enumerate(wanted[tty.CC])
+    ]
     return wanted
 
 
@@ -153,8 +171,14 @@ def _give_back(driver: LinuxDriver) -> None:
             termios.tcsetattr(driver.fileno, termios.TCSANOW, driver.attrs_before)
         assert driver._file is not None
         screen = driver._file.fileno()
-        if select.select([], [screen], [], DRAWING)[1]:  # a blocked terminal must not keep the program alive
-            cleared = KITTY_CLEARED if isinstance(driver, TerminalDriver) and driver.graphics == "kitty" else ""
+        if select.select([], [screen], [], DRAWING)[
+            1
+        ]:  # a blocked terminal must not keep the program alive
+            cleared = (
+                KITTY_CLEARED
+                if isinstance(driver, TerminalDriver) and driver.graphics == "kitty"
+                else ""
+            )
             os.write(screen, cleared.encode() + _GIVEN_BACK)
 
 

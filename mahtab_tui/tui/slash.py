@@ -24,7 +24,9 @@ class SlashCompletions:
     """Completes the names of commands."""
 
     def __init__(self, commands: Sequence[SlashCommand] = ()) -> None:
-        self._commands = sorted((command for command in commands if command.slash), key=lambda command: command.slash)
+        self._commands = sorted(
+            (command for command in commands if command.slash), key=lambda command: command.slash
+        )
 
     def complete(self, text: str, cursor: int) -> Completions | None:
         """Complete the name at the cursor; None if the text does not begin with a command."""
@@ -34,7 +36,12 @@ class SlashCompletions:
         from mahtab_tui.kernel.code_help import Completion, Completions
 
         items = tuple(
-            Completion(f"/{each.slash} {each.argument}".rstrip(), f"/{each.slash}{' ' if each.argument else ''}", "command", each.help)
+            Completion(
+                f"/{each.slash} {each.argument}".rstrip(),
+                f"/{each.slash}{' ' if each.argument else ''}",
+                "command",
+                each.help,
+            )
             for each in self._commands
             if f"/{each.slash}".startswith(begun[1])
         )

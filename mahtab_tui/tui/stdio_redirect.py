@@ -39,12 +39,19 @@ class StdioRedirect:
                 stream.flush()
         self._terminal = [os.dup(1), os.dup(2)]
         read_end, self._write_end = os.pipe()
-        self._reader = threading.Thread(target=self._read, args=(read_end,), name="screen-guard", daemon=True)
+        self._reader = threading.Thread(
+            target=self._read, args=(read_end,), name="screen-guard", daemon=True
+        )
         self._reader.start()
         # Textual writes to sys.__stderr__ and takes the screen's size from sys.__stdout__.
         self._originals = (sys.__stdout__, sys.__stderr__)
-        screens = (self._terminal[0], self._terminal[1 if os.isatty(2) else 0])  # stderr may be closed
-        self._streams = [os.fdopen(os.dup(fd), "w", encoding="utf-8", errors="replace") for fd in screens]
+        screens = (
+            self._terminal[0],
+            self._terminal[1 if os.isatty(2) else 0],
+        )  # stderr may be closed
+        self._streams = [
+            os.fdopen(os.dup(fd), "w", encoding="utf-8", errors="replace") for fd in screens
+        ]
         sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc, assignment]
         self._close_off()
         return self
@@ -107,13 +114,21 @@ def thread_failures_told(tell: Callable[[str], None]) -> Iterator[None]:
         if issubclass(failure.exc_type, SystemExit):
             return
         name = failure.thread.name if failure.thread is not None else "unknown"
-        if name == _WRITER and isinstance(failure.exc_value, OSError) and failure.exc_value.errno == errno.EIO:
+        if (
+            name == _WRITER
+            and isinstance(failure.exc_value, OSError)
+            and failure.exc_value.errno == errno.EIO
+        ):
             return  # the terminal was closed, which ends the program
         if isinstance(failure.exc_value, OSError):  # the system's limits, a full disk
             tell(f"The thread {name!r} of mahtab-tui has ended: {failure.exc_value}.")
             return
-        lines = traceback.format_exception(failure.exc_type, failure.exc_value, failure.exc_traceback)
-        tell(f"Internal error in thread {name!r}. If something breaks, restart with --continue.\n{''.join(lines).rstrip()}")
+        lines = traceback.format_exception(
+            failure.exc_type, failure.exc_value, failure.exc_traceback
+        )
+        tell(
+            f"Internal error in thread {name!r}. If something breaks, restart with --continue.\n{''.join(lines).rstrip()}"
+        )
 
     before, threading.excepthook = threading.excepthook, failed
     try:

@@ -19,12 +19,22 @@ def open_picture(content: bytes, suffix: str) -> str:
     if command is None:
         raise KernelError("No program that opens pictures was found here. Ctrl+S saves it.")
     try:
-        with tempfile.NamedTemporaryFile(prefix="mahtab-picture-", suffix=suffix, delete=False) as file:  # the viewer reads it later
+        with tempfile.NamedTemporaryFile(
+            prefix="mahtab-picture-", suffix=suffix, delete=False
+        ) as file:  # the viewer reads it later
             file.write(content)
         nothing = subprocess.DEVNULL
-        process = subprocess.Popen([command, file.name], stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)
+        process = subprocess.Popen(
+            [command, file.name],
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
+            start_new_session=True,
+        )
     except OSError as error:
-        raise KernelError(f"The picture cannot be opened: {error.strerror}. Ctrl+S saves it.") from None
+        raise KernelError(
+            f"The picture cannot be opened: {error.strerror}. Ctrl+S saves it."
+        ) from None
     threading.Thread(target=process.wait, name="viewer", daemon=True).start()
     return file.name
 

@@ -36,7 +36,9 @@ class TerminalApp(App[T]):
 
     ENABLE_COMMAND_PALETTE = False  # Textual would bind a second command to the palette's key
 
-    def __init__(self, *, theme: str = "", guard: StdioRedirect | None = None, **options: Any) -> None:
+    def __init__(
+        self, *, theme: str = "", guard: StdioRedirect | None = None, **options: Any
+    ) -> None:
         """theme: a name; our own dark theme if there is none of that name. guard: keeps other output off the screen. options: of `App`."""
         super().__init__(**options)
         for each in (MAHTAB, MAHTAB_DAY):
@@ -103,7 +105,9 @@ class TerminalApp(App[T]):
         await super()._on_message(message)
 
     def _handle_exception(self, error: Exception) -> None:
-        if self._exit and isinstance(getattr(error, "error", error), NoMatches | ScreenError):  # `WorkerFailed` has an `error`
+        if self._exit and isinstance(
+            getattr(error, "error", error), NoMatches | ScreenError
+        ):  # `WorkerFailed` has an `error`
             return  # while the application ends, a widget may handle an event when others are gone
         if self.crash is None:
             from mahtab_tui.tui.crash import kept

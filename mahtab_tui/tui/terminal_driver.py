@@ -29,7 +29,9 @@ class TerminalDriver(LinuxDriver):
     """Translates early keys: until a program reads single keys, the terminal collects lines, and Enter arrives as a line feed, which is Ctrl+J."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._before = {number: signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)}
+        self._before = {
+            number: signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)
+        }
         super().__init__(*args, **kwargs)
         self.pictures: PictureMode = "auto"
         """How to draw pictures."""
@@ -61,7 +63,9 @@ class TerminalDriver(LinuxDriver):
         signal.signal(signal.SIGCONT, self._sigcont_application)
 
     def _sigcont_application(self, *_: object) -> None:
-        if self._auto_restart and self._left:  # after SIGSTOP the application still has the terminal
+        if (
+            self._auto_restart and self._left
+        ):  # after SIGSTOP the application still has the terminal
             self.resume_application_mode()
             self._app.call_later(self._app.refresh, layout=True)
 
@@ -78,7 +82,9 @@ class TerminalDriver(LinuxDriver):
     def run_input_thread(self) -> None:
         try:
             self._read_keys()
-        except Exception as error:  # the thread's outermost frame: without keys the application has to end
+        except (
+            Exception
+        ) as error:  # the thread's outermost frame: without keys the application has to end
             self._app.call_later(self._app._handle_exception, error)
 
     def _read_keys(self) -> None:
@@ -94,7 +100,9 @@ class TerminalDriver(LinuxDriver):
                 typed = sequences.take(self.answers.silence()) + sequences.silence()
             else:
                 typed = decode(os.read(self.fileno, _CHUNK))
-                typed = sequences.take(self._without_answers(typed.replace("\n", "\r") if before else typed))
+                typed = sequences.take(
+                    self._without_answers(typed.replace("\n", "\r") if before else typed)
+                )
             if typed:  # the parser treats an empty text as the end of input
                 for event in parser.feed(typed):
                     self.process_message(event)
@@ -115,7 +123,11 @@ class TerminalDriver(LinuxDriver):
     def ask_for_graphics(self, answered: Callable[[], object]) -> None:
         """Ask the terminal once which graphics it has. `answered` is called on another thread when it answers, which may be never."""
         self._answered = answered
-        if self._asked or self.pictures == "blocks" or (self.pictures == "auto" and not _can_be_asked()):
+        if (
+            self._asked
+            or self.pictures == "blocks"
+            or (self.pictures == "auto" and not _can_be_asked())
+        ):
             return
         self._asked = True
         self.send(self.answers.ask())
@@ -131,7 +143,9 @@ class TerminalDriver(LinuxDriver):
     def cell_size(self) -> tuple[int, int] | None:
         """Width and height of a cell in pixels; None if the terminal does not tell."""
         with contextlib.suppress(OSError):
-            rows, columns, width, height = struct.unpack("4H", fcntl.ioctl(self.fileno, termios.TIOCGWINSZ, bytes(8)))
+            rows, columns, width, height = struct.unpack(
+                "4H", fcntl.ioctl(self.fileno, termios.TIOCGWINSZ, bytes(8))
+            )
             if rows and columns and width >= columns and height >= rows:
                 return width // columns, height // rows
         return self.answers.cell
@@ -140,4 +154,7 @@ class TerminalDriver(LinuxDriver):
 def _can_be_asked() -> bool:
     """Whether the terminal ignores unknown queries, and passes graphics on."""
     term = os.environ.get("TERM", "")
-    return not term.startswith(("tmux", "screen", "linux", "dumb")) and os.environ.get("TERM_PROGRAM") != "Apple_Terminal"
+    return (
+        not term.startswith(("tmux", "screen", "linux", "dumb"))
+        and os.environ.get("TERM_PROGRAM") != "Apple_Terminal"
+    )

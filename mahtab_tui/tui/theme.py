@@ -52,8 +52,24 @@ def _theme(name: str, roles: dict[str, str], selection: str, **colours: str) -> 
     )
 
 
-MAHTAB = _theme("mahtab", _NIGHT, "#7cc7ff 30%", foreground="#cfd6ee", background="#0d1020", surface="#12162a", panel="#1a2038")
-MAHTAB_DAY = _theme("mahtab-day", _DAY, "#0b62a8 25%", foreground="#1d2338", background="#f7f8fc", surface="#eef0f7", panel="#e2e6f2")
+MAHTAB = _theme(
+    "mahtab",
+    _NIGHT,
+    "#7cc7ff 30%",
+    foreground="#cfd6ee",
+    background="#0d1020",
+    surface="#12162a",
+    panel="#1a2038",
+)
+MAHTAB_DAY = _theme(
+    "mahtab-day",
+    _DAY,
+    "#0b62a8 25%",
+    foreground="#1d2338",
+    background="#f7f8fc",
+    surface="#eef0f7",
+    panel="#e2e6f2",
+)
 
 GUESTS = ("guest-1", "guest-2", "guest-3", "guest-4")
 """The colours of agents."""

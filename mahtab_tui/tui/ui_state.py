@@ -42,7 +42,9 @@ class UiState(BaseModel):
         self.models = (name, *(other for other in self.models if other != name))[:_REMEMBERED]
 
     def remember_kernel(self, address: str) -> None:
-        self.kernels = (address, *(other for other in self.kernels if other != address))[:_REMEMBERED]
+        self.kernels = (address, *(other for other in self.kernels if other != address))[
+            :_REMEMBERED
+        ]
 
     def save(self) -> None:
         """Save them, unless the folder cannot be written to."""

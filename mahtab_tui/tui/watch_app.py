@@ -43,13 +43,18 @@ class WatchApp(TerminalApp[int]):
     TITLE = "mahtab"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f10", "dark_light", "Dark / light", priority=True),
-        Binding("q", "quit", "Leave", show=False),  # without priority: a filter takes it as a letter
+        Binding(
+            "q", "quit", "Leave", show=False
+        ),  # without priority: a filter takes it as a letter
         Binding("ctrl+q", "quit", "Leave", priority=True),
     ]
 
     def __init__(self, watched: WatchedFile | WatchedSession, *, theme: str = "") -> None:
         styles = resource_folder("styles")
-        super().__init__(css_path=[styles / name for name in ("app.tcss", "panes.tcss", "transcript.tcss")], theme=theme)
+        super().__init__(
+            css_path=[styles / name for name in ("app.tcss", "panes.tcss", "transcript.tcss")],
+            theme=theme,
+        )
         self._watched = watched
         self._head = Static(id="watch-head", markup=False)
         self._state = ""
@@ -73,7 +78,14 @@ class WatchApp(TerminalApp[int]):
         if state != self._state:
             self._state = state
             name = self._watched.name
-            self._head.update(Content.assemble(("◐ ", "$moon"), ("mahtab", "bold $moon"), (f"  {state} ", "$muted"), (name, "$model")))
+            self._head.update(
+                Content.assemble(
+                    ("◐ ", "$moon"),
+                    ("mahtab", "bold $moon"),
+                    (f"  {state} ", "$muted"),
+                    (name, "$model"),
+                )
+            )
 
 
 class WatchedFile:
@@ -124,7 +136,11 @@ class WatchedFile:
 
 
 def _shortened(line: str) -> str:
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]}\x1b[0m … {len(line) - LONGEST:,} characters more"
+    return (
+        line
+        if len(line) <= LONGEST
+        else f"{line[:LONGEST]}\x1b[0m … {len(line) - LONGEST:,} characters more"
+    )
 
 
 class WatchedSession:
@@ -156,6 +172,12 @@ class WatchedSession:
             for record in follow(self._running):
                 self._records.append(record)
         except OSError as error:
-            self._records.append(Notice(f"The session cannot be reached: {error.strerror}.", level="error", time=time.time()))
+            self._records.append(
+                Notice(
+                    f"The session cannot be reached: {error.strerror}.",
+                    level="error",
+                    time=time.time(),
+                )
+            )
         finally:
             self._ended.set()

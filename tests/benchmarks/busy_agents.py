@@ -24,7 +24,9 @@ async def main() -> None:
         async with connected(SHARED) as client:
             turn = 0
             while not enough.is_set():
-                await client.call_tool("eval", {"code": f"x{number} = {turn}; print('agent', {number}, {turn})"})
+                await client.call_tool(
+                    "eval", {"code": f"x{number} = {turn}; print('agent', {number}, {turn})"}
+                )
                 turn += 1
                 if turn == 1:
                     begun += 1

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
+from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.notes import noted_kernels
 from mahtab_tui.kernel.remote.place import Elsewhere
 from mahtab_tui.kernel.remote.stations import attach
-
-from mahtab_tui.kernel.process import ProcessKernel
 from tests.benchmarks.screen import OURS, key_echo
 from tests.benchmarks.table import Row, median, p99
 from tests.e2e.terminal import Terminal
@@ -34,9 +33,21 @@ def rows() -> Iterator[Row]:
             yield Row("first result over 50 ms, nothing there", first, "ms", "<= 2,000 ms")
             cells, second = _first_result(road)
             yield Row("first result over 50 ms, again", second, "ms", "<= 1,000 ms")
-            yield Row("1+1 over 50 ms each way", median([_timed_cell(cells) for _ in range(20)]), "ms", "1 round trip", 2 * DELAY, "the wire")
+            yield Row(
+                "1+1 over 50 ms each way",
+                median([_timed_cell(cells) for _ in range(20)]),
+                "ms",
+                "1 round trip",
+                2 * DELAY,
+                "the wire",
+            )
             yield _key_echo(road)
-            yield Row("attached again over 50 ms, 10,000 variables listed", _attached_again(road), "ms", "")
+            yield Row(
+                "attached again over 50 ms, 10,000 variables listed",
+                _attached_again(road),
+                "ms",
+                "",
+            )
         finally:
             road.close()
 
@@ -46,7 +57,14 @@ def _key_echo(road: Road) -> Row:
     with tempfile.TemporaryDirectory() as home:
         far, here = (_echo(home, *where) for where in (["--kernel", road.typed], []))
     note = f"p99 {p99(far):.0f} ms; with a kernel here: p99 {p99(here):.0f} ms"
-    return Row("key echo over 50 ms while a cell prints", median(far), "ms", "median <= 1.5 x, p99 <= 50 ms", median(here), note)
+    return Row(
+        "key echo over 50 ms while a cell prints",
+        median(far),
+        "ms",
+        "median <= 1.5 x, p99 <= 50 ms",
+        median(here),
+        note,
+    )
 
 
 def _echo(home: str, *where: str) -> list[float]:

@@ -46,8 +46,15 @@ def rows() -> Iterator[Row]:
             look.headings(frame, _COLUMNS)
             look.rows(frame, 0, 100, _COLUMNS, TableArrangement())
 
-        yield Row("a table of 10,000,000 rows opens, the first time", median(timed(opened, 1)), "ms", "<= 150 ms")
-        yield Row("a table of 10,000,000 rows opens, again", median(timed(opened, 20)), "ms", "<= 150 ms")
+        yield Row(
+            "a table of 10,000,000 rows opens, the first time",
+            median(timed(opened, 1)),
+            "ms",
+            "<= 150 ms",
+        )
+        yield Row(
+            "a table of 10,000,000 rows opens, again", median(timed(opened, 20)), "ms", "<= 150 ms"
+        )
         starts = itertools.cycle(range(0, 10_000_000, 499_900))
 
         def scrolled() -> None:
@@ -59,10 +66,27 @@ def rows() -> Iterator[Row]:
             arranged = TableArrangement((column, True))
             took = median(timed(lambda a=arranged: look.rows(frame, 0, 100, _COLUMNS, a), 1))  # type: ignore[misc]
             yield Row(f"it is sorted by {what}", took, "ms", "-")
-        sorted_page = timed(lambda: look.rows(frame, 5_000_000, 5_000_100, _COLUMNS, TableArrangement((2, True))), 20)
+        sorted_page = timed(
+            lambda: look.rows(frame, 5_000_000, 5_000_100, _COLUMNS, TableArrangement((2, True))),
+            20,
+        )
         yield Row("a page of it as sorted", median(sorted_page), "ms", "<= 50 ms")
-        yield Row("it is filtered", median(timed(lambda: look.rows(frame, 0, 100, _COLUMNS, TableArrangement(None, ((1, "> 0.5"),))), 1)), "ms", "-")
-        yield Row("the figures of a column", median(timed(lambda: look.figures(frame, 1), 5)), "ms", "-")
+        yield Row(
+            "it is filtered",
+            median(
+                timed(
+                    lambda: look.rows(
+                        frame, 0, 100, _COLUMNS, TableArrangement(None, ((1, "> 0.5"),))
+                    ),
+                    1,
+                )
+            ),
+            "ms",
+            "-",
+        )
+        yield Row(
+            "the figures of a column", median(timed(lambda: look.figures(frame, 1), 5)), "ms", "-"
+        )
         for name in ("items", "keys"):
             path = _named(name)
             took = median(timed(lambda p=path: look.children(p, 9_999_900, 10_000_000), 10))  # type: ignore[misc]
@@ -74,8 +98,18 @@ def rows() -> Iterator[Row]:
             half_blocks(Picture("noise", 100, 30, lambda: image), Console())
 
         yield Row(size, median(timed(pictured, 5)), "ms", "<= 300 ms")
-        yield Row("the end of a text of 110 M characters", median(timed(lambda: look.text(_named("text"), 109_900_000, 109_960_000), 1)), "ms", "-")
-        yield Row("a search through all of it", median(timed(lambda: look.find(_named("text"), "needle", 0, backwards=False), 1)), "ms", "-")
+        yield Row(
+            "the end of a text of 110 M characters",
+            median(timed(lambda: look.text(_named("text"), 109_900_000, 109_960_000), 1)),
+            "ms",
+            "-",
+        )
+        yield Row(
+            "a search through all of it",
+            median(timed(lambda: look.find(_named("text"), "needle", 0, backwards=False), 1)),
+            "ms",
+            "-",
+        )
         run(kernel, _HUGE)
         yield Row("the list with a text of 2 GB", median(timed(kernel.variables, 20)), "ms", "-")
 
@@ -85,7 +119,10 @@ def rows() -> Iterator[Row]:
 
         yield Row("a text of 2 GB opens", median(timed(opened_text, 20)), "ms", "-")
         yield Row(
-            "its end, where the lines are counted", median(timed(lambda: look.text(_named("huge"), 1_999_934_464, 2_000_000_000), 1)), "ms", "-"
+            "its end, where the lines are counted",
+            median(timed(lambda: look.text(_named("huge"), 1_999_934_464, 2_000_000_000), 1)),
+            "ms",
+            "-",
         )
     finally:
         kernel.close()
@@ -102,7 +139,9 @@ def _echoes() -> Iterator[Row]:
         yield Row("key echo of the bare app", baseline, "ms", "", note=f"p99 {p99(echo):.0f} ms")
         with Terminal([*OURS, "demo"], env={"HOME": home}) as terminal:
             terminal.wait("idle")
-            terminal.paste("import numpy as np, pandas as pd\nf = pd.DataFrame(np.random.default_rng(0).random((10_000_000, 6)))")
+            terminal.paste(
+                "import numpy as np, pandas as pd\nf = pd.DataFrame(np.random.default_rng(0).random((10_000_000, 6)))"
+            )
             terminal.press("enter", "enter")
             terminal.wait(r"\+ f DataFrame")
             terminal.press("ctrl+o")

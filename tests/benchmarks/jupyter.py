@@ -41,7 +41,14 @@ def _here() -> Iterator[Row]:
         timed(theirs, 20)
         took = [(timed(ours, 1)[0], timed(theirs, 1)[0]) for _ in range(ROUNDS)]
         baseline = median([each for _, each in took])
-        yield Row("1+1 in a Jupyter kernel", median([each for each, _ in took]), "ms", "<= 1.2 x", baseline, "jupyter_client, blocking")
+        yield Row(
+            "1+1 in a Jupyter kernel",
+            median([each for each, _ in took]),
+            "ms",
+            "<= 1.2 x",
+            baseline,
+            "jupyter_client, blocking",
+        )
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
@@ -66,7 +73,14 @@ def _of_server(server: Server) -> Row:
     try:
         took = [(timed(run_ours, 1)[0], timed(run_theirs, 1)[0]) for _ in range(ROUNDS)]
         baseline = median([each for _, each in took])
-        return Row("1+1 on a Jupyter server", median([each for each, _ in took]), "ms", "<= 1.2 x", baseline, "jupyter_kernel_client")
+        return Row(
+            "1+1 on a Jupyter server",
+            median([each for each, _ in took]),
+            "ms",
+            "<= 1.2 x",
+            baseline,
+            "jupyter_kernel_client",
+        )
     finally:
         theirs.stop_channels()
         manager.shutdown_kernel(now=True)

@@ -13,7 +13,9 @@ from mahtab_tui.kernel.restoration import KeepPlace
 from tests.benchmarks.kernel import QuietHost
 from tests.benchmarks.table import Row, median, timed
 
-_FRAME = "import numpy as np, pandas as pd\ndf = pd.DataFrame(np.random.rand(1_342_177, 100)); x = 1"
+_FRAME = (
+    "import numpy as np, pandas as pd\ndf = pd.DataFrame(np.random.rand(1_342_177, 100)); x = 1"
+)
 _SECONDS = 120.0
 
 
@@ -25,15 +27,32 @@ def rows() -> Iterator[Row]:
         first = _kernel(place)
         try:
             _run(first, _FRAME)
-            yield Row("a frame of 1 GB is written", timed(lambda: first.keep((), (), _SECONDS), 1)[0], "ms", "")
+            yield Row(
+                "a frame of 1 GB is written",
+                timed(lambda: first.keep((), (), _SECONDS), 1)[0],
+                "ms",
+                "",
+            )
             alone = median(timed(lambda: _run(first, "1+1"), 50))
             writing = threading.Thread(target=lambda: first.keep((), (), _SECONDS))
             writing.start()
             beside = median(timed(lambda: _run(first, "1+1"), 50))
             writing.join()
-            yield Row("1+1 there and back while it is written", beside, "ms", "<= 5 ms more", alone, "nothing is written")
+            yield Row(
+                "1+1 there and back while it is written",
+                beside,
+                "ms",
+                "<= 5 ms more",
+                alone,
+                "nothing is written",
+            )
             before = _written(place)
-            yield Row("1 GB that has not changed, again", timed(lambda: first.keep((), (), _SECONDS), 1)[0], "ms", "")
+            yield Row(
+                "1 GB that has not changed, again",
+                timed(lambda: first.keep((), (), _SECONDS), 1)[0],
+                "ms",
+                "",
+            )
             _run(first, "x = 2")
             first.keep((), (), _SECONDS)
             new = sum(size for name, size in _written(place).items() if name not in before)
@@ -42,7 +61,12 @@ def rows() -> Iterator[Row]:
             first.close()
         second = _kernel(place)
         try:
-            yield Row("the frame of 1 GB is back, pandas loaded with it", timed(lambda: _restore(second), 1)[0], "ms", "<= 2000 ms")
+            yield Row(
+                "the frame of 1 GB is back, pandas loaded with it",
+                timed(lambda: _restore(second), 1)[0],
+                "ms",
+                "<= 2000 ms",
+            )
             _run(second, "assert df.shape == (1_342_177, 100)")
         finally:
             second.close()

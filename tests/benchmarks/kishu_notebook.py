@@ -44,7 +44,14 @@ def main(folder: str, watched: bool) -> None:
                 error = f"{type(failure).__name__}: {failure}"
             undone = time.perf_counter() - start
             good = shell.run_cell(check).result
-            found.append({"ran": ran * 1000, "undone": undone * 1000, "good": bool(good), "error": error[:200]})
+            found.append(
+                {
+                    "ran": ran * 1000,
+                    "undone": undone * 1000,
+                    "good": bool(good),
+                    "error": error[:200],
+                }
+            )
     json.dump(found, sys.stdout)
 
 

@@ -19,9 +19,27 @@ _SKILLS = 10_000
 _LENGTH = 768
 """Numbers in a vector."""
 _WORDS = [
-    f"{first}{last}" for first in ("data", "query", "batch", "screen", "index", "order", "claim", "policy") for last in ("", "s", "ing", "ed", "er")
+    f"{first}{last}"
+    for first in ("data", "query", "batch", "screen", "index", "order", "claim", "policy")
+    for last in ("", "s", "ing", "ed", "er")
 ]
-_FILLER = ["use", "when", "file", "table", "model", "error", "check", "write", "read", "find", "load", "test", "column", "value", "report"]
+_FILLER = [
+    "use",
+    "when",
+    "file",
+    "table",
+    "model",
+    "error",
+    "check",
+    "write",
+    "read",
+    "find",
+    "load",
+    "test",
+    "column",
+    "value",
+    "report",
+]
 
 
 def generated_skills(count: int, words: int = 150) -> list[Skill]:
@@ -30,9 +48,22 @@ def generated_skills(count: int, words: int = 150) -> list[Skill]:
     rare = [f"{chance.choice(_FILLER)}{number}" for number in range(2_000)]
     skills = []
     for number in range(count):
-        content = " ".join(chance.choices(_FILLER, k=words) + chance.choices(_WORDS, k=words // 5) + chance.choices(rare, k=5) + [f"CBP{number:05}C"])
+        content = " ".join(
+            chance.choices(_FILLER, k=words)
+            + chance.choices(_WORDS, k=words // 5)
+            + chance.choices(rare, k=5)
+            + [f"CBP{number:05}C"]
+        )
         description = f"How to {' '.join(chance.choices(_FILLER + _WORDS, k=12))}. Use when {chance.choice(rare)}."
-        skills.append(Skill(f"{chance.choice(_FILLER)}-{chance.choice(_WORDS)}-{number}", description, None, content, Path(f"{number}.md")))
+        skills.append(
+            Skill(
+                f"{chance.choice(_FILLER)}-{chance.choice(_WORDS)}-{number}",
+                description,
+                None,
+                content,
+                Path(f"{number}.md"),
+            )
+        )
     return skills
 
 
@@ -65,7 +96,12 @@ class _RandomVectors:
 def rows() -> Iterator[Row]:
     """Making an index of many skills, and asking it."""
     skills = generated_skills(_SKILLS)
-    yield Row(f"index of {_SKILLS:,} skills", median(timed(lambda: SkillsIndex(skills), 3)), "ms", "<= 3000")
+    yield Row(
+        f"index of {_SKILLS:,} skills",
+        median(timed(lambda: SkillsIndex(skills), 3)),
+        "ms",
+        "<= 3000",
+    )
     index = SkillsIndex(skills)
     for what, query in (
         ("a rare word", "CBP07777C"),
@@ -81,4 +117,10 @@ def rows() -> Iterator[Row]:
         time.sleep(0.1)
     query = "how do I check the values of a batch of orders"
     took = timed(lambda: library.near(query, 5), 50)
-    yield Row(f"skill search by words and meaning ({_SKILLS:,} x {_LENGTH})", median(took), "ms", "<= 30", note=f"p99 {p99(took):.1f}")
+    yield Row(
+        f"skill search by words and meaning ({_SKILLS:,} x {_LENGTH})",
+        median(took),
+        "ms",
+        "<= 30",
+        note=f"p99 {p99(took):.1f}",
+    )

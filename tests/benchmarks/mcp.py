@@ -38,9 +38,14 @@ AGENTS, EACH = 10, 100
 
 
 @contextlib.asynccontextmanager
-async def connected(args: list[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> AsyncIterator[Client]:
+async def connected(
+    args: list[str], cwd: Path | None = None, env: dict[str, str] | None = None
+) -> AsyncIterator[Client]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
-    async with Client(StdioServerParameters(command=sys.executable, args=args, env=environment, cwd=cwd), mode="legacy") as client:
+    async with Client(
+        StdioServerParameters(command=sys.executable, args=args, env=environment, cwd=cwd),
+        mode="legacy",
+    ) as client:
         yield client
 
 
@@ -73,7 +78,9 @@ async def many_agents() -> tuple[float, int]:
     async def work(client: Client, number: int) -> None:
         nonlocal wrong
         for turn in range(EACH):
-            result = await client.call_tool("eval", {"code": f"seen.append(({number}, {turn})); ({number}, {turn})"})
+            result = await client.call_tool(
+                "eval", {"code": f"seen.append(({number}, {turn})); ({number}, {turn})"}
+            )
             wrong -= text_of(result).startswith(f"({number}, {turn})")
 
     async with contextlib.AsyncExitStack() as stack:
@@ -82,7 +89,9 @@ async def many_agents() -> tuple[float, int]:
         start = time.perf_counter()
         await asyncio.gather(*(work(client, number) for number, client in enumerate(clients)))
         took = time.perf_counter() - start
-        ended = await clients[0].call_tool("eval", {"code": "len(seen) - len(set(seen)), len(seen)"})
+        ended = await clients[0].call_tool(
+            "eval", {"code": "len(seen) - len(set(seen)), len(seen)"}
+        )
         if text_of(ended) != f"(0, {AGENTS * EACH})":
             wrong = max(wrong, 1)
     return took, wrong
@@ -94,7 +103,12 @@ def session() -> Iterator[None]:
     before, home = (os.environ["HOME"], Path.cwd()), tempfile.mkdtemp()
     os.environ["HOME"] = home
     os.chdir(home)
-    opened = Session(load_settings(model="demo", approval="auto"), ProcessKernel(), HeadlessFrontend(), name="bench")
+    opened = Session(
+        load_settings(model="demo", approval="auto"),
+        ProcessKernel(),
+        HeadlessFrontend(),
+        name="bench",
+    )
     server = ShareServer(opened, Path.cwd())
     opened.start()
     try:
@@ -112,12 +126,17 @@ def _key_echo() -> Row:
     with tempfile.TemporaryDirectory() as home:
         env, folder = {"HOME": home}, Path(home, "project")
         folder.mkdir()
-        with Terminal([*OURS, "demo", "--approval", "auto"], cwd=folder, env=env) as terminal, Terminal(BARE, env=env) as bare:
+        with (
+            Terminal([*OURS, "demo", "--approval", "auto"], cwd=folder, env=env) as terminal,
+            Terminal(BARE, env=env) as bare,
+        ):
             terminal.wait("idle")
             bare.wait("ready to type")
             command = [sys.executable, "-m", "tests.benchmarks.busy_agents"]
             environment = {**os.environ, **env, "PYTHONPATH": str(ROOT)}
-            with subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agents:
+            with subprocess.Popen(
+                command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            ) as agents:
                 assert agents.stdin is not None
                 assert agents.stdout is not None
                 while not select.select([agents.stdout], [], [], 0)[0]:
@@ -133,7 +152,14 @@ def _key_echo() -> Row:
                 enough.set()
                 draining.join()
     note = f"p99 {p99(echo):.0f} ms; bare app beside the same agents: p99 {p99(baseline):.0f} ms"
-    return Row(f"MCP: key echo while {AGENTS} agents work", median(echo), "ms", "median <= 1.5 x, p99 <= 50 ms", median(baseline), note)
+    return Row(
+        f"MCP: key echo while {AGENTS} agents work",
+        median(echo),
+        "ms",
+        "median <= 1.5 x, p99 <= 50 ms",
+        median(baseline),
+        note,
+    )
 
 
 def _drain(terminal: Terminal, enough: threading.Event) -> None:
@@ -144,13 +170,28 @@ def _drain(terminal: Terminal, enough: threading.Event) -> None:
 def rows() -> Iterator[Row]:
     """Start, a round trip in both modes, many agents at once, keys beside them."""
     minimal = median(asyncio.run(starts(MINIMAL)))
-    yield Row("MCP: start until initialize is answered", median(asyncio.run(starts(PRIVATE))), "ms", "<= 1.5 x the SDK's smallest server", minimal)
+    yield Row(
+        "MCP: start until initialize is answered",
+        median(asyncio.run(starts(PRIVATE))),
+        "ms",
+        "<= 1.5 x the SDK's smallest server",
+        minimal,
+    )
     bare = median(asyncio.run(evals(MINIMAL)))
     took = asyncio.run(evals(PRIVATE))
-    yield Row("MCP: eval 1+1, private", median(took), "ms", "<= 3 ms", bare, f"the smallest server's tool; p99 {p99(took):.1f} ms")
+    yield Row(
+        "MCP: eval 1+1, private",
+        median(took),
+        "ms",
+        "<= 3 ms",
+        bare,
+        f"the smallest server's tool; p99 {p99(took):.1f} ms",
+    )
     with session():
         took = asyncio.run(evals(SHARED))
-        yield Row("MCP: eval 1+1, shared", median(took), "ms", "<= 6 ms", bare, f"p99 {p99(took):.1f} ms")
+        yield Row(
+            "MCP: eval 1+1, shared", median(took), "ms", "<= 6 ms", bare, f"p99 {p99(took):.1f} ms"
+        )
         seconds, wrong = asyncio.run(many_agents())
         yield Row(
             f"MCP: {AGENTS} agents x {EACH} evals, shared",

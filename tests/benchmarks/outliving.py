@@ -11,7 +11,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 from mahtab_tui.kernel.detached.waiting import attach, waiting_kernels
-
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session.kernel_factory import LocalDetachable
 from tests.benchmarks.kernel import QuietHost
@@ -25,7 +24,10 @@ _LINES = "import pathlib, time\nprint('begun', flush=True)\nwhile not pathlib.Pa
 def rows() -> Iterator[Row]:
     """With and without a holder, in turn; then left with 10,000 variables and while it prints a million lines."""
     with tempfile.TemporaryDirectory() as home, patch.dict(os.environ, HOME=home):
-        plain, held = ProcessKernel(), ProcessKernel(place=LocalDetachable(_SESSION, 1.0, None), cwd=home)
+        plain, held = (
+            ProcessKernel(),
+            ProcessKernel(place=LocalDetachable(_SESSION, 1.0, None), cwd=home),
+        )
         kernels = {plain: list[float](), held: list[float]()}
         try:
             for kernel in kernels:
@@ -36,7 +38,9 @@ def rows() -> Iterator[Row]:
                     _run(kernel, number, "1+1")
                     times.append((time.perf_counter() - start) * 1000)
             without, with_it = (median(times) for times in kernels.values())
-            yield Row("1+1 there and back with a holder", with_it, "ms", "<= 1.1 x", without, "without")
+            yield Row(
+                "1+1 there and back with a holder", with_it, "ms", "<= 1.1 x", without, "without"
+            )
             _run(held, _ROUNDS, "for n in range(10_000): globals()[f'v{n}'] = [n]")
             held.variables()
         finally:
@@ -45,7 +49,12 @@ def rows() -> Iterator[Row]:
         start = time.perf_counter()
         second = _attached(home)
         assert len(second.variables()) >= 10_000
-        yield Row("attached, 10,000 variables listed", (time.perf_counter() - start) * 1000, "ms", "<= 300 ms")
+        yield Row(
+            "attached, 10,000 variables listed",
+            (time.perf_counter() - start) * 1000,
+            "ms",
+            "<= 300 ms",
+        )
         try:
             second.execute("1", cell=_ROUNDS + 1, on_output=lambda kind, text: None)
         finally:
@@ -66,13 +75,20 @@ def _million_lines(home: str) -> Iterator[Row]:
     Path(home, "go").touch()
     while waiting_kernels(_SESSION)[0].cell:
         time.sleep(0.05)
-    yield Row("memory of the holder after 1,000,000 lines", _rss(_holder(kernel.pid)), "MiB", "<= 20 MiB")
+    yield Row(
+        "memory of the holder after 1,000,000 lines", _rss(_holder(kernel.pid)), "MiB", "<= 20 MiB"
+    )
     start = time.perf_counter()
     second = _attached(home)
     result = second.go_on(1, on_output=lambda kind, text: None, on_display=lambda display: None)
     assert result is not None
     assert result.output.endswith("line 999999\n")
-    yield Row("1,000,000 lines of the time between are read", (time.perf_counter() - start) * 1000, "ms", "")
+    yield Row(
+        "1,000,000 lines of the time between are read",
+        (time.perf_counter() - start) * 1000,
+        "ms",
+        "",
+    )
     second.close()
 
 
@@ -90,7 +106,11 @@ def _run(kernel: ProcessKernel, cell: int, code: str) -> None:
 
 def _holder(kernel: int) -> int:
     """The holder is the oldest process of the kernel's group but the kernel itself."""
-    group = [int(each.name) for each in Path("/proc").glob("[0-9]*") if os.getpgid(int(each.name)) == kernel]
+    group = [
+        int(each.name)
+        for each in Path("/proc").glob("[0-9]*")
+        if os.getpgid(int(each.name)) == kernel
+    ]
     return min(pid for pid in group if pid != kernel)
 
 

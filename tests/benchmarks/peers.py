@@ -26,7 +26,12 @@ def main() -> None:
         python = _environment(name)
         print(f"\n{name}\n", flush=True)
         for arguments in (["-c", _SPEED], ["-m", "tests.benchmarks.quality", "1"]):
-            subprocess.run([python, *arguments], cwd=_ROOT, check=True, env={**os.environ, "PYTHONPATH": str(_ROOT)})
+            subprocess.run(
+                [python, *arguments],
+                cwd=_ROOT,
+                check=True,
+                env={**os.environ, "PYTHONPATH": str(_ROOT)},
+            )
 
 
 def _environment(engine: str) -> str:
@@ -35,7 +40,9 @@ def _environment(engine: str) -> str:
     python = str(folder / "bin" / "python")
     if not (folder / "complete").exists():
         venv.create(folder, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "-e", str(_ROOT), ENGINES[engine]], check=True)
+        subprocess.run(
+            [python, "-m", "pip", "install", "-q", "-e", str(_ROOT), ENGINES[engine]], check=True
+        )
         (folder / "complete").touch()
     return python
 

@@ -16,7 +16,12 @@ class Photo:
     def _repr_png_(self) -> bytes:
         lines = b"".join(b"\0" + os.urandom(3 * 1_600) for _ in range(1_000))
         head = struct.pack("!IIBBBBB", 1_600, 1_000, 8, 2, 0, 0, 0)
-        return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines, 1)) + chunk(b"IEND", b"")
+        return (
+            b"\x89PNG\r\n\x1a\n"
+            + chunk(b"IHDR", head)
+            + chunk(b"IDAT", zlib.compress(lines, 1))
+            + chunk(b"IEND", b"")
+        )
 
 
 for _ in range(8):

@@ -34,7 +34,9 @@ def turns(count: int) -> Reply:
 
     def reply(messages: Sequence[BaseMessage]) -> str:
         said = sum(1 for message in messages if message.type == "ai")
-        return python("FINAL(1)" if said == count - 1 else f"x{said} = len(context)\nprint(x{said})")
+        return python(
+            "FINAL(1)" if said == count - 1 else f"x{said} = len(context)\nprint(x{said})"
+        )
 
     return reply
 
@@ -52,7 +54,10 @@ def waiting(code: str, *, child: str = "") -> Reply:
 
 
 def _running(search: Search, reply: Reply, text: Any = TEXT, **limits: Any) -> Callable[[], object]:
-    model, within = ScriptedModel(reply=reply), Limits(**{"small": 0, "max_turns": 200, "max_depth": 3, **limits})
+    model, within = (
+        ScriptedModel(reply=reply),
+        Limits(**{"small": 0, "max_turns": 200, "max_depth": 3, **limits}),
+    )
 
     def run() -> None:
         answer = search.run("what?", text, model=model, limits=within, asking="run")
@@ -67,22 +72,56 @@ def rows() -> Iterator[Row]:
     try:
         _running(search, turns(1))()
         few, many = (_running(search, turns(count)) for count in (1, 11))
-        yield Row("a turn, the model at once", (median(timed(many, 25)) - median(timed(few, 25))) / 10, "ms", "")
+        yield Row(
+            "a turn, the model at once",
+            (median(timed(many, 25)) - median(timed(few, 25))) / 10,
+            "ms",
+            "",
+        )
         bare = asyncio.run(_bare_turn())
         yield Row(
-            "of it the engine's own work", (_work(many, 25) - _work(few, 25)) / 10 - bare, "ms", "<= 2 ms", bare, "the sandbox's, in this process"
+            "of it the engine's own work",
+            (_work(many, 25) - _work(few, 25)) / 10 - bare,
+            "ms",
+            "<= 2 ms",
+            bare,
+            "the sandbox's, in this process",
         )
-        yield Row("a search of 5 turns, sandbox start included", median(timed(_running(search, turns(5)), 15)), "ms", "<= 40 ms")
+        yield Row(
+            "a search of 5 turns, sandbox start included",
+            median(timed(_running(search, turns(5)), 15)),
+            "ms",
+            "<= 40 ms",
+        )
         model = ScriptedModel(reply=turns(5))
-        yield Row("the same by rlm(), from nothing", median(timed(lambda: rlm("what?", TEXT, model=model), 7)), "ms", "")
+        yield Row(
+            "the same by rlm(), from nothing",
+            median(timed(lambda: rlm("what?", TEXT, model=model), 7)),
+            "ms",
+            "",
+        )
         for count, concurrency, reach in ((20, 20, "<= 75 ms"), (1_000, 16, "<= 2 x ideal")):
             code = f"FINAL(len(rlm_map('part', partition({count}))))"
             run = _running(search, waiting(code), max_depth=1, concurrency=concurrency)
             ideal = -(-count // concurrency) * CALL * 1_000
-            yield Row(f"{count:,} sub-calls of 50 ms, {concurrency} at a time", median(timed(run, 3)), "ms", reach, ideal, "ideal")
+            yield Row(
+                f"{count:,} sub-calls of 50 ms, {concurrency} at a time",
+                median(timed(run, 3)),
+                "ms",
+                reach,
+                ideal,
+                "ideal",
+            )
         code, child = "FINAL(len(rlm_map('part', partition(8))))", "FINAL(len(context))"
         run = _running(search, waiting(code, child=child), concurrency=8)
-        yield Row("8 children with code, one call of 50 ms each", median(timed(run, 7)), "ms", "<= 150 ms", CALL * 1_000, "ideal")
+        yield Row(
+            "8 children with code, one call of 50 ms each",
+            median(timed(run, 7)),
+            "ms",
+            "<= 150 ms",
+            CALL * 1_000,
+            "ideal",
+        )
         yield from _large(search)
     finally:
         search.close()

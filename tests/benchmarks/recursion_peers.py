@@ -28,21 +28,43 @@ def rows(text: str, call: float) -> Iterator[Row]:
 
 def _rlms(text: str, call: float) -> Iterator[Row]:
     def five(turns: int, message: str) -> tuple[str, float]:
-        return _block(f"x{turns} = len(context)\nprint(x{turns})" if turns < 4 else _READY.format(1)), 0.0
+        return _block(
+            f"x{turns} = len(context)\nprint(x{turns})" if turns < 4 else _READY.format(1)
+        ), 0.0
 
     def twenty(turns: int, message: str) -> tuple[str, float]:
         if "part" in message and not turns:
             return "read", call
-        return _block("found = llm_query_batched(['part'] * 20)\n" + _READY.format("len(found)")), 0.0
+        return _block(
+            "found = llm_query_batched(['part'] * 20)\n" + _READY.format("len(found)")
+        ), 0.0
 
     def eight(turns: int, message: str) -> tuple[str, float]:
         if "part" in message:
             return _block(_READY.format(1)), call
-        return _block("found = rlm_query_batched(['part'] * 8)\n" + _READY.format("len(found)")), 0.0
+        return _block(
+            "found = rlm_query_batched(['part'] * 8)\n" + _READY.format("len(found)")
+        ), 0.0
 
-    yield Row("rlms: a search of 5 turns, no sandbox", median(timed(_by_rlms(five, text), 5)), "ms", "")
-    yield Row("rlms: 20 sub-calls of 50 ms", median(timed(_by_rlms(twenty, text), 5)), "ms", "", call * 1_000, "ideal")
-    yield Row("rlms: 8 children with code, one call of 50 ms each", median(timed(_by_rlms(eight, text), 3)), "ms", "", call * 1_000, "ideal")
+    yield Row(
+        "rlms: a search of 5 turns, no sandbox", median(timed(_by_rlms(five, text), 5)), "ms", ""
+    )
+    yield Row(
+        "rlms: 20 sub-calls of 50 ms",
+        median(timed(_by_rlms(twenty, text), 5)),
+        "ms",
+        "",
+        call * 1_000,
+        "ideal",
+    )
+    yield Row(
+        "rlms: 8 children with code, one call of 50 ms each",
+        median(timed(_by_rlms(eight, text), 3)),
+        "ms",
+        "",
+        call * 1_000,
+        "ideal",
+    )
 
 
 _READY = "answer['content'] = str({})\nanswer['ready'] = True"
@@ -72,12 +94,19 @@ def _by_rlms(answer: Answerer, text: str) -> Callable[[], object]:
             return types.UsageSummary(model_usage_summaries={})
 
         def get_last_usage(self) -> Any:
-            return types.ModelUsageSummary(total_calls=1, total_input_tokens=1, total_output_tokens=1)
+            return types.ModelUsageSummary(
+                total_calls=1, total_input_tokens=1, total_output_tokens=1
+            )
 
     engine.get_client = lambda backend, options: Client("prepared")
 
     def run() -> None:
-        search = engine.RLM(backend="openai", backend_kwargs={"model_name": "prepared"}, max_depth=2, max_concurrent_subcalls=8)
+        search = engine.RLM(
+            backend="openai",
+            backend_kwargs={"model_name": "prepared"},
+            max_depth=2,
+            max_concurrent_subcalls=8,
+        )
         found = search.completion(text, root_prompt="what?")
         assert found.response.isdigit(), found
 
@@ -96,7 +125,9 @@ def _dspy(text: str, call: float) -> Iterator[Row]:
     def five() -> None:
         prepared = dspy.utils.DummyLM([{"reasoning": "I look.", "code": code} for code in codes])
         with dspy.context(lm=prepared):
-            found = dspy.RLM("context, query -> answer", interpreter_factory=dspy.LocalInterpreter)(context=text, query="what?")
+            found = dspy.RLM("context, query -> answer", interpreter_factory=dspy.LocalInterpreter)(
+                context=text, query="what?"
+            )
         assert found.answer == "1", found
 
     yield Row("dspy: a search of 5 turns, no sandbox", median(timed(five, 5)), "ms", "")
@@ -104,7 +135,9 @@ def _dspy(text: str, call: float) -> Iterator[Row]:
 
 def _rlmflow(text: str, call: float) -> Iterator[Row]:
     def five(turns: int, message: str) -> tuple[str, float]:
-        return _block(f"x{turns} = CONTEXT.line_count()\nprint(x{turns})" if turns < 4 else "done('1')"), 0.0
+        return _block(
+            f"x{turns} = CONTEXT.line_count()\nprint(x{turns})" if turns < 4 else "done('1')"
+        ), 0.0
 
     def twenty(turns: int, message: str) -> tuple[str, float]:
         if "part" in message and not turns and "what?" not in message:
@@ -117,9 +150,28 @@ def _rlmflow(text: str, call: float) -> Iterator[Row]:
         children = "[rlm_delegate(name=f'n{n}', query='part', context='part') for n in range(8)]"
         return _block(f"found = await rlm_wait(*{children})\ndone(len(found))"), 0.0
 
-    yield Row("rlmflow: a search of 5 turns, no sandbox", median(timed(_by_rlmflow(five, text), 5)), "ms", "")
-    yield Row("rlmflow: 20 sub-calls of 50 ms", median(timed(_by_rlmflow(twenty, text), 5)), "ms", "", call * 1_000, "ideal")
-    yield Row("rlmflow: 8 children with code, one call of 50 ms each", median(timed(_by_rlmflow(eight, text), 3)), "ms", "", call * 1_000, "ideal")
+    yield Row(
+        "rlmflow: a search of 5 turns, no sandbox",
+        median(timed(_by_rlmflow(five, text), 5)),
+        "ms",
+        "",
+    )
+    yield Row(
+        "rlmflow: 20 sub-calls of 50 ms",
+        median(timed(_by_rlmflow(twenty, text), 5)),
+        "ms",
+        "",
+        call * 1_000,
+        "ideal",
+    )
+    yield Row(
+        "rlmflow: 8 children with code, one call of 50 ms each",
+        median(timed(_by_rlmflow(eight, text), 3)),
+        "ms",
+        "",
+        call * 1_000,
+        "ideal",
+    )
 
 
 def _by_rlmflow(answer: Answerer, text: str) -> Callable[[], object]:
@@ -136,7 +188,9 @@ def _by_rlmflow(answer: Answerer, text: str) -> Callable[[], object]:
         with tempfile.TemporaryDirectory() as folder:
             runtime = local.LocalRuntime(workspace=folder)
             config = flow.RLMConfig(max_depth=2, max_concurrency=20, async_children=True)
-            found = flow.RLMFlow(Client(), runtime=runtime, config=config).run("what?", context=text)
+            found = flow.RLMFlow(Client(), runtime=runtime, config=config).run(
+                "what?", context=text
+            )
         assert str(found).isdigit(), found
 
     return run

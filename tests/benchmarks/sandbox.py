@@ -57,16 +57,44 @@ async def _rows() -> list[Row]:
         found.append(Row("a sandbox: start, lock-down, probe", median(starts), "ms", "<= 9 ms"))
         found.append(Row("closing it", median(closes), "ms", ""))
         sandbox = await start()
-        found.append(Row("a turn there and back", median([await _milliseconds(lambda: turn(sandbox, "1")) for _ in range(300)]), "ms", "<= 2 ms"))
+        found.append(
+            Row(
+                "a turn there and back",
+                median([await _milliseconds(lambda: turn(sandbox, "1")) for _ in range(300)]),
+                "ms",
+                "<= 2 ms",
+            )
+        )
         pid = int(await turn(sandbox, "import os; os.getpid()"))
-        found.append(Row("a sandbox's own memory", _memory(pid, "smaps_rollup", "Private_Dirty") / 1_024, "MiB", ""))
+        found.append(
+            Row(
+                "a sandbox's own memory",
+                _memory(pid, "smaps_rollup", "Private_Dirty") / 1_024,
+                "MiB",
+                "",
+            )
+        )
 
         large = Text.root(_LINE * (_LARGE // len(_LINE)))
         begun = time.perf_counter()
         sandbox = await start(large)
         pid = int(await turn(sandbox, "import os; hits = grep('y'); os.getpid()"))
-        found.append(Row("100 MB: start and a search through all of it", (time.perf_counter() - begun) * 1_000, "ms", "<= 1 s"))
-        found.append(Row("100 MB: most memory meanwhile", _memory(pid, "status", "VmHWM") * 1_024 / _LARGE, "x", "<= 4 x"))
+        found.append(
+            Row(
+                "100 MB: start and a search through all of it",
+                (time.perf_counter() - begun) * 1_000,
+                "ms",
+                "<= 1 s",
+            )
+        )
+        found.append(
+            Row(
+                "100 MB: most memory meanwhile",
+                _memory(pid, "status", "VmHWM") * 1_024 / _LARGE,
+                "x",
+                "<= 4 x",
+            )
+        )
     finally:
         await sandboxes.close()
     return found

@@ -40,7 +40,18 @@ def grow(log: logging.Logger) -> None:
     def begin(node: str, start: int, end: int, **attrs: object) -> None:
         parent = node.rpartition(".")[0] or None
         spans = [[start, end]]
-        tell(tags.RLM_CALL, node, "What is here?", event="begin", parent=parent, kind="rlm", spans=spans, chars=end - start, model="m", **attrs)
+        tell(
+            tags.RLM_CALL,
+            node,
+            "What is here?",
+            event="begin",
+            parent=parent,
+            kind="rlm",
+            spans=spans,
+            chars=end - start,
+            model="m",
+            **attrs,
+        )
         tell(tags.RLM_CALL, node, event="turn", turn=1, turns=10)
 
     chars = 20_000_000
@@ -48,19 +59,41 @@ def grow(log: logging.Logger) -> None:
     part = chars // BRANCHES
     nodes = []
     for branch in range(BRANCHES):
-        begin(f"1.{branch + 1}", branch * part, (branch + 1) * part, batch=1, index=branch % 10, of=10 if branch < 10 else 1)
+        begin(
+            f"1.{branch + 1}",
+            branch * part,
+            (branch + 1) * part,
+            batch=1,
+            index=branch % 10,
+            of=10 if branch < 10 else 1,
+        )
         for leaf in range(LIVE // BRANCHES):
             node = f"1.{branch + 1}.{leaf + 1}"
             nodes.append(node)
-            many = {"batch": 2, "index": leaf, "of": LIVE // BRANCHES} if branch % 2 else {"batch": leaf + 2, "index": 0, "of": 1}
+            many = (
+                {"batch": 2, "index": leaf, "of": LIVE // BRANCHES}
+                if branch % 2
+                else {"batch": leaf + 2, "index": 0, "of": 1}
+            )
             begin(node, branch * part + leaf * 1000, branch * part + leaf * 1000 + 900, **many)
     pause = 10 / RATE
     for number in itertools.count():
         for offset in range(8):
-            tell(tags.RLM_CHAT_STREAM, nodes[(number * 8 + offset) % LIVE], f"words {number} that come and go\n", turn=1)
+            tell(
+                tags.RLM_CHAT_STREAM,
+                nodes[(number * 8 + offset) % LIVE],
+                f"words {number} that come and go\n",
+                turn=1,
+            )
         passing = f"1.1.{LIVE + number}"
         begin(passing, 0, 900, batch=LIVE + number, index=0, of=1)
-        tell(tags.RLM_CALL, "1", event="touch", how="grep", spans=[[number * 1013 % chars, number * 1013 % chars + 100]])
+        tell(
+            tags.RLM_CALL,
+            "1",
+            event="touch",
+            how="grep",
+            spans=[[number * 1013 % chars, number * 1013 % chars + 100]],
+        )
         tell(tags.RLM_FINAL, passing, "an answer", state="done", duration=0.1, spans=[])
         time.sleep(pause)
 
@@ -74,7 +107,9 @@ class SearchingApp(MahtabApp):
 
 def main() -> None:
     collector = Collector()
-    session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend(), name="benchmark")
+    session = Session(
+        load_settings(model="demo"), ProcessKernel(), HeadlessFrontend(), name="benchmark"
+    )
     history = History(home_folder() / "history.db", "benchmark")
     with StdioRedirect(lambda text: None) as guard:
         SearchingApp(session, guard, history, collector=collector).run()

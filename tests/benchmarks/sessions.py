@@ -33,7 +33,8 @@ class _Texts:
     def __init__(self) -> None:
         self._chance = random.Random(0)
         self._words = _COMMON + [
-            "".join(self._chance.choices("etaoinshrdlcumwfgypbvk", k=self._chance.randint(3, 11))) for _ in range(40_000 - len(_COMMON))
+            "".join(self._chance.choices("etaoinshrdlcumwfgypbvk", k=self._chance.randint(3, 11)))
+            for _ in range(40_000 - len(_COMMON))
         ]
         self._weights = []
         total = 0.0
@@ -46,24 +47,48 @@ class _Texts:
 
     def code(self) -> str:
         names = self._chance.choices(self._words, cum_weights=self._weights, k=6)
-        return "{0} = frame.groupby('{1}')['{2}'].mean()\nprint({0}.sort_values('{3}').head())\n{4} = {0} * {5!r}".format(*names)
+        return "{0} = frame.groupby('{1}')['{2}'].mean()\nprint({0}.sort_values('{3}').head())\n{4} = {0} * {5!r}".format(
+            *names
+        )
 
     def table(self) -> str:
-        return "\n".join(f"{place:>3}  {self.words(2):<24}  {self._chance.random() * 1000:.3f}" for place in range(8))
+        return "\n".join(
+            f"{place:>3}  {self.words(2):<24}  {self._chance.random() * 1000:.3f}"
+            for place in range(8)
+        )
 
     def session(self) -> Iterator[Record]:
         """The records of a session."""
         for turn in range(1, _TURNS + 1):
             cell = 2 * turn
             yield records.UserReplIn(self.code(), cell=cell, party="you", time=1e9)
-            yield records.UserReplOut(self.table(), cell=cell, party="you", status="ok", duration=0.1, time=1e9)
-            yield records.Namespace(cell=cell, changes=(records.Change("frame", "rebound", "DataFrame", "8 rows"),), time=1e9)
+            yield records.UserReplOut(
+                self.table(), cell=cell, party="you", status="ok", duration=0.1, time=1e9
+            )
+            yield records.Namespace(
+                cell=cell,
+                changes=(records.Change("frame", "rebound", "DataFrame", "8 rows"),),
+                time=1e9,
+            )
             yield records.UserChat(self.words(15), turn=turn, time=1e9)
             yield records.Agent(state="thinking", turn=turn, time=1e9)
             yield records.AssistantChat(self.words(60), turn=turn, step=0, party="model", time=1e9)
-            yield records.AssistantReplIn(self.code(), cell=cell + 1, turn=turn, step=0, block=0, party="model", time=1e9)
-            yield records.AssistantReplOut(self.table(), cell=cell + 1, turn=turn, step=0, block=0, status="ok", duration=0.1, time=1e9)
-            yield records.Usage(model="model", input_tokens=1000, output_tokens=100, cost=0.01, turn=turn, time=1e9)
+            yield records.AssistantReplIn(
+                self.code(), cell=cell + 1, turn=turn, step=0, block=0, party="model", time=1e9
+            )
+            yield records.AssistantReplOut(
+                self.table(),
+                cell=cell + 1,
+                turn=turn,
+                step=0,
+                block=0,
+                status="ok",
+                duration=0.1,
+                time=1e9,
+            )
+            yield records.Usage(
+                model="model", input_tokens=1000, output_tokens=100, cost=0.01, turn=turn, time=1e9
+            )
             yield records.Agent(state="done", turn=turn, time=1e9)
 
 
@@ -73,11 +98,20 @@ def _write(path: Path, texts: _Texts) -> None:
         for number in range(_SESSIONS):
             with transaction(connection):
                 name = f"{number:08x}"
-                connection.execute("insert into session values (?, 'study', ?, ?, ?, ?)", (name, f"/data/{number % 100}", 1e9, 1e9 + number, "first"))
-                rows = [(name, each.time, each.tag, as_json(encode(each)), each.text) for each in texts.session()]
+                connection.execute(
+                    "insert into session values (?, 'study', ?, ?, ?, ?)",
+                    (name, f"/data/{number % 100}", 1e9, 1e9 + number, "first"),
+                )
+                rows = [
+                    (name, each.time, each.tag, as_json(encode(each)), each.text)
+                    for each in texts.session()
+                ]
                 if number % 100 == 7:
                     rows[3] = (*rows[3][:4], f"zanzibar{number} {rows[3][4]}")
-                connection.executemany("insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)", rows)
+                connection.executemany(
+                    "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)",
+                    rows,
+                )
 
 
 def _appending(path: Path, texts: _Texts) -> list[float]:
@@ -101,8 +135,16 @@ def rows() -> Iterator[Row]:
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("pragma wal_checkpoint(truncate)")
         size = f"{before / 1e6:,.0f} MB of records"
-        yield Row(f"index of {_SESSIONS:,} sessions of 200 records: time", took, "s", "", note=f"{1e6 * took / _SESSIONS / 200:.0f} us a record")
-        yield Row("its size", (path.stat().st_size - before) / 1e6, "MB", "< the records", note=size)
+        yield Row(
+            f"index of {_SESSIONS:,} sessions of 200 records: time",
+            took,
+            "s",
+            "",
+            note=f"{1e6 * took / _SESSIONS / 200:.0f} us a record",
+        )
+        yield Row(
+            "its size", (path.stat().st_size - before) / 1e6, "MB", "< the records", note=size
+        )
         for what, typed in (
             ("a rare word", "zanzibar7007"),
             ("the beginning of rare words", "zanz"),
@@ -114,10 +156,27 @@ def rows() -> Iterator[Row]:
             ("nothing", "zanzibar7007 zanzibar107"),
         ):
             took_each = timed(lambda typed=typed: find_sessions(path, typed), 20)  # type: ignore[misc]
-            yield Row(f"finding {what}", median(took_each), "ms", "<= 100", note=f"p99 {p99(took_each):.1f}")
+            yield Row(
+                f"finding {what}",
+                median(took_each),
+                "ms",
+                "<= 100",
+                note=f"p99 {p99(took_each):.1f}",
+            )
         took_each = timed(lambda: find_sessions(path, "frame groupb", "/data/7"), 20)
-        yield Row("finding a common word in one folder of 100", median(took_each), "ms", "<= 100", note=f"p99 {p99(took_each):.1f}")
-        yield Row("listing the newest 50", median(timed(lambda: list_sessions(path, limit=50), 20)), "ms", "<= 100")
+        yield Row(
+            "finding a common word in one folder of 100",
+            median(took_each),
+            "ms",
+            "<= 100",
+            note=f"p99 {p99(took_each):.1f}",
+        )
+        yield Row(
+            "listing the newest 50",
+            median(timed(lambda: list_sessions(path, limit=50), 20)),
+            "ms",
+            "<= 100",
+        )
         with mock.patch.object(SessionIndex, "note"):
             bare = _appending(path, texts)
         kept = _appending(path, texts)

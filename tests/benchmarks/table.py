@@ -45,4 +45,9 @@ def print_table(rows: Iterable[Row]) -> None:
     for row in rows:
         baseline = "" if row.baseline is None else f"{row.baseline:.2f}"
         ratio = "" if not row.baseline else f"{row.median / row.baseline:.2f}"
-        print(line.format(row.what, f"{row.median:.2f}", row.unit, baseline, ratio, row.reach, row.note), flush=True)
+        print(
+            line.format(
+                row.what, f"{row.median:.2f}", row.unit, baseline, ratio, row.reach, row.note
+            ),
+            flush=True,
+        )

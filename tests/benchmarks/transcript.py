@@ -32,7 +32,10 @@ def cell_records(cell: int) -> list[Record]:
     """A cell that printed a line."""
     about = {"cell": cell, "party": "you"}
     ended = {**about, "status": "ok", "duration": 0.01, "kinds": [["stdout", 8]]}
-    return [made(tags.USER_REPL_IN, f"print({cell})", about, 1.0), made(tags.USER_REPL_OUT, "a line.\n", ended, 1.0)]
+    return [
+        made(tags.USER_REPL_IN, f"print({cell})", about, 1.0),
+        made(tags.USER_REPL_OUT, "a line.\n", ended, 1.0),
+    ]
 
 
 class PagerApp(App[None]):
@@ -78,12 +81,21 @@ async def _open_time(store: SqliteStore) -> float:
     app = PagerApp(css_path=list(style_sheets()))
     async with app.run_test(size=(120, 40)) as pilot:
         kernel = ProcessKernel()
-        screen = PagerScreen("Output of cell 1", "cell-1.txt", lambda: store.output(1), InspectorClient(kernel), Path.cwd())
+        screen = PagerScreen(
+            "Output of cell 1",
+            "cell-1.txt",
+            lambda: store.output(1),
+            InspectorClient(kernel),
+            Path.cwd(),
+        )
         await pilot.pause()
         start = time.perf_counter()
         app.push_screen(screen)
         while not (
-            screen.is_mounted and screen.viewer.view is not None and screen.viewer.view.size and "line 0" in screen.viewer.view.render_line(0).text
+            screen.is_mounted
+            and screen.viewer.view is not None
+            and screen.viewer.view.size
+            and "line 0" in screen.viewer.view.render_line(0).text
         ):
             await asyncio.sleep(0.001)
         return (time.perf_counter() - start) * 1000
@@ -93,7 +105,9 @@ def _pager() -> float:
     """The time for a coloured output, from the disk; it is read once before, as the session has just written it."""
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "sessions.db", "s")
-        text = "".join(f"\x1b[32mline {number}\x1b[0m of a long output\n" for number in range(_LINES))
+        text = "".join(
+            f"\x1b[32mline {number}\x1b[0m of a long output\n" for number in range(_LINES)
+        )
         store.append(made(tags.USER_REPL_IN, "long()", {"cell": 1}, 1.0))
         store.append(made(tags.USER_REPL_OUT, text, {"cell": 1, "status": "ok"}, 1.0))
         took = median([asyncio.run(_open_time(store)) for _ in range(3)])
@@ -104,5 +118,11 @@ def _pager() -> float:
 def rows() -> Iterator[Row]:
     """One cell more, at few and at many entries; a long output, whole."""
     few = asyncio.run(_append_cost(_FEW))
-    yield Row(f"transcript append at {_MANY:,} entries", asyncio.run(_append_cost(_MANY)), "ms", f"<= 1.2 x at {_FEW}", few)
+    yield Row(
+        f"transcript append at {_MANY:,} entries",
+        asyncio.run(_append_cost(_MANY)),
+        "ms",
+        f"<= 1.2 x at {_FEW}",
+        few,
+    )
     yield Row(f"pager with {_LINES:,} coloured lines", _pager(), "ms", "<= 1,000")

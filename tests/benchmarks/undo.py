@@ -36,7 +36,9 @@ class Numbered:
     def run(self, code: str, lock: Lock | None = None) -> None:
         """Run one cell, which must end well."""
         self.last = next(self._numbers)
-        result = self.kernel.execute(code, cell=self.last, on_output=lambda kind, text: None, lock=lock)
+        result = self.kernel.execute(
+            code, cell=self.last, on_output=lambda kind, text: None, lock=lock
+        )
         assert (result.status, result.needs) == ("ok", ""), result.output
 
     def undo(self) -> Restoration:
@@ -51,14 +53,38 @@ def rows() -> Iterator[Row]:
         for code, times, reach in (("1+1", 500, "<= 1.3 x without"), ("x = [1]", 100, "")):
             for each in (without, with_undo):
                 each.run(code)
-            off, on = _alternately(lambda code=code: without.run(code), lambda code=code: with_undo.run(code), times)  # type: ignore[misc]
-            yield Row(f"{code} there and back, empty namespace", on, "ms", reach, off, "undo_steps = 0")
+            off, on = _alternately(
+                lambda code=code: without.run(code),  # type: ignore[misc]
+                lambda code=code: with_undo.run(code),  # type: ignore[misc]
+                times,
+            )
+            yield Row(
+                f"{code} there and back, empty namespace", on, "ms", reach, off, "undo_steps = 0"
+            )
         for each in (without, with_undo):
             each.run(_GIGABYTE)
         off, on = _alternately(lambda: without.run("len(df)"), lambda: with_undo.run("len(df)"), 30)
-        yield Row("len(df) there and back, 1 GB of arrays and a frame", on, "ms", "<= 20 ms more", off, "undo_steps = 0")
-        live, locked = _alternately(lambda: with_undo.run("df.describe()"), lambda: with_undo.run("df.describe()", "keep"), 10)
-        yield Row("df.describe() in a locked fork, 1 GB of arrays and a frame", locked, "ms", "<= 60 ms more", live, "in the kernel")
+        yield Row(
+            "len(df) there and back, 1 GB of arrays and a frame",
+            on,
+            "ms",
+            "<= 20 ms more",
+            off,
+            "undo_steps = 0",
+        )
+        live, locked = _alternately(
+            lambda: with_undo.run("df.describe()"),
+            lambda: with_undo.run("df.describe()", "keep"),
+            10,
+        )
+        yield Row(
+            "df.describe() in a locked fork, 1 GB of arrays and a frame",
+            locked,
+            "ms",
+            "<= 60 ms more",
+            live,
+            "in the kernel",
+        )
         for what, code in _CHANGES.items():
             previews, undos, redos = [], [], []
             for _ in range(5):
@@ -67,7 +93,12 @@ def rows() -> Iterator[Row]:
                 undos += timed(with_undo.undo, 1)
                 redos += timed(with_undo.kernel.redo, 1)
                 with_undo.undo()
-            yield Row(f"undo of a cell that {what} (frame of 100 MB, 1 GB in all)", median(undos), "ms", "<= 100 ms")
+            yield Row(
+                f"undo of a cell that {what} (frame of 100 MB, 1 GB in all)",
+                median(undos),
+                "ms",
+                "<= 100 ms",
+            )
             yield Row("  its preview", median(previews), "ms", "")
             yield Row("  redo", median(redos), "ms", "")
         needed = sum(step.bytes for step in with_undo.kernel.undo_steps()) / 2**20
@@ -78,7 +109,9 @@ def rows() -> Iterator[Row]:
     yield from undo_peers.rows()
 
 
-def _alternately(one: Callable[[], object], other: Callable[[], object], times: int) -> tuple[float, float]:
+def _alternately(
+    one: Callable[[], object], other: Callable[[], object], times: int
+) -> tuple[float, float]:
     """The medians of both, in milliseconds, measured in turns: what else the machine does is the same for both."""
     ones, others = [], []
     for _ in range(times):

@@ -56,15 +56,34 @@ class _Result(NamedTuple):
 
 def rows() -> Iterator[Row]:
     """Of each cell: what it costs to be able to undo it, what the undo costs, and whether all was restored; the baseline is Kishu."""
-    python = os.environ.get("KISHU_PYTHON", sys.executable if importlib.util.find_spec("kishu") else "")
+    python = os.environ.get(
+        "KISHU_PYTHON", sys.executable if importlib.util.find_spec("kishu") else ""
+    )
     if not python:
         return
     theirs_off, theirs = _kishu(python, "off"), _kishu(python, "on")
     ours_off, ours = _ours(0), _ours(20)
     for number, case in enumerate(CASES):
-        cost, their_cost = ours[number].ran - ours_off[number].ran, theirs[number].ran - theirs_off[number].ran
-        yield Row(f"checkpoint, cell changes {case.what}", max(cost, 0.0), "ms", "", max(their_cost, 0.0), "Kishu")
-        yield Row("  undo", ours[number].undone, "ms", "", theirs[number].undone, f"ours {ours[number].outcome}; Kishu {theirs[number].outcome}")
+        cost, their_cost = (
+            ours[number].ran - ours_off[number].ran,
+            theirs[number].ran - theirs_off[number].ran,
+        )
+        yield Row(
+            f"checkpoint, cell changes {case.what}",
+            max(cost, 0.0),
+            "ms",
+            "",
+            max(their_cost, 0.0),
+            "Kishu",
+        )
+        yield Row(
+            "  undo",
+            ours[number].undone,
+            "ms",
+            "",
+            theirs[number].undone,
+            f"ours {ours[number].outcome}; Kishu {theirs[number].outcome}",
+        )
 
 
 def _kishu(python: str, mode: str) -> list[_Result]:
@@ -77,7 +96,10 @@ def _kishu(python: str, mode: str) -> list[_Result]:
             check=True,
         )
     outcomes = json.loads(told.stdout)
-    return [_Result(each["ran"], each["undone"], _outcome(each["good"], bool(each["error"]))) for each in outcomes]
+    return [
+        _Result(each["ran"], each["undone"], _outcome(each["good"], bool(each["error"])))
+        for each in outcomes
+    ]
 
 
 def _ours(steps: int) -> list[_Result]:
@@ -104,7 +126,9 @@ def _ours(steps: int) -> list[_Result]:
             except KernelError:
                 named = True
         undone = (time.perf_counter() - start) * 1000
-        found.append(_Result(ran, undone, _outcome(run(f"bool({case.check})")[0] == "True\n", named)))
+        found.append(
+            _Result(ran, undone, _outcome(run(f"bool({case.check})")[0] == "True\n", named))
+        )
     kernel.close()
     return found
 

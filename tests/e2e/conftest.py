@@ -35,9 +35,13 @@ def cold_start(project: Path) -> Iterator[Start]:
 def starting(project: Path, *, warm: bool) -> Iterator[Start]:
     with ExitStack() as stack:
 
-        def start(*arguments: str, columns: int = 120, lines: int = 40, env: dict[str, str] | None = None) -> Terminal:
+        def start(
+            *arguments: str, columns: int = 120, lines: int = 40, env: dict[str, str] | None = None
+        ) -> Terminal:
             argv = [*([] if warm else PROGRAM), *(arguments or ("--model", "demo"))]
-            return stack.enter_context(Terminal(argv, columns=columns, lines=lines, cwd=project, env=env, warm=warm))
+            return stack.enter_context(
+                Terminal(argv, columns=columns, lines=lines, cwd=project, env=env, warm=warm)
+            )
 
         yield start
 

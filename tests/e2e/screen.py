@@ -20,7 +20,9 @@ class _Cells(dict[str, Char | None]):
         self._look = look
 
     def __missing__(self, character: str) -> Char | None:
-        cell = self[character] = self._look._replace(data=character) if wcwidth(character) == 1 else None
+        cell = self[character] = (
+            self._look._replace(data=character) if wcwidth(character) == 1 else None
+        )
         return cell
 
 
@@ -36,8 +38,15 @@ class Screen(pyte.Screen):
         x, attrs = self.cursor.x, self.cursor.attrs
         of = self._cells(attrs)
         cells = [cell for character in data if (cell := of[character]) is not None]
-        if len(cells) < len(data) or x + len(data) > self.columns or modes.IRM in self.mode or self.charset:
-            self.dirty.add(max(self.cursor.y - 1, 0))  # an accent may go to the end of the line above
+        if (
+            len(cells) < len(data)
+            or x + len(data) > self.columns
+            or modes.IRM in self.mode
+            or self.charset
+        ):
+            self.dirty.add(
+                max(self.cursor.y - 1, 0)
+            )  # an accent may go to the end of the line above
             super().draw(data)
             return
         self.buffer[self.cursor.y].update(zip(range(x, x + len(data)), cells, strict=True))
@@ -49,7 +58,10 @@ class Screen(pyte.Screen):
         """The lines as text. pyte's own `display` fails where a wide character was overwritten and its second cell was not yet."""
         for y in self.dirty:
             cells = [self.buffer[y][x].data for x in range(self.columns)]
-            self._texts[y] = "".join(cell or ("" if x and wcwidth(cells[x - 1][:1]) == 2 else " ") for x, cell in enumerate(cells))
+            self._texts[y] = "".join(
+                cell or ("" if x and wcwidth(cells[x - 1][:1]) == 2 else " ")
+                for x, cell in enumerate(cells)
+            )
         self.dirty.clear()
         return "\n".join(self._texts[y] for y in range(self.lines))
 

@@ -74,7 +74,13 @@ class Terminal:
         self._unfinished = b""
         self.exit_code: int | None = None
         self._ended = False
-        environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", **(env or {})}
+        environment = {
+            **os.environ,
+            "TERM": "xterm-256color",
+            "COLORTERM": "truecolor",
+            "LANG": "C.UTF-8",
+            **(env or {}),
+        }
         self._forked: Forked | None = None
         if warm:
             self._fd, terminal = os.openpty()
@@ -154,7 +160,9 @@ class Terminal:
             if re.search(asked, self.text):
                 self.send(KEYS.get(key, key))
             again = time.monotonic() + every
-            while time.monotonic() < again and not re.search(pattern, self.text) and self.pump(0.02):
+            while (
+                time.monotonic() < again and not re.search(pattern, self.text) and self.pump(0.02)
+            ):
                 pass
             if time.monotonic() > deadline:
                 raise AssertionError(f"{pattern!r} was not seen. The screen:\n{self.text}")
@@ -216,7 +224,9 @@ class Terminal:
             self.pump()
             if time.monotonic() > deadline:
                 raise AssertionError(f"The program has not ended. The screen:\n{self.text}")
-        until = time.monotonic() + 0.5  # what it has written last; a process that it leaves may keep the terminal open
+        until = (
+            time.monotonic() + 0.5
+        )  # what it has written last; a process that it leaves may keep the terminal open
         while time.monotonic() < until and self.pump():
             pass
         assert self.exit_code is not None

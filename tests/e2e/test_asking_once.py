@@ -18,22 +18,39 @@ from tests.warm import command
 
 ANSWER = "# What *holds*\n\n- `load_rows` is **first**\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n[a link](https://example.org/x)\n"
 HOSTILE = "\x1b[2J\x1b]0;title\x07 &#27;[2J &#x9b;2J [red]x[/red] " + "> " * 3_000 + "deep"
-COMPLETE = {"text": '{"is_complete": true, "reasoning": "", "next_action": ""}', "match": "is_complete"}
+COMPLETE = {
+    "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
+    "match": "is_complete",
+}
 CODE = "```python\nprint(search_code('def'))\nprint(read_file('app.py'))\nprint(load_skill('tidy'))\n```"
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*command(), *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100)
+    return subprocess.run(
+        [*command(), *arguments],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=100,
+    )
 
 
-@pytest.mark.parametrize("how", [["ask", "what holds?"], ["--query", "what holds?"]], ids=["ask", "query"])
-def test_a_pipe_gets_the_answer_as_it_is(project: Path, replay: Callable[..., str], how: list[str]) -> None:
+@pytest.mark.parametrize(
+    "how", [["ask", "what holds?"], ["--query", "what holds?"]], ids=["ask", "query"]
+)
+def test_a_pipe_gets_the_answer_as_it_is(
+    project: Path, replay: Callable[..., str], how: list[str]
+) -> None:
     done = run(*how, "--model", replay(ANSWER))
     assert (done.returncode, done.stdout) == (0, ANSWER.rstrip("\n") + "\n")
 
 
-@pytest.mark.parametrize("how", [["ask", "what holds?"], ["--query", "what holds?"]], ids=["ask", "query"])
-def test_a_terminal_gets_it_rendered(start: Start, replay: Callable[..., str], how: list[str]) -> None:
+@pytest.mark.parametrize(
+    "how", [["ask", "what holds?"], ["--query", "what holds?"]], ids=["ask", "query"]
+)
+def test_a_terminal_gets_it_rendered(
+    start: Start, replay: Callable[..., str], how: list[str]
+) -> None:
     terminal = start(*how, "--model", replay(ANSWER), columns=80)
     assert terminal.wait_end() == 0
     assert "What holds" in terminal.text
@@ -43,7 +60,9 @@ def test_a_terminal_gets_it_rendered(start: Start, replay: Callable[..., str], h
     assert "|---|" not in terminal.text
 
 
-def test_what_a_model_says_reaches_the_terminal_as_text_only(start: Start, replay: Callable[..., str]) -> None:
+def test_what_a_model_says_reaches_the_terminal_as_text_only(
+    start: Start, replay: Callable[..., str]
+) -> None:
     terminal = start("ask", "x", "--model", replay(HOSTILE), columns=80)
     assert terminal.wait_end() == 0
     assert b"\x1b[2J" not in terminal.raw
@@ -53,20 +72,31 @@ def test_what_a_model_says_reaches_the_terminal_as_text_only(start: Start, repla
 
 
 @pytest.mark.parametrize("how", [["ask", "where?"], ["--query", "where?"]], ids=["ask", "query"])
-def test_skills_and_source_are_those_that_were_named(project: Path, replay: Callable[..., str], how: list[str]) -> None:
+def test_skills_and_source_are_those_that_were_named(
+    project: Path, replay: Callable[..., str], how: list[str]
+) -> None:
     (project / "src").mkdir()
     (project / "src" / "app.py").write_text("def load_rows(): ...\n")
     (project / "outside.py").write_text("def no(): ...\n")
     write_skill(project / "team", "tidy", "Tidy up", "Put things away.")
     model = replay(CODE, COMPLETE, "There.")
-    done = run(*how, "--model", model, "--approval", "auto", "--skills-dir", "team", "--code-dir", "src")
+    done = run(
+        *how, "--model", model, "--approval", "auto", "--skills-dir", "team", "--code-dir", "src"
+    )
     assert (done.returncode, done.stdout) == (0, "There.\n"), done.stderr
-    assert "app.py\n     1: def load_rows(): ...\n     1  def load_rows(): ...\nPut things away." in done.stderr
+    assert (
+        "app.py\n     1: def load_rows(): ...\n     1  def load_rows(): ...\nPut things away."
+        in done.stderr
+    )
     assert "outside" not in done.stderr.replace("is outside ", "")
 
 
-@pytest.mark.parametrize("how", [["ask", "how many?"], ["--query", "how many?"]], ids=["ask", "query"])
-def test_files_are_loaded_and_events_are_told_as_json(project: Path, replay: Callable[..., str], how: list[str]) -> None:
+@pytest.mark.parametrize(
+    "how", [["ask", "how many?"], ["--query", "how many?"]], ids=["ask", "query"]
+)
+def test_files_are_loaded_and_events_are_told_as_json(
+    project: Path, replay: Callable[..., str], how: list[str]
+) -> None:
     (project / "words.txt").write_text("one two")
     done = run(*how, "--model", replay("Two."), "--load", "words.txt", "--json")
     events = [json.loads(line) for line in done.stdout.splitlines()]
@@ -80,7 +110,9 @@ def test_a_query_takes_what_ask_takes() -> None:
     assert isinstance(commands, TyperGroup)
     ask = commands.get_command(typer.Context(commands), "ask")
     assert ask is not None
-    options, asking = ({name for option in command.params for name in option.opts} for command in (commands, ask))
+    options, asking = (
+        {name for option in command.params for name in option.opts} for command in (commands, ask)
+    )
     assert asking - options == {"question"}
 
 

@@ -14,10 +14,14 @@ AWAY, BACK = "\x1b[O", "\x1b[I"
 
 def bells(screen: Terminal) -> int:
     """Count the bells that the terminal was sent; a bell at the end of a sequence is none."""
-    return sum(map(bool, re.findall(rb"\x1b\]\d+;[^\x07\x1b]*(?:\x07|\x1b\\)|(\x07)", bytes(screen.raw))))
+    return sum(
+        map(bool, re.findall(rb"\x1b\]\d+;[^\x07\x1b]*(?:\x07|\x1b\\)|(\x07)", bytes(screen.raw)))
+    )
 
 
-def test_the_end_of_a_long_cell_and_code_that_waits_ring_for_who_looks_away(start: Start, replay: Callable[..., str]) -> None:
+def test_the_end_of_a_long_cell_and_code_that_waits_ring_for_who_looks_away(
+    start: Start, replay: Callable[..., str]
+) -> None:
     screen = start("--model", replay("```python\nz = 1\n```"))
     screen.wait("kernel .*idle")
     screen.send(AWAY)

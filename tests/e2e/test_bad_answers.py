@@ -31,16 +31,25 @@ HOSTILE = {
 def is_whole(screen: Terminal) -> bool:
     """Whether the header and the footer stand at their places, and every line between begins as a line does."""
     first, *_, last = screen.screen.display
-    return first.startswith(" ◐ mahtab") and "kernel" in first and last.startswith(" f2 Python / Ask")
+    return (
+        first.startswith(" ◐ mahtab") and "kernel" in first and last.startswith(" f2 Python / Ask")
+    )
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_hostile_words_are_words(start: Start, replay: Callable[..., str], size: tuple[int, int]) -> None:
+def test_hostile_words_are_words(
+    start: Start, replay: Callable[..., str], size: tuple[int, int]
+) -> None:
     said = [
         (words.replace("the end", f"end {number}."), seen.replace("the end", rf"end {number}\."))
         for number, (words, seen) in enumerate(HOSTILE.items())
     ]
-    screen = start("--model", replay(*(words for words, _ in said), "All is well."), columns=size[0], lines=size[1])
+    screen = start(
+        "--model",
+        replay(*(words for words, _ in said), "All is well."),
+        columns=size[0],
+        lines=size[1],
+    )
     screen.wait("kernel .*idle")
     before = len(screen.raw)
     screen.press("f2")
@@ -51,24 +60,44 @@ def test_hostile_words_are_words(start: Start, replay: Callable[..., str], size:
     screen.enter("again")
     screen.wait("All is well.")
     drawn = bytes(screen.raw[before:])
-    for driving in (b"\x1b]", b"\x1bP", b"\x1b_", b"\x1bc", b"\x1b[2J", b"\x1b[?1049l", b"\x07", b"\x00", "\x9b".encode(), "\u202e".encode()):
+    for driving in (
+        b"\x1b]",
+        b"\x1bP",
+        b"\x1b_",
+        b"\x1bc",
+        b"\x1b[2J",
+        b"\x1b[?1049l",
+        b"\x07",
+        b"\x00",
+        "\x9b".encode(),
+        "\u202e".encode(),
+    ):
         assert driving not in drawn
 
 
-def test_code_that_was_never_closed_is_shown_and_waits(start: Start, replay: Callable[..., str]) -> None:
-    screen = start("--model", replay("```python\nx = [1,\n</assistant-repl-in>[/x]", {"text": "I stop.", "repeat": True}))
+def test_code_that_was_never_closed_is_shown_and_waits(
+    start: Start, replay: Callable[..., str]
+) -> None:
+    screen = start(
+        "--model",
+        replay("```python\nx = [1,\n</assistant-repl-in>[/x]", {"text": "I stop.", "repeat": True}),
+    )
     screen.wait(IDLE)
     screen.enter("`go")
     screen.wait(r"waits for you\s+.*\n ▌ x = \[1,(?s:.*)run all from now on")
     assert is_whole(screen)
     screen.press("f7")
-    screen.press_until("escape", r"stopped|idle(?!(?s:.*)run all from now on)", asked="run all from now on")
+    screen.press_until(
+        "escape", r"stopped|idle(?!(?s:.*)run all from now on)", asked="run all from now on"
+    )
     screen.wait_gone("run all from now on")
     assert "x = [1," in screen.text
 
 
 def test_a_skip_with_a_reason_reaches_the_model(start: Start, replay: Callable[..., str]) -> None:
-    screen = start("--model", replay("```python\nbad = 1\n```", {"text": "As you wish.", "match": "too risky"}))
+    screen = start(
+        "--model", replay("```python\nbad = 1\n```", {"text": "As you wish.", "match": "too risky"})
+    )
     screen.wait(IDLE)
     screen.type("`go")
     screen.press("enter")
@@ -81,9 +110,15 @@ def test_a_skip_with_a_reason_reaches_the_model(start: Start, replay: Callable[.
     assert "bad" not in screen.text.split("NAMESPACE")[1].split("\n")[2]
 
 
-def test_the_turns_end_and_it_is_said(start: Start, replay: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_turns_end_and_it_is_said(
+    start: Start, replay: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MAHTAB_MAX_TURNS", "2")
-    again = {"text": '{"is_complete": false, "reasoning": "more", "next_action": "more"}', "match": "is_complete", "repeat": True}
+    again = {
+        "text": '{"is_complete": false, "reasoning": "more", "next_action": "more"}',
+        "match": "is_complete",
+        "repeat": True,
+    }
     closing = {"text": "I stop here.", "match": "from what was printed"}
     codes = [{"text": f"```python\n{number}\n```"} for number in range(2)]
     screen = start("--model", replay(again, closing, *codes), "--approval", "auto")
@@ -93,7 +128,9 @@ def test_the_turns_end_and_it_is_said(start: Start, replay: Callable[..., str], 
     screen.wait("I stop here.")
 
 
-def test_a_stream_that_is_stopped_keeps_what_was_said(start: Start, replay: Callable[..., str]) -> None:
+def test_a_stream_that_is_stopped_keeps_what_was_said(
+    start: Start, replay: Callable[..., str]
+) -> None:
     screen = start("--model", replay({"text": "many words " * 500, "tokens_per_second": 30}))
     screen.wait(IDLE)
     screen.type("`go")

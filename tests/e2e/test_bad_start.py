@@ -14,14 +14,26 @@ from tests.e2e.terminal import Terminal
 from tests.warm import command
 
 
-def run(*arguments: str, stdin: str = "", env: dict[str, str] | None = None, cold: bool = False) -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: str, stdin: str = "", env: dict[str, str] | None = None, cold: bool = False
+) -> subprocess.CompletedProcess[str]:
     """The program without a terminal: forked from one that has been loaded, or, `cold`, by its own file."""
     started = [*(PROGRAM if cold else command()), *arguments]
-    return subprocess.run(started, input=stdin, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **(env or {})})
+    return subprocess.run(
+        started,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **(env or {})},
+    )
 
 
 def write_replay(path: Path, *lines: object) -> str:
-    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    path.write_text(
+        "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
+    )
     return f"replay:{path}"
 
 
@@ -36,12 +48,17 @@ def write_replay(path: Path, *lines: object) -> str:
         (("ask", "x", "--model", "claude"), "not on the PATH"),
         (("ask", " "), "Give a question"),
         (("ask", "x", "--model", "demo", "--load", "missing.csv"), "There is no file missing.csv."),
-        (("ask", "x", "--approval", "always"), "--approval: input should be 'ask', 'review' or 'auto'"),
+        (
+            ("ask", "x", "--approval", "always"),
+            "--approval: input should be 'ask', 'review' or 'auto'",
+        ),
         (("--model", "demo", "ask", "x"), "Give the options after the command"),
         (("--no-such-option",), "There is no option --no-such-option."),
     ],
 )
-def test_wrong_arguments_are_said_in_a_sentence(project: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_wrong_arguments_are_said_in_a_sentence(
+    project: Path, arguments: tuple[str, ...], said: str
+) -> None:
     (project / "broken.jsonl").write_text('{"text": "a"}\n{"txt": "b"}\n')
     done = run(*arguments, env={"PATH": "/usr/bin:/bin"}, cold=len(arguments) < 2)
     assert done.returncode == 2
@@ -49,8 +66,12 @@ def test_wrong_arguments_are_said_in_a_sentence(project: Path, arguments: tuple[
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(("model", "advice"), [("claude", "Install Claude Code"), ("openai:gpt-5", "set OPENAI_API_KEY")])
-def test_without_a_model_that_can_be_reached_python_works_and_ask_says_what_to_do(start: Start, model: str, advice: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "advice"), [("claude", "Install Claude Code"), ("openai:gpt-5", "set OPENAI_API_KEY")]
+)
+def test_without_a_model_that_can_be_reached_python_works_and_ask_says_what_to_do(
+    start: Start, model: str, advice: str
+) -> None:
     screen = start("--model", model, env={"PATH": "/usr/bin:/bin"})
     screen.wait("kernel .*idle")
     screen.enter("6 * 7")
@@ -66,21 +87,32 @@ def test_without_a_model_that_can_be_reached_python_works_and_ask_says_what_to_d
 
 
 @pytest.mark.parametrize("option", ["--code-dir", "--skills-dir"])
-def test_a_named_folder_that_is_missing_is_an_error_at_the_start(cold_start: Start, option: str) -> None:
+def test_a_named_folder_that_is_missing_is_an_error_at_the_start(
+    cold_start: Start, option: str
+) -> None:
     screen = cold_start("--model", "demo", option, "missing")
     screen.wait(f"mahtab-tui: {option}: missing is not a folder")
     assert screen.wait_end() == 2
     done = run("ask", "x", "--model", "demo", option, "missing")
-    assert (done.returncode, done.stderr) == (2, f"mahtab-tui: {option}: missing is not a folder.\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"mahtab-tui: {option}: missing is not a folder.\n",
+    )
 
 
 def test_a_named_folder_that_is_missing_is_an_error_wherever_it_was_named(project: Path) -> None:
     (project / ".mahtab").mkdir()
     (project / ".mahtab" / "config.toml").write_text('code_dir = "missing"\n')
     done = run("ask", "x", "--model", "demo")
-    assert (done.returncode, "config.toml, line 1: code_dir: missing is not a folder." in done.stderr) == (2, True)
+    assert (
+        done.returncode,
+        "config.toml, line 1: code_dir: missing is not a folder." in done.stderr,
+    ) == (2, True)
     done = run("ask", "x", "--model", "demo", "--code-dir", ".", env={"MAHTAB_SKILLS_DIR": "gone"})
-    assert (done.returncode, done.stderr) == (2, "mahtab-tui: MAHTAB_SKILLS_DIR: gone is not a folder.\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "mahtab-tui: MAHTAB_SKILLS_DIR: gone is not a folder.\n",
+    )
 
 
 def test_a_wrong_configuration_is_said_with_key_and_line(project: Path) -> None:
@@ -97,10 +129,15 @@ def test_a_sub_model_that_cannot_be_had_stops_searches_only(project: Path) -> No
     env = {"PATH": "/usr/bin:/bin", "MAHTAB_SUB_MODEL": "claude"}
     assert run("ask", "which variables are there?", "--model", "demo", env=env).returncode == 0
     done = run("rlm", "what?", "text", "--model", "demo", env=env)
-    assert (done.returncode, "sub_model: The program `claude` is not on the PATH" in done.stderr) == (2, True)
+    assert (
+        done.returncode,
+        "sub_model: The program `claude` is not on the PATH" in done.stderr,
+    ) == (2, True)
 
 
-def test_a_startup_file_that_fails_is_said_and_the_question_is_answered(project: Path, home: Path) -> None:
+def test_a_startup_file_that_fails_is_said_and_the_question_is_answered(
+    project: Path, home: Path
+) -> None:
     (home / ".mahtab").mkdir()
     (home / ".mahtab" / "startup.py").write_text("made = 1\n1 / 0\n")
     done = run("ask", "which variables are there?", "--model", "demo")
@@ -142,7 +179,9 @@ def test_an_unknown_session_is_said(start: Start) -> None:
     assert screen.wait_end() == 2
 
 
-def test_broken_databases_cost_what_they_keep_and_nothing_else(project: Path, home: Path, start: Start) -> None:
+def test_broken_databases_cost_what_they_keep_and_nothing_else(
+    project: Path, home: Path, start: Start
+) -> None:
     folder = home / ".mahtab"
     folder.mkdir()
     (folder / "sessions.db").write_bytes(b"this is not a database" * 100)
@@ -160,27 +199,57 @@ def test_broken_databases_cost_what_they_keep_and_nothing_else(project: Path, ho
 
 def test_the_exit_codes_of_a_question_without_a_screen(project: Path) -> None:
     code = {"text": "```python\nprint(6 * 7)\n```"}
-    complete = {"text": '{"is_complete": true, "reasoning": "", "next_action": ""}', "match": "is_complete"}
+    complete = {
+        "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
+        "match": "is_complete",
+    }
     model = write_replay(project / "a.jsonl", code, complete, {"text": "It is 42."})
     answered = run("ask", "how much?", "--model", model, "--approval", "auto")
     assert (answered.returncode, answered.stdout) == (0, "It is 42.\n")
     assert ">>> print(6 * 7)\n42" in answered.stderr
-    refused = run("ask", "how much?", "--model", write_replay(project / "b.jsonl", code, {"text": "Not run."}))
+    refused = run(
+        "ask", "how much?", "--model", write_replay(project / "b.jsonl", code, {"text": "Not run."})
+    )
     assert (refused.returncode, refused.stdout) == (3, "Not run.\n")
-    failed = run("ask", "how much?", "--model", write_replay(project / "c.jsonl", {"error": "The service is down."}))
+    failed = run(
+        "ask",
+        "how much?",
+        "--model",
+        write_replay(project / "c.jsonl", {"error": "The service is down."}),
+    )
     assert failed.returncode == 1
     assert "The service is down." in failed.stderr
 
 
 def test_every_line_of_json_is_an_event_and_stdin_is_a_variable(project: Path) -> None:
-    done = run("ask", "how many words are in stdin_text?", "--model", "demo", "--approval", "auto", "--json", stdin="one two three")
+    done = run(
+        "ask",
+        "how many words are in stdin_text?",
+        "--model",
+        "demo",
+        "--approval",
+        "auto",
+        "--json",
+        stdin="one two three",
+    )
     events = [json.loads(line) for line in done.stdout.splitlines()]
-    assert any(event["tag"] == "assistant-repl-out" and "has 3 words" in event["text"] for event in events)
+    assert any(
+        event["tag"] == "assistant-repl-out" and "has 3 words" in event["text"] for event in events
+    )
 
 
 def test_a_file_becomes_a_variable(project: Path) -> None:
     (project / "my-sales 2.csv").write_text("a,b\n1,2\n3,4\n")
-    done = run("ask", "how many rows has my_sales_2?", "--load", "my-sales 2.csv", "--model", "demo", "--approval", "auto")
+    done = run(
+        "ask",
+        "how many rows has my_sales_2?",
+        "--load",
+        "my-sales 2.csv",
+        "--model",
+        "demo",
+        "--approval",
+        "auto",
+    )
     assert "2 rows" in done.stdout
 
 
@@ -215,12 +284,18 @@ def test_what_a_library_wrote_last_is_said_below_the_screen_as_text_only(project
 
 
 def test_an_interactive_interpreter_shares_its_namespace(project: Path) -> None:
-    with Terminal([str(Path(PROGRAM[0]).with_name("python")), "-i", "-m", "mahtab_tui"], cwd=project, env={"MAHTAB_MODEL": "demo"}) as screen:
+    with Terminal(
+        [str(Path(PROGRAM[0]).with_name("python")), "-i", "-m", "mahtab_tui"],
+        cwd=project,
+        env={"MAHTAB_MODEL": "demo"},
+    ) as screen:
         screen.wait("kernel .*idle")
         screen.type("made = 42")
         screen.press("enter")
         screen.wait(r"made\s+int")
-        screen.enter("sorted(name for name in globals() if name[:2] != '__' and name not in ('In', 'Out', '_'))")
+        screen.enter(
+            "sorted(name for name in globals() if name[:2] != '__' and name not in ('In', 'Out', '_'))"
+        )
         screen.wait(r"\['made', 'run_repl', 'sys'\]")
         screen.press("ctrl+d")
         screen.wait(">>> ")
@@ -237,11 +312,18 @@ def test_in_a_folder_that_was_deleted_it_works_in_the_one_above_and_says_so(proj
         terminal.enter("import os; os.getcwd() == " + repr(str(project)))
         terminal.wait(r"\bTrue\b")
     gone.mkdir()
-    done = subprocess.run([*started, "sessions"], cwd=gone, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, f"mahtab-tui: The working directory {gone} can no longer be used; it is now {project}.\n")
+    done = subprocess.run(
+        [*started, "sessions"], cwd=gone, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (
+        0,
+        f"mahtab-tui: The working directory {gone} can no longer be used; it is now {project}.\n",
+    )
 
 
-def test_where_nothing_can_be_written_and_stderr_is_closed_and_the_folders_name_is_no_text_the_screen_works(project: Path) -> None:
+def test_where_nothing_can_be_written_and_stderr_is_closed_and_the_folders_name_is_no_text_the_screen_works(
+    project: Path,
+) -> None:
     folder = Path(os.fsdecode(os.fsencode(project) + b"/p\xff\xfe x"))
     folder.mkdir()
     limited = ["bash", "-c", f'ulimit -f 0; exec "{PROGRAM[0]}" --model demo 2>&-']
@@ -262,7 +344,9 @@ def test_where_nothing_can_be_written_and_stderr_is_closed_and_the_folders_name_
         ("exec %s <&- >&-", "This needs a terminal."),
     ],
 )
-def test_what_the_system_does_not_allow_is_said_in_a_sentence(project: Path, started: str, said: str) -> None:
+def test_what_the_system_does_not_allow_is_said_in_a_sentence(
+    project: Path, started: str, said: str
+) -> None:
     with Terminal(["bash", "-c", started % f'"{PROGRAM[0]}" --model demo'], cwd=project) as screen:
         screen.wait(said)
         assert screen.wait_end() == 2

@@ -34,7 +34,9 @@ def broken(project: Path, home: Path) -> Path:
 
 
 @pytest.mark.parametrize("where", PLACES)
-def test_a_crash_is_an_exit_code_a_file_and_a_way_to_go_on(broken: Path, home: Path, where: str) -> None:
+def test_a_crash_is_an_exit_code_a_file_and_a_way_to_go_on(
+    broken: Path, home: Path, where: str
+) -> None:
     script = broken / "broken.py"
     script.write_text(_BREAK.format(where=where))
     with Terminal([sys.executable, str(script)], cwd=broken) as screen:
@@ -57,11 +59,16 @@ def test_a_crash_is_an_exit_code_a_file_and_a_way_to_go_on(broken: Path, home: P
     assert "\x1b" not in told
     assert "sk-secret-key" not in told
     if where == PLACES[0]:
-        with Terminal([str(Path(sys.executable).with_name("mahtab-tui")), "--model", "demo", "--continue"], cwd=broken) as screen:
+        with Terminal(
+            [str(Path(sys.executable).with_name("mahtab-tui")), "--model", "demo", "--continue"],
+            cwd=broken,
+        ) as screen:
             screen.wait("kept = 42")
 
 
-def test_a_crash_of_a_session_without_a_trace_is_told_and_not_saved(broken: Path, home: Path) -> None:
+def test_a_crash_of_a_session_without_a_trace_is_told_and_not_saved(
+    broken: Path, home: Path
+) -> None:
     script = broken / "broken.py"
     script.write_text(_BREAK.format(where=PLACES[0]))
     with Terminal([sys.executable, str(script), "--no-store"], cwd=broken) as screen:

@@ -39,7 +39,10 @@ def test_a_session_becomes_a_file(start: Start, project: Path) -> None:
     assert run("-o", "it.html").stdout == "Exported 1 cell to it.html.\n"
     assert "<!DOCTYPE html>" in (project / "it.html").read_text()
     again = run("-o", "it.html")
-    assert (again.returncode, again.stderr) == (1, "mahtab-tui: it.html already exists. --force replaces it.\n")
+    assert (again.returncode, again.stderr) == (
+        1,
+        "mahtab-tui: it.html already exists. --force replaces it.\n",
+    )
     assert run("-o", "it.html", "--force").returncode == 0
     for arguments, code, sentence in (
         ((), 2, "Name the output with -o; its extension sets the format."),

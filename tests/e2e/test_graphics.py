@@ -134,7 +134,9 @@ def test_a_stopped_program_leaves_nothing_and_comes_back_whole(cold_start: Start
         ({"MAHTAB_PICTURES": "blocks"}, None),
     ],
 )
-def test_half_blocks_where_there_is_nothing_else(start: Start, env: dict[str, str], said: str | None) -> None:
+def test_half_blocks_where_there_is_nothing_else(
+    start: Start, env: dict[str, str], said: str | None
+) -> None:
     screen = on_the_whole_screen(with_picture(start, **env))
     back_in_the_editor(screen)
     if said is not None:

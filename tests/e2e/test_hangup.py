@@ -12,8 +12,14 @@ from tests.e2e.terminal import Terminal
 from tests.waiting import alive, wait_for
 
 
-@pytest.mark.parametrize("started", [PROGRAM, ["sh", "-c", f"trap '' HUP; exec {PROGRAM[0]} \"$@\"", "sh"]], ids=["", "nohup"])
-def test_a_closed_terminal_ends_the_program_and_its_kernel_waits(started: list[str], start: Start, project: Path) -> None:
+@pytest.mark.parametrize(
+    "started",
+    [PROGRAM, ["sh", "-c", f"trap '' HUP; exec {PROGRAM[0]} \"$@\"", "sh"]],
+    ids=["", "nohup"],
+)
+def test_a_closed_terminal_ends_the_program_and_its_kernel_waits(
+    started: list[str], start: Start, project: Path
+) -> None:
     with Terminal([*started, "--model", "demo"], cwd=project) as terminal:
         terminal.wait(r"● kernel .*idle")
         terminal.enter("import os; print('num' + 'ber', os.getpid()); kept = 'words'")

@@ -12,7 +12,11 @@ from tests.e2e.conftest import PROGRAM, Start
 from tests.e2e.terminal import Terminal
 from tests.hostile import COPIED, HOSTILE
 
-_NAMES = [text.replace("/", "").encode("utf-8", "surrogateescape").decode("utf-8", "replace") for text in HOSTILE if "\x00" not in text]
+_NAMES = [
+    text.replace("/", "").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    for text in HOSTILE
+    if "\x00" not in text
+]
 _SHOWN = re.compile(rb"\x1b\[[\d;]*[mH]|\r\n|[\t\n]")
 _MODES = re.compile(
     rb"\x1b\[\?\d+(?:[hl]|\$p)|\x1b\[>\d+u|\x1b\[<u|\x1b\]22;[a-z]+\x07"  # Textual's
@@ -24,7 +28,9 @@ _CONTROL = re.compile(rb"[\x00-\x1f\x7f]|\xc2[\x80-\x9f]")
 def driven(raw: bytes) -> list[bytes]:
     """What of the bytes could drive a terminal, and is not of the renderer."""
     rest = _MODES.sub(b"", _SHOWN.sub(b"", re.sub(rb"\x1b[\[\d;?]*\Z", b"", raw)))
-    return [rest[max(0, found.start() - 20) : found.end() + 20] for found in _CONTROL.finditer(rest)]
+    return [
+        rest[max(0, found.start() - 20) : found.end() + 20] for found in _CONTROL.finditer(rest)
+    ]
 
 
 def ended(screen: Terminal) -> bytes:
@@ -44,10 +50,14 @@ def folder(project: Path) -> Path:
         (place / f"{number}{text}"[:100]).write_text(text)
         skill = place / "skills" / f"s{number}"
         skill.mkdir(parents=True)
-        skill.joinpath("SKILL.md").write_text(f"---\nname: s{number}\ndescription: {json.dumps(text)}\n---\n{text}\n")
+        skill.joinpath("SKILL.md").write_text(
+            f"---\nname: s{number}\ndescription: {json.dumps(text)}\n---\n{text}\n"
+        )
     (place / ".mahtab").mkdir()
     joined = json.dumps("".join(texts)).replace("\\u007f", "\\u007F")
-    (place / ".mahtab" / "config.toml").write_text(f"model = {joined}\nsub_model = {joined}\ntheme = {joined}\n")
+    (place / ".mahtab" / "config.toml").write_text(
+        f"model = {joined}\nsub_model = {joined}\ntheme = {joined}\n"
+    )
     (place / "hostile.txt").write_text("".join(texts))
     return place
 
@@ -75,7 +85,11 @@ _COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("command", _COMMANDS, ids=lambda command: " ".join(word for word in command if word.isascii() and word.isprintable()))
+@pytest.mark.parametrize(
+    "command",
+    _COMMANDS,
+    ids=lambda command: " ".join(word for word in command if word.isascii() and word.isprintable()),
+)
 def test_a_command_prints_text(folder: Path, command: list[str]) -> None:
     with Terminal(command, cwd=folder, warm=True) as screen:
         screen.send("n\n")  # to what asks
@@ -85,7 +99,9 @@ def test_a_command_prints_text(folder: Path, command: list[str]) -> None:
 def test_the_screen_draws_text(folder: Path) -> None:
     with Terminal(["--model", "demo"], cwd=folder, columns=200, lines=60, warm=True) as screen:
         screen.wait("Python")
-        screen.enter("import os; print(open('hostile.txt', newline='').read()); names = os.listdir(); names")
+        screen.enter(
+            "import os; print(open('hostile.txt', newline='').read()); names = os.listdir(); names"
+        )
         screen.wait("names +list")
         screen.enter("raise ValueError(open('hostile.txt', newline='').read())")
         screen.wait("ValueError")

@@ -26,7 +26,11 @@ def nothing_from_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def build(source: Path, to: Path) -> Path:
     """Build an sdist of a folder, and a wheel from that sdist, without the network; returns the wheel."""
-    subprocess.run([sys.executable, "-m", "build", "--no-isolation", "--outdir", str(to), str(source)], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(to), str(source)],
+        check=True,
+        capture_output=True,
+    )
     return next(to.glob("*.whl"))
 
 
@@ -37,14 +41,29 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheel = build(ROOT, folder / "dist")
     venv.create(folder / "venv", with_pip=False, symlinks=True)
     python = folder / "venv" / "bin" / "python"
-    purelib = sysconfig.get_path("purelib", vars={"base": str(folder / "venv"), "platbase": str(folder / "venv")})
+    purelib = sysconfig.get_path(
+        "purelib", vars={"base": str(folder / "venv"), "platbase": str(folder / "venv")}
+    )
     Path(purelib, "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", "--quiet", str(wheel)]
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(python),
+        "install",
+        "--no-deps",
+        "--no-index",
+        "--quiet",
+        str(wheel),
+    ]
     subprocess.run(install, check=True, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
     return python
 
 
-def test_an_installed_program_finds_its_styles_skills_and_manual(installed: Path, project: Path) -> None:
+def test_an_installed_program_finds_its_styles_skills_and_manual(
+    installed: Path, project: Path
+) -> None:
     code = (
         "import mahtab_tui; from mahtab_tui.settings.model import resource_folder;"
         "print(mahtab_tui.__file__); print((resource_folder('styles') / 'app.tcss').is_file());"
@@ -58,12 +77,16 @@ def test_an_installed_program_finds_its_styles_skills_and_manual(installed: Path
 
 
 def test_an_installed_program_says_its_version(installed: Path, project: Path) -> None:
-    done = subprocess.run([installed.with_name("mahtab-tui"), "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [installed.with_name("mahtab-tui"), "--version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("mahtab-tui 0.")
 
 
 @pytest.mark.parametrize("command", [["mahtab-tui"], ["python", "-m", "mahtab_tui"]])
-def test_an_installed_program_opens_and_runs_a_cell(installed: Path, project: Path, command: list[str]) -> None:
+def test_an_installed_program_opens_and_runs_a_cell(
+    installed: Path, project: Path, command: list[str]
+) -> None:
     argv = [str(installed.with_name(command[0])), *command[1:], "--model", "demo"]
     with Terminal(argv, cwd=project) as screen:
         screen.wait("kernel .*idle")

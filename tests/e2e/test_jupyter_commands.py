@@ -17,7 +17,11 @@ COMMANDS = [
     for line in (FOLDER / "kernels.md").read_text("utf-8").splitlines()
     if line.startswith("mahtab-tui --kernel") and ("jupyter" in line or "existing" in line)
 ]
-HERE, SERVER, EXISTING = "jupyter:python3", "jupyter+https://hub.example/user/me", "existing:kernel-1234.json"
+HERE, SERVER, EXISTING = (
+    "jupyter:python3",
+    "jupyter+https://hub.example/user/me",
+    "existing:kernel-1234.json",
+)
 
 
 @pytest.fixture
@@ -29,7 +33,9 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         yield {HERE: HERE, SERVER: f"{server.address}?token={TOKEN}", EXISTING: f"existing:{file}"}
 
 
-def test_each_command_runs_cells_in_its_kernel(start: Start, places: dict[str, str], project: Path) -> None:
+def test_each_command_runs_cells_in_its_kernel(
+    start: Start, places: dict[str, str], project: Path
+) -> None:
     assert [words[-1] for words in COMMANDS] == [HERE, SERVER, EXISTING]
     for option, place in COMMANDS:
         screen = start(option, places[place], "--model", "demo")

@@ -16,13 +16,19 @@ IDLE = r"● kernel .*idle"
 
 def kept(home: Path, what: str) -> bool:
     """Whether the index of the session's variables mentions something."""
-    return any(what in index.read_text() for index in (home / ".mahtab" / "namespaces").glob("*/index.json"))
+    return any(
+        what in index.read_text()
+        for index in (home / ".mahtab" / "namespaces").glob("*/index.json")
+    )
 
 
 def test_after_a_killed_screen_the_variables_are_back(start: Start, home: Path) -> None:
     screen = start("--model", "demo", "--set", "keep_kernel=0", columns=120, lines=35)
     screen.wait(IDLE)
-    for code in ("import socket; items = [1, 2]; sock = socket.socket()", "add = lambda x: items.append(x)"):
+    for code in (
+        "import socket; items = [1, 2]; sock = socket.socket()",
+        "add = lambda x: items.append(x)",
+    ):
         screen.enter(code)
     wait_for(lambda: kept(home, '"add"'))
     os.kill(screen.pid, signal.SIGKILL)
@@ -57,7 +63,9 @@ def test_switched_off_nothing_is_written(start: Start, home: Path) -> None:
     start("--model", "demo", "--continue").wait("variables were not")
 
 
-def test_after_a_killed_kernel_the_variables_that_were_saved_are_back(start: Start, home: Path) -> None:
+def test_after_a_killed_kernel_the_variables_that_were_saved_are_back(
+    start: Start, home: Path
+) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.enter("import os; word = 'ready'; print('pid', os.getpid())")
@@ -81,7 +89,15 @@ def test_a_session_is_deleted_after_a_question(start: Start, home: Path, project
 
     def removed(answer: str) -> subprocess.CompletedProcess[str]:
         command = [*warm.command(), "sessions", "rm", session[:4]]
-        return subprocess.run(command, cwd=project, input=answer, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(
+            command,
+            cwd=project,
+            input=answer,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
 
     assert removed("n\n").returncode == 1
     assert folder.exists()

@@ -23,7 +23,9 @@ def test_a_cell_goes_on_while_the_wire_is_cut(start: Start, tmp_path: Path) -> N
     screen.wait(IDLE)
     screen.wait(r"kernel .* on python")
     (road.folder / "refuse").touch()
-    screen.enter("import time\nfor i in range(40): print('line', i, flush=True); time.sleep(0.05)\n")
+    screen.enter(
+        "import time\nfor i in range(40): print('line', i, flush=True); time.sleep(0.05)\n"
+    )
     screen.press("enter")
     screen.wait("line 3")
     road.break_wire()
@@ -54,9 +56,17 @@ def test_slash_kernel_moves_the_kernel_and_back(start: Start, tmp_path: Path) ->
 
 def test_a_file_of_this_machine_is_refused_with_a_sentence(project: Path) -> None:
     (project / "data.csv").write_text("a\n1\n")
-    done = subprocess.run([*warm.command(), "data.csv", "--kernel", "ssh://host"], capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(
+        [*warm.command(), "data.csv", "--kernel", "ssh://host"],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
     assert done.returncode == 2
-    assert "data.csv is on this machine, but the kernel runs on another (ssh://host)" in " ".join(done.stderr.split())
+    assert "data.csv is on this machine, but the kernel runs on another (ssh://host)" in " ".join(
+        done.stderr.split()
+    )
 
 
 def test_kernels_clean_says_what_it_has_removed(tmp_path: Path) -> None:
@@ -69,7 +79,17 @@ def test_kernels_clean_says_what_it_has_removed(tmp_path: Path) -> None:
     road.kernel()
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     road.close()
-    assert (done.returncode, "1 kernel is running there. Close their sessions first" in " ".join(done.stderr.split())) == (1, True)
-    refused = subprocess.run([*warm.command(), "kernels", "clean", "nowhere"], input="y\n", capture_output=True, text=True, timeout=100, check=False)
+    assert (
+        done.returncode,
+        "1 kernel is running there. Close their sessions first" in " ".join(done.stderr.split()),
+    ) == (1, True)
+    refused = subprocess.run(
+        [*warm.command(), "kernels", "clean", "nowhere"],
+        input="y\n",
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
     assert refused.returncode == 1
     assert "nowhere is not a kernel address" in " ".join(refused.stderr.split())

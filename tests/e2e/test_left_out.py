@@ -7,10 +7,15 @@ from collections.abc import Callable
 from tests.e2e.conftest import Start
 
 IDLE = r"● kernel .*idle"
-KNOWS = {"match": r"\A(?![\s\S]*secret)(?![\s\S]*pear)[\s\S]*apple", "text": "I know only of the apple."}
+KNOWS = {
+    "match": r"\A(?![\s\S]*secret)(?![\s\S]*pear)[\s\S]*apple",
+    "text": "I know only of the apple.",
+}
 
 
-def test_what_is_hidden_and_replaced_is_not_told_and_stays_so_when_the_session_goes_on(start: Start, replay: Callable[..., str]) -> None:
+def test_what_is_hidden_and_replaced_is_not_told_and_stays_so_when_the_session_goes_on(
+    start: Start, replay: Callable[..., str]
+) -> None:
     screen = start("--model", replay(KNOWS))
     screen.wait(IDLE)
     screen.type("print('sec' + 'ret')")

@@ -39,13 +39,22 @@ def is_alone(screen: Terminal) -> bool:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_a_program_has_the_terminal_and_gives_it_back(start: Start, project: Path, path: str, size: tuple[int, int]) -> None:
-    screen = start(columns=size[0], lines=size[1], env={"PATH": path, "EDITOR": "myedit", "SHELL": "/bin/sh"})
+def test_a_program_has_the_terminal_and_gives_it_back(
+    start: Start, project: Path, path: str, size: tuple[int, int]
+) -> None:
+    screen = start(
+        columns=size[0], lines=size[1], env={"PATH": path, "EDITOR": "myedit", "SHELL": "/bin/sh"}
+    )
     screen.wait("kernel .*idle")
     screen.enter("print('shown', 'before')")
     screen.wait("shown before")
     for number, (code, program) in enumerate(
-        [("open_in_editor('x.py')", "myedit x.py"), ("!vim x.py", "vim x.py"), ("!git commit -v", "git commit -v")], start=1
+        [
+            ("open_in_editor('x.py')", "myedit x.py"),
+            ("!vim x.py", "vim x.py"),
+            ("!git commit -v", "git commit -v"),
+        ],
+        start=1,
     ):
         screen.enter(code)
         screen.wait(f"lent to {program}")
@@ -59,10 +68,14 @@ def test_a_program_has_the_terminal_and_gives_it_back(start: Start, project: Pat
     assert screen.leave() == 0
 
 
-def test_what_is_being_written_stays_while_a_program_has_the_terminal(start: Start, project: Path, path: str) -> None:
+def test_what_is_being_written_stays_while_a_program_has_the_terminal(
+    start: Start, project: Path, path: str
+) -> None:
     screen = start(env={"PATH": path, "SHELL": "/bin/sh"})
     screen.wait(IDLE)
-    screen.paste("import os\nwhile not os.path.exists('go'): pass\n__import__('os').system('true')\n")
+    screen.paste(
+        "import os\nwhile not os.path.exists('go'): pass\n__import__('os').system('true')\n"
+    )
     screen.wait("system")
     screen.press("enter")
     screen.wait("busy")

@@ -51,7 +51,9 @@ def test_every_command_and_option_is_there() -> None:
         found = typer.main.get_command(app)
         options = {name for option in found.params for name in option.opts}
         for word in words:
-            if isinstance(found, TyperGroup) and (within := found.get_command(typer.Context(found), word)):
+            if isinstance(found, TyperGroup) and (
+                within := found.get_command(typer.Context(found), word)
+            ):
                 found = within
                 options = {name for option in found.params for name in option.opts}
             elif word.startswith("-"):
@@ -59,29 +61,57 @@ def test_every_command_and_option_is_there() -> None:
 
 
 @pytest.mark.parametrize("words", [words for words in SHELL if "ask" in words], ids=" ".join)
-def test_questions_without_a_screen_are_answered_by_the_demo(project: Path, words: list[str]) -> None:
+def test_questions_without_a_screen_are_answered_by_the_demo(
+    project: Path, words: list[str]
+) -> None:
     (project / "data.csv").write_text("id,price\n1,10\n2,\n3,30\n")
     (project / "notes.txt").write_text("one two three")
     piped = (project / words[1]).read_text() if words[0] == "cat" else ""
-    asked = [*words[words.index("mahtab-tui") + 1 :], *([] if "--model" in words else ["--model", "demo"])]
-    done = subprocess.run([*command(), *asked], input=piped, capture_output=True, text=True, timeout=100)
+    asked = [
+        *words[words.index("mahtab-tui") + 1 :],
+        *([] if "--model" in words else ["--model", "demo"]),
+    ]
+    done = subprocess.run(
+        [*command(), *asked], input=piped, capture_output=True, text=True, timeout=100
+    )
     assert done.returncode == 0, done.stderr
     assert ("stdin_text has 3 words" if piped else "1 of 3 rows have no price") in done.stdout
 
 
 def test_the_search_is_answered_by_the_demo(project: Path) -> None:
     words = next(words for words in lines_of_program() if words[0] == "rlm")
-    (project / "server.log").write_text("10:00 request 7 ok\n10:01 request 8 timed out after 30 s: database\n")
-    done = subprocess.run([*command(), *words, "--model", "demo"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
+    (project / "server.log").write_text(
+        "10:00 request 7 ok\n10:01 request 8 timed out after 30 s: database\n"
+    )
+    done = subprocess.run(
+        [*command(), *words, "--model", "demo"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("line 2: 10:01 request 8 timed out after 30 s: database\n")
     assert (project / words[words.index("--log") + 1]).is_file()
 
 
-@pytest.mark.parametrize("code", [code for code in blocks("python") if "create_repl_agent" in code or "Tool(" in code or 'model="demo"' in code])
+@pytest.mark.parametrize(
+    "code",
+    [
+        code
+        for code in blocks("python")
+        if "create_repl_agent" in code or "Tool(" in code or 'model="demo"' in code
+    ],
+)
 def test_python_that_needs_no_screen_runs(project: Path, code: str) -> None:
     (project / "example.py").write_text(code)
-    done = subprocess.run([sys.executable, "example.py"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        [sys.executable, "example.py"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -98,17 +128,27 @@ def test_slash_commands_keys_and_settings_are_there() -> None:
     named = set(re.findall(r"`/([a-z]+)(?: [^`]*)?`", TEXT)) - {"name", "login"}
     assert named
     assert named <= slashes
-    bound = [*(command.keys for command in COMMANDS), *(command.keys for command in PANE_COMMANDS), *(row.keys for row in PANE_KEYS)]
+    bound = [
+        *(command.keys for command in COMMANDS),
+        *(command.keys for command in PANE_COMMANDS),
+        *(row.keys for row in PANE_KEYS),
+    ]
     keys = {key for each in bound for key in re.split(", ?", each)}
     chords = {key.lower() for key in re.findall(r"`((?:(?:Ctrl|Alt|Shift)\+)+[A-Z]|F\d+)`", TEXT)}
     assert chords
     assert chords <= keys
-    limits = set(re.findall(r"`(rlm_\w+|max_\w+|\w+_model)`", TEXT)) - {"rlm_", *Limits.__dataclass_fields__, *ALIASES}
+    limits = set(re.findall(r"`(rlm_\w+|max_\w+|\w+_model)`", TEXT)) - {
+        "rlm_",
+        *Limits.__dataclass_fields__,
+        *ALIASES,
+    }
     assert limits <= Settings.model_fields.keys()
 
 
 def test_every_function_that_is_always_there_is_named() -> None:
-    assert {*NAMES, *(name for tool in BUILTIN for name in tool.names)} <= set(re.findall(r"`(\w+)`", PAGES["python"]))
+    assert {*NAMES, *(name for tool in BUILTIN for name in tool.names)} <= set(
+        re.findall(r"`(\w+)`", PAGES["python"])
+    )
 
 
 @pytest.mark.parametrize("topic", TABLES)
@@ -126,16 +166,25 @@ def test_every_page_is_a_topic_and_every_link_leads_to_a_file() -> None:
 
 
 def test_a_topic_is_printed_as_markdown_in_a_pipe(project: Path) -> None:
-    done = subprocess.run([*command(), "help", "models"], capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        [*command(), "help", "models"], capture_output=True, text=True, timeout=100
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("# Models\n")
     assert "](" not in done.stdout, "no link to a file that is not there"
-    listed = subprocess.run([*command(), "help"], capture_output=True, text=True, timeout=100).stdout
+    listed = subprocess.run(
+        [*command(), "help"], capture_output=True, text=True, timeout=100
+    ).stdout
     assert all(f"| `{topic}` | " in listed for topic in TOPICS)
 
 
-@pytest.mark.parametrize(("word", "near"), [("modles", "models"), ("plug-in", "agents"), ("password", "secrets"), ("zzz", "start, keys")])
-def test_an_unknown_topic_is_one_sentence_with_near_ones(project: Path, word: str, near: str) -> None:
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [("modles", "models"), ("plug-in", "agents"), ("password", "secrets"), ("zzz", "start, keys")],
+)
+def test_an_unknown_topic_is_one_sentence_with_near_ones(
+    project: Path, word: str, near: str
+) -> None:
     done = subprocess.run([*command(), "help", word], capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
@@ -176,13 +225,19 @@ def test_the_tour_of_the_readme(start: Start, project: Path) -> None:
     screen.press("escape")
     screen.wait("NAMESPACE")
     screen.enter("`" + written(6, "1 / 0"))
-    screen.wait(r"ZeroDivisionError[\s\S]*Alt\+X asks")  # the traceback streams; the key is offered once the cell has ended
+    screen.wait(
+        r"ZeroDivisionError[\s\S]*Alt\+X asks"
+    )  # the traceback streams; the key is offered once the cell has ended
     screen.send("\x1bx")
     screen.wait("Explain the error of cell")
     screen.press("enter")
     screen.wait("The cell raised ZeroDivisionError")
     screen.wait("idle")
-    screen.enter(written(7, 'rlm("Which requests timed out?", "10:01 request 8 timed out after 30 s: database")'))
+    screen.enter(
+        written(
+            7, 'rlm("Which requests timed out?", "10:01 request 8 timed out after 30 s: database")'
+        )
+    )
     screen.wait("RECURSION")
     screen.wait("1 line has 2 of the words")
     screen.wait("idle")

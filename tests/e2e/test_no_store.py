@@ -23,11 +23,15 @@ CANARY = "canary4711"
 def found(*folders: Path) -> list[str]:
     """The files below these folders in whose name or text the canary is."""
     files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
-    return [str(file) for file in files if CANARY in file.name or CANARY.encode() in file.read_bytes()]
+    return [
+        str(file) for file in files if CANARY in file.name or CANARY.encode() in file.read_bytes()
+    ]
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_nothing_of_a_session_without_a_trace_is_written(start: Start, home: Path, project: Path, tmp_path: Path, killed: bool) -> None:
+def test_nothing_of_a_session_without_a_trace_is_written(
+    start: Start, home: Path, project: Path, tmp_path: Path, killed: bool
+) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     screen = start("--model", "demo", "--no-store", env={"TMPDIR": str(temporary)})
@@ -35,7 +39,9 @@ def test_nothing_of_a_session_without_a_trace_is_written(start: Start, home: Pat
     screen.wait(IDLE)
     screen.enter(f"{CANARY} = ['{CANARY}' * 3]; print('is ' + 'made')")
     screen.wait("is made")
-    screen.enter(f"answer = rlm('Where is {CANARY}?', '{CANARY} line\\n' * 20_000); print('has ' + 'searched')")
+    screen.enter(
+        f"answer = rlm('Where is {CANARY}?', '{CANARY} line\\n' * 20_000); print('has ' + 'searched')"
+    )
     screen.wait("has searched")
     screen.enter(f"`How many items has {CANARY}?")
     screen.press_until("y", f"{CANARY} has 1 items", asked="y run")
@@ -48,7 +54,12 @@ def test_nothing_of_a_session_without_a_trace_is_written(start: Start, home: Pat
         assert screen.leave() == 0
         assert "To continue it" not in screen.text
     assert found(home, project, temporary) == []
-    assert subprocess.run([*command(), "sessions"], capture_output=True, text=True).stdout.count(CANARY) == 0
+    assert (
+        subprocess.run([*command(), "sessions"], capture_output=True, text=True).stdout.count(
+            CANARY
+        )
+        == 0
+    )
     again = start("--continue")
     again.wait("There is no session to resume")
 
@@ -73,10 +84,19 @@ def langsmith() -> Iterator[tuple[dict[str, str], list[bytes]]]:
 
     with LocalServer(Service) as server, answering(server):
         address = f"http://127.0.0.1:{server.server_port}"
-        yield {"LANGSMITH_TRACING": "true", "LANGSMITH_ENDPOINT": address, "LANGSMITH_API_KEY": "key"}, sent
+        yield (
+            {
+                "LANGSMITH_TRACING": "true",
+                "LANGSMITH_ENDPOINT": address,
+                "LANGSMITH_API_KEY": "key",
+            },
+            sent,
+        )
 
 
-def test_langsmith_gets_nothing_of_it(start: Start, langsmith: tuple[dict[str, str], list[bytes]]) -> None:
+def test_langsmith_gets_nothing_of_it(
+    start: Start, langsmith: tuple[dict[str, str], list[bytes]]
+) -> None:
     variables, sent = langsmith
     for arguments in ([], ["--no-store"]):
         screen = start("--model", "demo", *arguments, env=variables)
@@ -118,12 +138,20 @@ def test_earlier_inputs_are_there_and_new_ones_are_not_kept(start: Start) -> Non
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--continue"], "--no-store starts a session that is not saved: leave out --resume and --continue."),
+        (
+            ["--continue"],
+            "--no-store starts a session that is not saved: leave out --resume and --continue.",
+        ),
         (["--resume", "abc"], "leave out --resume and --continue."),
-        (["--query", "Why?"], "leave out --theme, --resume, --continue, --no-share, --no-store and --notebook."),
+        (
+            ["--query", "Why?"],
+            "leave out --theme, --resume, --continue, --no-share, --no-store and --notebook.",
+        ),
     ],
 )
-def test_what_cannot_be_combined_is_one_sentence(project: Path, arguments: list[str], says: str) -> None:
+def test_what_cannot_be_combined_is_one_sentence(
+    project: Path, arguments: list[str], says: str
+) -> None:
     done = subprocess.run([*command(), "--no-store", *arguments], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr

@@ -24,7 +24,10 @@ def made(project: Path, name: str = "it.ipynb") -> Path:
     cells = [
         new_markdown_cell("# The title\n\n<script>alert(1)</script> [red]no markup[/red]"),
         new_code_cell("x = 41", id="first", metadata={"tags": ["mine"]}),
-        new_code_cell("x + 1", outputs=[new_output("stream", text="\x1b]0;evil\x07stored \x1b[31mred\x1b[0m\n")]),
+        new_code_cell(
+            "x + 1",
+            outputs=[new_output("stream", text="\x1b]0;evil\x07stored \x1b[31mred\x1b[0m\n")],
+        ),
     ]
     return write(new_notebook(cells=cells, metadata={"other": {"tool": 1}}), project / name)
 
@@ -60,7 +63,11 @@ def test_a_notebook_is_opened_run_changed_saved_and_continued(start: Start, proj
     screen.wait("Saved it.ipynb")
     saved = nbformat.read(path, as_version=4)
     assert [cell.get("execution_count") for cell in saved.cells] == [None, 1, 2]
-    assert (saved.cells[1].id, saved.cells[1].metadata, saved.metadata.other) == ("first", {"tags": ["mine"]}, {"tool": 1})
+    assert (saved.cells[1].id, saved.cells[1].metadata, saved.metadata.other) == (
+        "first",
+        {"tags": ["mine"]},
+        {"tool": 1},
+    )
     assert screen.leave() == 0
 
     again = start("--continue", "--model", "demo")
@@ -74,7 +81,9 @@ def test_a_notebook_is_opened_run_changed_saved_and_continued(start: Start, proj
     assert again.leave() == 0
 
 
-def test_an_edit_runs_as_the_same_cell_and_another_programs_edit_stays(start: Start, project: Path) -> None:
+def test_an_edit_runs_as_the_same_cell_and_another_programs_edit_stays(
+    start: Start, project: Path
+) -> None:
     path = made(project)
     screen = start("it.ipynb", "--model", "demo")
     screen.wait(IDLE)
@@ -141,19 +150,33 @@ def test_a_notebook_is_kept_up_to_date_to_the_end(how: str, start: Start, projec
     [
         (["none.ipynb"], "There is no file, folder or command none.ipynb."),
         (["broken.ipynb"], "broken.ipynb is not a notebook: it is not valid JSON."),
-        (["old.ipynb"], "old.ipynb has version 3 of the notebook format; only version 4 can be opened."),
-        (["it.ipynb", "more.md"], "Only one file can be opened as cells: it.ipynb or more.md. --load FILE loads the other as a variable."),
-        (["it.ipynb", "--notebook", "x.ipynb"], "Only one file can be opened as cells: it.ipynb or x.ipynb."),
+        (
+            ["old.ipynb"],
+            "old.ipynb has version 3 of the notebook format; only version 4 can be opened.",
+        ),
+        (
+            ["it.ipynb", "more.md"],
+            "Only one file can be opened as cells: it.ipynb or more.md. --load FILE loads the other as a variable.",
+        ),
+        (
+            ["it.ipynb", "--notebook", "x.ipynb"],
+            "Only one file can be opened as cells: it.ipynb or x.ipynb.",
+        ),
         (["--notebook", "x.py"], "--notebook writes a notebook: x.py must end in .ipynb."),
         (["--notebook", "nowhere/x.ipynb"], "There is no folder nowhere for x.ipynb."),
         (["--notebook", f"{'x' * 300}.ipynb"], "is too long."),
         (["--notebook", "broken.ipynb"], "broken.ipynb is not a notebook"),
-        (["--notebook", "x.ipynb", "--no-store"], "--no-store saves nothing of the session: leave out --notebook."),
+        (
+            ["--notebook", "x.ipynb", "--no-store"],
+            "--no-store saves nothing of the session: leave out --notebook.",
+        ),
         (["--notebook", "x.ipynb", "--query", "Why?"], "--query opens no screen: leave out"),
         (["sessions", "--notebook", "x.ipynb"], "There is no option --notebook."),
     ],
 )
-def test_what_cannot_be_opened_is_a_sentence(arguments: list[str], sentence: str, project: Path) -> None:
+def test_what_cannot_be_opened_is_a_sentence(
+    arguments: list[str], sentence: str, project: Path
+) -> None:
     made(project)
     (project / "more.md").write_text("words")
     (project / "broken.ipynb").write_text("{")
@@ -164,7 +187,9 @@ def test_what_cannot_be_opened_is_a_sentence(arguments: list[str], sentence: str
     assert not (project / "x.ipynb").exists()
 
 
-def test_an_unreadable_notebook_of_a_continued_session_is_a_notice(start: Start, project: Path) -> None:
+def test_an_unreadable_notebook_of_a_continued_session_is_a_notice(
+    start: Start, project: Path
+) -> None:
     path = made(project)
     screen = start("it.ipynb", "--model", "demo")
     screen.wait(IDLE)

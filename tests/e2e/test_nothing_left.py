@@ -49,7 +49,9 @@ def end(terminal: Terminal, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_the_screen_leaves_nothing_behind(start: Start, home: Path, temporary: Path, claude: FakeClaude, how: str) -> None:
+def test_the_screen_leaves_nothing_behind(
+    start: Start, home: Path, temporary: Path, claude: FakeClaude, how: str
+) -> None:
     screen = start("--model", "claude")
     screen.wait("kernel .*idle")
     screen.press("f2")
@@ -61,30 +63,43 @@ def test_the_screen_leaves_nothing_behind(start: Start, home: Path, temporary: P
     folders = [home / ".mahtab" / name for name in ("open", "run", "run/kernels")]
 
     def files() -> list[int]:
-        return [sum(file.is_file() or file.is_socket() for file in folder.iterdir()) for folder in folders]
+        return [
+            sum(file.is_file() or file.is_socket() for file in folder.iterdir())
+            for folder in folders
+        ]
 
     wait_for(lambda: files()[2] == 0)  # a kernel in which nothing has run does not wait
     if how == "SIGKILL":  # what is left then is removed by the next start
         assert files() == [1, 1, 0]
         start("--model", "demo").wait("kernel .*idle")
-        wait_for(lambda: not any(file.name.startswith(str(screen.pid)) for file in folders[1].iterdir()))
+        wait_for(
+            lambda: not any(file.name.startswith(str(screen.pid)) for file in folders[1].iterdir())
+        )
         wait_for(lambda: files() == [1, 1, 2])
     else:
         assert files() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGHUP", "closed terminal"])
-def test_what_a_running_cell_has_started_ends_with_a_program_whose_kernel_does_not_wait(start: Start, how: str) -> None:
+def test_what_a_running_cell_has_started_ends_with_a_program_whose_kernel_does_not_wait(
+    start: Start, how: str
+) -> None:
     screen = start("--model", "demo", "--set", "keep_kernel=0")
     screen.wait("kernel .*idle")
-    screen.enter("import subprocess; p = subprocess.Popen(['sleep', '1000']); print('num' + 'ber', p.pid); p.wait()")
+    screen.enter(
+        "import subprocess; p = subprocess.Popen(['sleep', '1000']); print('num' + 'ber', p.pid); p.wait()"
+    )
     child = int(screen.wait(r"number \d+ ").split()[1])
     end(screen, how)
     wait_for(lambda: not alive(child))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name)
-def test_a_question_without_a_screen_leaves_nothing_behind(project: Path, temporary: Path, claude: FakeClaude, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name
+)
+def test_a_question_without_a_screen_leaves_nothing_behind(
+    project: Path, temporary: Path, claude: FakeClaude, number: signal.Signals
+) -> None:
     with piped("ask", "hello", "--model", "claude") as program:
         program.stdin.close()
         wait_for(lambda: claude.prompts)
@@ -95,7 +110,11 @@ def test_a_question_without_a_screen_leaves_nothing_behind(project: Path, tempor
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-@pytest.mark.parametrize("code", ["p.wait()", "signal.signal(signal.SIGINT, signal.SIG_IGN); p.wait()"], ids=["", "ignores interrupts"])
+@pytest.mark.parametrize(
+    "code",
+    ["p.wait()", "signal.signal(signal.SIGINT, signal.SIG_IGN); p.wait()"],
+    ids=["", "ignores interrupts"],
+)
 def test_what_a_cell_of_a_question_without_a_screen_has_started_ends_with_it(
     project: Path, replay: Callable[..., str], code: str, number: signal.Signals
 ) -> None:

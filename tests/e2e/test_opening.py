@@ -14,8 +14,14 @@ from tests.warm import command
 ORDERS = "id,price\n1,10\n2,\n"
 
 
-@pytest.mark.parametrize("how", [["orders.csv", "--model", "demo"], ["--model", "demo", "--load", "orders.csv"]], ids=["named", "option"])
-def test_a_file_is_a_variable_by_a_cell_that_is_seen(start: Start, project: Path, how: list[str]) -> None:
+@pytest.mark.parametrize(
+    "how",
+    [["orders.csv", "--model", "demo"], ["--model", "demo", "--load", "orders.csv"]],
+    ids=["named", "option"],
+)
+def test_a_file_is_a_variable_by_a_cell_that_is_seen(
+    start: Start, project: Path, how: list[str]
+) -> None:
     (project / "orders.csv").write_text(ORDERS)
     screen = start(*how)
     screen.wait(r"pd\.read_csv\('orders\.csv'\)")
@@ -39,7 +45,9 @@ def test_a_folder_is_where_everything_works(start: Start, project: Path) -> None
     (project / "sales").mkdir()
     (project / "app.txt").write_text("x = 1\n")
     (project / "sales" / ".mahtab").mkdir()
-    (project / "sales" / ".mahtab" / "config.toml").write_text('theme = "mahtab-day"\nmodel = "claude"\n')
+    (project / "sales" / ".mahtab" / "config.toml").write_text(
+        'theme = "mahtab-day"\nmodel = "claude"\n'
+    )
     screen = start("sales", "app.txt", "--model", "demo")
     screen.wait("mahtab +sales")
     screen.wait("config trust")  # the project of that folder: nothing of it is trusted by itself
@@ -48,7 +56,9 @@ def test_a_folder_is_where_everything_works(start: Start, project: Path) -> None
     screen.wait("'sales'")
 
 
-def test_a_file_that_cannot_be_loaded_is_said_and_the_screen_goes_on(start: Start, project: Path) -> None:
+def test_a_file_that_cannot_be_loaded_is_said_and_the_screen_goes_on(
+    start: Start, project: Path
+) -> None:
     (project / "bad.json").write_text("{")
     (project / "blob.bin").write_bytes(bytes(range(256)))
     screen = start("bad.json", "blob.bin", "--model", "demo", lines=60)
@@ -71,13 +81,17 @@ def test_a_file_that_cannot_be_loaded_is_said_and_the_screen_goes_on(start: Star
 def test_what_is_not_there_is_one_sentence(project: Path, words: list[str], said: str) -> None:
     for folder in ("one", "two"):
         (project / folder).mkdir()
-    done = subprocess.run([*command(), *words], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100)
+    done = subprocess.run(
+        [*command(), *words], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"mahtab-tui: {said}")
     assert done.stderr.count("\n") == 1
 
 
-def test_the_first_screen_tells_of_data_model_and_python_and_a_key_takes_what_it_offers(start: Start, project: Path) -> None:
+def test_the_first_screen_tells_of_data_model_and_python_and_a_key_takes_what_it_offers(
+    start: Start, project: Path
+) -> None:
     venv.create(project / "plain", with_pip=False)
     screen = start("--model", "demo", "--python", "plain", lines=24)
     screen.wait(r"Data +mahtab-tui data\.csv")
@@ -95,10 +109,14 @@ def test_the_first_screen_tells_of_data_model_and_python_and_a_key_takes_what_it
     screen.wait("❯ draft")
 
 
-def test_a_project_s_own_python_is_offered_and_started_only_by_the_person(start: Start, project: Path) -> None:
+def test_a_project_s_own_python_is_offered_and_started_only_by_the_person(
+    start: Start, project: Path
+) -> None:
     venv.create(project / "plain", with_pip=False)
     venv.create(project / ".venv", with_pip=False)
-    (next((project / ".venv").glob("lib/python3*/site-packages")) / "numpy.py").write_text("here = True\n")
+    (next((project / ".venv").glob("lib/python3*/site-packages")) / "numpy.py").write_text(
+        "here = True\n"
+    )
     screen = start("--model", "demo", "--python", "plain")
     screen.wait("kernel .*idle")
     screen.enter("import numpy")
@@ -111,7 +129,9 @@ def test_a_project_s_own_python_is_offered_and_started_only_by_the_person(start:
 
 
 @pytest.mark.parametrize("module", ["pandas", "csv"])
-def test_nothing_that_lies_beside_a_file_runs_because_it_is_opened(start: Start, project: Path, module: str) -> None:
+def test_nothing_that_lies_beside_a_file_runs_because_it_is_opened(
+    start: Start, project: Path, module: str
+) -> None:
     (project / "data.csv").write_text("a,b\n1,2\n")
     (project / f"{module}.py").write_text("open('ran', 'w').close()\n")
     screen = start("data.csv", "--model", "demo")

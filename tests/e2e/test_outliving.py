@@ -26,7 +26,9 @@ def killed(screen: Terminal) -> None:
 
 
 @pytest.mark.parametrize("place", ["here", "elsewhere"])
-def test_a_cell_goes_on_when_the_screen_is_killed_and_its_output_is_there_once(start: Start, project: Path, tmp_path: Path, place: str) -> None:
+def test_a_cell_goes_on_when_the_screen_is_killed_and_its_output_is_there_once(
+    start: Start, project: Path, tmp_path: Path, place: str
+) -> None:
     options = ["--model", "demo"]
     if place == "elsewhere":
         (tmp_path / "road").mkdir()
@@ -36,7 +38,9 @@ def test_a_cell_goes_on_when_the_screen_is_killed_and_its_output_is_there_once(s
     screen.enter("import os, time, pathlib; kept = 40; print('num' + 'ber', os.getpid())")
     kernel = int(screen.wait(r"number \d+ ").split()[1])
     wait = "while not pathlib.Path('go').exists(): time.sleep(0.01)"
-    screen.enter(f"exec('''print('be' + 'gun')\n{wait}\nprint('mid' + 'dle')\nos.rename('go', 'gone')\n{wait}\nprint('the ' + 'end')''')")
+    screen.enter(
+        f"exec('''print('be' + 'gun')\n{wait}\nprint('mid' + 'dle')\nos.rename('go', 'gone')\n{wait}\nprint('the ' + 'end')''')"
+    )
     screen.wait("begun")
     killed(screen)
     (project / "go").touch()
@@ -55,7 +59,9 @@ def test_a_cell_goes_on_when_the_screen_is_killed_and_its_output_is_there_once(s
     wait_for(lambda: not alive(kernel))
 
 
-def test_a_cell_that_has_ended_meanwhile_is_there_with_its_result(start: Start, project: Path, home: Path) -> None:
+def test_a_cell_that_has_ended_meanwhile_is_there_with_its_result(
+    start: Start, project: Path, home: Path
+) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.enter(
@@ -78,7 +84,9 @@ def test_a_cell_that_has_ended_meanwhile_is_there_with_its_result(start: Start, 
 
 
 @pytest.mark.parametrize("place", ["here", "elsewhere"])
-def test_output_of_a_kernel_that_ends_without_a_screen_is_there_once(start: Start, project: Path, home: Path, tmp_path: Path, place: str) -> None:
+def test_output_of_a_kernel_that_ends_without_a_screen_is_there_once(
+    start: Start, project: Path, home: Path, tmp_path: Path, place: str
+) -> None:
     options = ["--model", "demo"]
     if place == "elsewhere":
         (tmp_path / "road").mkdir()
@@ -116,7 +124,9 @@ def test_a_question_of_a_cell_waits_for_the_next_screen(start: Start) -> None:
 
 
 @pytest.mark.parametrize("hours", [12, 0])
-def test_a_kernel_in_which_nothing_has_run_ends_with_its_screen(start: Start, home: Path, hours: int) -> None:
+def test_a_kernel_in_which_nothing_has_run_ends_with_its_screen(
+    start: Start, home: Path, hours: int
+) -> None:
     screen = start("--model", "demo", "--set", f"keep_kernel={hours}")
     screen.wait(IDLE)
     (kernel,) = waiting_kernels(home) or [0]
@@ -127,24 +137,38 @@ def test_a_kernel_in_which_nothing_has_run_ends_with_its_screen(start: Start, ho
 
 def sessions(project: Path, *arguments: str, code: int = 0) -> str:
     command = [*warm.command(), "sessions", *arguments]
-    done = subprocess.run(command, cwd=project, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command,
+        cwd=project,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
 
 
-def test_leaving_offers_to_leave_the_cell_running_and_lists_say_so(start: Start, project: Path, home: Path) -> None:
+def test_leaving_offers_to_leave_the_cell_running_and_lists_say_so(
+    start: Start, project: Path, home: Path
+) -> None:
     screen = start(columns=120, lines=35)
     screen.wait(IDLE)
     screen.enter("import time; print('be' + 'gun'); time.sleep(1000)")
     screen.wait("begun")
     screen.press("ctrl+q")
-    screen.wait(r"Leave\? A cell is running. · \^q again leaves it running · \^s stops it and leaves · Esc stays")
+    screen.wait(
+        r"Leave\? A cell is running. · \^q again leaves it running · \^s stops it and leaves · Esc stays"
+    )
     screen.press("escape")
     screen.wait_gone(r"Leave\?")
     assert screen.leave() == 0
     (kernel,) = waiting_kernels(home)
     listed = sessions(project)
-    session = re.search(r"(\w{8})  \d+ MB, CPU \d+ s  running cell 1 for \d+ s: import time; print\('be'", listed)
+    session = re.search(
+        r"(\w{8})  \d+ MB, CPU \d+ s  running cell 1 for \d+ s: import time; print\('be'", listed
+    )
     assert session is not None, listed
     assert "has a kernel in the background" in sessions(project, "rm", "--yes", session[1], code=1)
     other = start()
@@ -161,7 +185,9 @@ def test_leaving_offers_to_leave_the_cell_running_and_lists_say_so(start: Start,
     again.wait("The kernel ended in cell 1 while no screen was open")
 
 
-def test_a_cell_that_could_go_on_is_stopped_by_leaving_with_another_key(start: Start, home: Path) -> None:
+def test_a_cell_that_could_go_on_is_stopped_by_leaving_with_another_key(
+    start: Start, home: Path
+) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.enter("import time; print('be' + 'gun'); time.sleep(1000)")
@@ -174,21 +200,25 @@ def test_a_cell_that_could_go_on_is_stopped_by_leaving_with_another_key(start: S
     wait_for(lambda: not alive(kernel))
 
 
-def test_a_kernel_of_a_screen_is_not_stopped_from_outside(start: Start, project: Path, home: Path) -> None:
+def test_a_kernel_of_a_screen_is_not_stopped_from_outside(
+    start: Start, project: Path, home: Path
+) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.enter("n = 1")
     screen.wait(r"\+ n int")
     (path,) = (home / ".mahtab" / "run" / "kernels").glob("*.sock")
-    assert "is open in another terminal" in sessions(project, "stop", path.name.split(".")[0], code=1)
+    assert "is open in another terminal" in sessions(
+        project, "stop", path.name.split(".")[0], code=1
+    )
     screen.enter("n + 1")
     screen.wait(r"\b2\b")
 
 
-def test_a_models_cell_ends_by_itself_when_its_screen_is_gone(start: Start, project: Path, replay: Callable[..., str]) -> None:
-    code = (
-        "import pathlib, time\nprint('be' + 'gun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nmade = 'by the ' + 'model'\nprint(made)"
-    )
+def test_a_models_cell_ends_by_itself_when_its_screen_is_gone(
+    start: Start, project: Path, replay: Callable[..., str]
+) -> None:
+    code = "import pathlib, time\nprint('be' + 'gun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nmade = 'by the ' + 'model'\nprint(made)"
     model = replay(f"I wait.\n```python\n{code}\n```", "It has ended.")
     screen = start("--model", model, "--approval", "auto")
     screen.wait(IDLE)
@@ -208,7 +238,9 @@ def test_a_models_cell_ends_by_itself_when_its_screen_is_gone(start: Start, proj
     assert again.leave() == 0
 
 
-def test_a_kernel_elsewhere_that_waits_is_listed_and_a_machine_that_is_away_is_said(start: Start, project: Path, home: Path, tmp_path: Path) -> None:
+def test_a_kernel_elsewhere_that_waits_is_listed_and_a_machine_that_is_away_is_said(
+    start: Start, project: Path, home: Path, tmp_path: Path
+) -> None:
     (tmp_path / "road").mkdir()
     road = Road(tmp_path / "road")
     screen = start("--model", "demo", "--kernel", road.address.text, columns=120, lines=35)
@@ -231,7 +263,9 @@ def test_a_kernel_elsewhere_that_waits_is_listed_and_a_machine_that_is_away_is_s
     (road.folder / "refuse").touch()
     away = start("--model", "demo", "--resume", session, columns=150)
     assert away.wait_end() == 1
-    assert f"Try again later, or give up that kernel: mahtab-tui sessions stop {session}" in away.text
+    assert (
+        f"Try again later, or give up that kernel: mahtab-tui sessions stop {session}" in away.text
+    )
     (road.folder / "refuse").unlink()
     back = start("--model", "demo", "--resume", session)
     back.wait("Cell 1 is still running")

@@ -19,7 +19,9 @@ from tests.e2e.conftest import Start
 from tests.e2e.terminal import Terminal
 
 
-def test_a_session_with_records_that_cannot_be_read_comes_back_without_them(start: Start, project: Path, home: Path) -> None:
+def test_a_session_with_records_that_cannot_be_read_comes_back_without_them(
+    start: Start, project: Path, home: Path
+) -> None:
     screen = start()
     screen.wait("kernel .*idle")
     for word in ("first", "second", "third"):
@@ -28,9 +30,18 @@ def test_a_session_with_records_that_cannot_be_read_comes_back_without_them(star
     assert screen.leave() == 0
     with closing(sqlite3.connect(home / ".mahtab" / "sessions.db", isolation_level=None)) as file:
         file.execute("update record set attrs = '{' where text like '%second%'")
-        file.execute("""update record set attrs = '{"cell": "x", "kinds": 7}' where tag = 'user-repl-out' and text like '%third%'""")
+        file.execute(
+            """update record set attrs = '{"cell": "x", "kinds": 7}' where tag = 'user-repl-out' and text like '%third%'"""
+        )
         file.execute("update session set first = cast(x'ff' as text), last = 1e300")
-    listed = subprocess.run([*warm.command(), "sessions"], cwd=project, capture_output=True, text=True, timeout=60, check=False)
+    listed = subprocess.run(
+        [*warm.command(), "sessions"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert (listed.returncode, listed.stderr) == (0, "")
     assert "records" in listed.stdout
     screen = start("--model", "demo", "--continue")
@@ -42,13 +53,17 @@ def test_a_session_with_records_that_cannot_be_read_comes_back_without_them(star
     assert "In 4" in screen.text
 
 
-def test_a_damaged_store_is_set_aside_and_the_session_is_kept_in_a_new_one(start: Start, project: Path, home: Path) -> None:
+def test_a_damaged_store_is_set_aside_and_the_session_is_kept_in_a_new_one(
+    start: Start, project: Path, home: Path
+) -> None:
     store = home / ".mahtab" / "sessions.db"
     store.parent.mkdir()
     store.write_bytes(b"this is no database, it only says so" * 1000)
     for command in (["--continue"], ["sessions"]):
         content = store.read_bytes()
-        screen = start(*command, "--model", "demo") if command[0] == "--continue" else start(*command)
+        screen = (
+            start(*command, "--model", "demo") if command[0] == "--continue" else start(*command)
+        )
         while screen.pump():
             pass
         assert re.search(r"was\s+damaged;", screen.text)
@@ -58,14 +73,18 @@ def test_a_damaged_store_is_set_aside_and_the_session_is_kept_in_a_new_one(start
     screen = start()
     screen.wait("kernel .*idle")
     screen.enter("print('num' + 'ber one')")
-    screen.wait(r"(?s)damaged;.*a new one was started")  # where its lines break depends on how long the folder's name is
+    screen.wait(
+        r"(?s)damaged;.*a new one was started"
+    )  # where its lines break depends on how long the folder's name is
     screen.wait("number one")
     assert screen.leave() == 0
     assert len(list(store.parent.glob("sessions.db.damaged-*"))) == 3
     start("--model", "demo", "--continue").wait("number one")
 
 
-def test_a_session_comes_back_on_its_interpreter_or_says_that_it_is_gone(start: Start, project: Path) -> None:
+def test_a_session_comes_back_on_its_interpreter_or_says_that_it_is_gone(
+    start: Start, project: Path
+) -> None:
     for name in (".venv", "other"):
         venv.create(project / name, symlinks=True, with_pip=False)
     screen = start("--model", "demo", "--python", "other")
@@ -124,13 +143,25 @@ def test_a_session_that_is_open_in_another_terminal_is_forked(start: Start, home
     assert first.leave() == second.leave() == 0
     kept = cells(home)
     (copy,) = kept.keys() - {session}
-    assert kept[session] == ["1 print('in the ' + 'first'); kept = 1", "2 print('in the ' + 'first again')"]
+    assert kept[session] == [
+        "1 print('in the ' + 'first'); kept = 1",
+        "2 print('in the ' + 'first again')",
+    ]
     assert kept[copy] == ["1 print('in the ' + 'first'); kept = 1", "2 print('in the ' + 'fork')"]
 
 
-def test_a_session_that_is_open_in_another_terminal_is_watched_or_left(start: Start, home: Path, project: Path) -> None:
+def test_a_session_that_is_open_in_another_terminal_is_watched_or_left(
+    start: Start, home: Path, project: Path
+) -> None:
     first = opened(start)
-    listed = subprocess.run([*warm.command(), "sessions"], cwd=project, capture_output=True, text=True, timeout=60, check=False).stdout
+    listed = subprocess.run(
+        [*warm.command(), "sessions"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    ).stdout
     assert f"(open: process {first.pid} since" in listed
     second = start("--model", "demo", "--continue")
     second.wait("Choose w or f")
@@ -155,7 +186,9 @@ def test_a_session_of_a_program_that_lets_nobody_in_is_not_watched(start: Start)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_session_whose_program_was_killed_is_open_to_all(start: Start, home: Path, number: signal.Signals) -> None:
+def test_a_session_whose_program_was_killed_is_open_to_all(
+    start: Start, home: Path, number: signal.Signals
+) -> None:
     first = opened(start)
     os.kill(first.pid, number)
     assert first.wait_end() == -number
@@ -165,15 +198,25 @@ def test_a_session_whose_program_was_killed_is_open_to_all(start: Start, home: P
 def test_without_a_terminal_nothing_is_asked(start: Start, project: Path) -> None:
     opened(start)
     done = subprocess.run(
-        [*warm.command(), "--continue"], cwd=project, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+        [*warm.command(), "--continue"],
+        cwd=project,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
 
 
-def test_a_resumed_session_is_watched_from_another_terminal_in_the_middle_of_a_cell(start: Start, project: Path) -> None:
+def test_a_resumed_session_is_watched_from_another_terminal_in_the_middle_of_a_cell(
+    start: Start, project: Path
+) -> None:
     first = opened(start)
-    first.enter("import pathlib, time; print('be' + 'gun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nprint('the ' + 'end')\n")
+    first.enter(
+        "import pathlib, time; print('be' + 'gun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nprint('the ' + 'end')\n"
+    )
     first.wait("begun")
     os.kill(first.pid, signal.SIGKILL)
     first.wait_end()

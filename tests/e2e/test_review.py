@@ -13,9 +13,21 @@ def block(code: str) -> str:
     return f"Let me do it.\n\n```python\n{code}\n```\n"
 
 
-def test_what_the_models_code_changed_is_undone_and_then_kept(start: Start, replay: Callable[..., str]) -> None:
-    told = {"text": "As you like.", "match": r"The person undid this code \(block 1\) after it had run: too many"}
-    model = replay(block("items.append(3); more = 1"), told, block("items.clear()"), "Done.", block("open('x', 'w')"), "Not then.")
+def test_what_the_models_code_changed_is_undone_and_then_kept(
+    start: Start, replay: Callable[..., str]
+) -> None:
+    told = {
+        "text": "As you like.",
+        "match": r"The person undid this code \(block 1\) after it had run: too many",
+    }
+    model = replay(
+        block("items.append(3); more = 1"),
+        told,
+        block("items.clear()"),
+        "Done.",
+        block("open('x', 'w')"),
+        "Not then.",
+    )
     screen = start("--model", model, "--approval", "review", columns=120, lines=35)
     screen.wait(IDLE)
     screen.wait("review changes")

@@ -71,7 +71,9 @@ def test_lines_for_the_debugger_may_be_typed_ahead(start: Start) -> None:
 def test_a_pasted_block_comes_in_whole_and_runs_only_when_entered(start: Start) -> None:
     screen = start(columns=80, lines=24)
     screen.wait(IDLE)
-    screen.paste("a = 20\r\nprint('ran', a)\r\n\r\nif a:\r\n    b = a + 1\r\n\r\nprint('both', a + b)\r\n")
+    screen.paste(
+        "a = 20\r\nprint('ran', a)\r\n\r\nif a:\r\n    b = a + 1\r\n\r\nprint('both', a + b)\r\n"
+    )
     screen.wait(r"❯ a = 20(?s:.*)print\('both', a \+ b\)")
     assert "In 1" not in screen.text
     screen.press("enter")
@@ -114,7 +116,9 @@ def test_leaving_says_which_session_it_was_and_how_to_come_back(start: Start) ->
     screen.press("ctrl+q")
     screen.wait("Leave\\? You would lose 1 name of the namespace")
     assert screen.leave() == 0
-    said = re.search(rb"The conversation of session \S+ \((\w+)\) is saved\.\s+To continue it: (.+)", screen.raw)
+    said = re.search(
+        rb"The conversation of session \S+ \((\w+)\) is saved\.\s+To continue it: (.+)", screen.raw
+    )
     assert said is not None
     session = said[1].decode()
     assert f"mahtab-tui --continue here, or --resume {session}" in said[2].decode()
@@ -159,7 +163,9 @@ def test_leaving_while_a_cell_runs_asks_first(start: Start, size: tuple[int, int
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_code_knows_how_wide_its_output_is_shown_also_after_a_resize_and_beside_hidden_panes(start: Start, size: tuple[int, int]) -> None:
+def test_code_knows_how_wide_its_output_is_shown_also_after_a_resize_and_beside_hidden_panes(
+    start: Start, size: tuple[int, int]
+) -> None:
     screen = start(columns=size[0], lines=size[1])
     screen.wait(IDLE)
     ruler = "import shutil; print('|' + '-' * (shutil.get_terminal_size().columns - 2) + '{0}|')"

@@ -14,7 +14,18 @@ PIECES = st.one_of(
     st.builds("\x1b[{};{}{}".format, st.integers(0, 9), st.integers(0, 9), st.sampled_from("Hmr")),
     st.builds("\x1b[{}{}".format, st.sampled_from(["", 1, 2]), st.sampled_from("ABCDGJKLMPXd@")),
     st.sampled_from(
-        ["\x1b[m", "\x1b[38;2;1;2;3m", "\x1b[1;38;5;9;48;5;200m", "\x1b[4h", "\x1b[4l", "\x1b[?7l", "\x1b[?7h", "\x1b(0", "\x1b7", "\x1b8"]
+        [
+            "\x1b[m",
+            "\x1b[38;2;1;2;3m",
+            "\x1b[1;38;5;9;48;5;200m",
+            "\x1b[4h",
+            "\x1b[4l",
+            "\x1b[?7l",
+            "\x1b[?7h",
+            "\x1b(0",
+            "\x1b7",
+            "\x1b8",
+        ]
     ),
 )
 
@@ -30,7 +41,11 @@ def test_the_same_bytes_make_the_same_screen(reads: list[str]) -> None:
             stream.feed(read.encode())
         expected = [[plain.buffer[y][x] for x in range(COLUMNS)] for y in range(LINES)]
         assert [[quick.buffer[y][x] for x in range(COLUMNS)] for y in range(LINES)] == expected
-        assert (quick.cursor.x, quick.cursor.y, quick.cursor.attrs) == (plain.cursor.x, plain.cursor.y, plain.cursor.attrs)
+        assert (quick.cursor.x, quick.cursor.y, quick.cursor.attrs) == (
+            plain.cursor.x,
+            plain.cursor.y,
+            plain.cursor.attrs,
+        )
         again = Screen(COLUMNS, LINES)
         again.buffer.update(quick.buffer)
         assert quick.text == again.text

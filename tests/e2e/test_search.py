@@ -36,7 +36,9 @@ def log(project: Path) -> Path:
 
 
 def search(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*command(), "rlm", *arguments], input=stdin, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [*command(), "rlm", *arguments], input=stdin, capture_output=True, text=True, timeout=60
+    )
 
 
 def test_the_demo_finds_lines_in_20_megabytes(log: Path) -> None:
@@ -47,9 +49,13 @@ def test_the_demo_finds_lines_in_20_megabytes(log: Path) -> None:
     assert "1 call (" in result.stderr
 
 
-def test_the_answer_stands_alone_and_the_log_holds_the_rest(log: Path, project: Path, replay: Callable[..., str]) -> None:
+def test_the_answer_stands_alone_and_the_log_holds_the_rest(
+    log: Path, project: Path, replay: Callable[..., str]
+) -> None:
     model = replay(PART, HAND_DOWN)
-    result = search("Which requests timed out?", str(log), "--model", model, "--log", "events.jsonl")
+    result = search(
+        "Which requests timed out?", str(log), "--model", model, "--log", "events.jsonl"
+    )
     assert result.stdout == "one of them, one of them, one of them\n"
     lines = [json.loads(line) for line in (project / "events.jsonl").read_text().splitlines()]
     assert sum(line.get("attrs", {}).get("event") == "begin" for line in lines) == 4
@@ -65,14 +71,19 @@ def test_what_is_piped_in_is_searched_and_every_event_is_a_line(replay: Callable
 
 
 def test_a_budget_that_ends_gives_a_partial_answer(log: Path, replay: Callable[..., str]) -> None:
-    model = replay({"match": "Answer the query now", "text": "At least one."}, {"text": "```python\nprint(peek(10))\n```", "repeat": True})
+    model = replay(
+        {"match": "Answer the query now", "text": "At least one."},
+        {"text": "```python\nprint(peek(10))\n```", "repeat": True},
+    )
     result = search("Which requests timed out?", str(log), "--model", model, "--max-calls", "3")
     assert result.returncode == 4, result.stderr
     assert result.stdout == "At least one.\n"
     assert "partial" in result.stderr
 
 
-def test_a_large_fan_out_is_refused_where_nobody_can_be_asked(log: Path, replay: Callable[..., str]) -> None:
+def test_a_large_fan_out_is_refused_where_nobody_can_be_asked(
+    log: Path, replay: Callable[..., str]
+) -> None:
     ask = {
         "match": "Which requests timed out",
         "text": "```python\ntry:\n    rlm_map('List them', partition(300))\nexcept Exception as error:\n    FINAL(error)\n```",
@@ -81,7 +92,10 @@ def test_a_large_fan_out_is_refused_where_nobody_can_be_asked(log: Path, replay:
     assert "300 parts" in refused.stdout
     many = {
         **ask,
-        "text": ask["text"].replace("rlm_map('List them', partition(300))", "FINAL(len(rlm_map('List them', [str(n) for n in range(300)])))"),
+        "text": ask["text"].replace(
+            "rlm_map('List them', partition(300))",
+            "FINAL(len(rlm_map('List them', [str(n) for n in range(300)])))",
+        ),
     }
     agreed = search("Which requests timed out?", str(log), "--model", replay(PART, many), "--yes")
     assert agreed.stdout == "300\n", agreed.stderr
@@ -95,22 +109,34 @@ def test_a_large_fan_out_is_refused_where_nobody_can_be_asked(log: Path, replay:
         (["q", "missing.txt", "--model", "demo"], "missing.txt cannot be read"),
         (["q", "-", "--model", "demo", "--max-turns", "0"], "--max-turns must be at least 1"),
         (["q", "-", "--model", "no-such"], "There is no model"),
-        (["q", "-", "--model", "demo", "--sub-model", "replay:none.jsonl"], "none.jsonl cannot be read"),
+        (
+            ["q", "-", "--model", "demo", "--sub-model", "replay:none.jsonl"],
+            "none.jsonl cannot be read",
+        ),
         (["q", "/dev/zero", "--model", "demo"], "/dev/zero is not a file"),
-        (["q", "-", "--model", "demo", "--log", "no/such/folder/x.jsonl"], "x.jsonl cannot be written: No such file"),
+        (
+            ["q", "-", "--model", "demo", "--log", "no/such/folder/x.jsonl"],
+            "x.jsonl cannot be written: No such file",
+        ),
     ],
 )
-def test_wrong_arguments_are_one_sentence_and_exit_code_2(project: Path, arguments: list[str], says: str) -> None:
+def test_wrong_arguments_are_one_sentence_and_exit_code_2(
+    project: Path, arguments: list[str], says: str
+) -> None:
     result = search(*arguments)
     assert result.returncode == 2
     assert says in result.stderr
     assert "Traceback" not in result.stderr
 
 
-def test_a_search_ends_when_nobody_reads_its_events_any_more(log: Path, replay: Callable[..., str]) -> None:
+def test_a_search_ends_when_nobody_reads_its_events_any_more(
+    log: Path, replay: Callable[..., str]
+) -> None:
     model = replay({"text": "```python\nwhile True: pass\n```", "repeat": True})
     command = [*PROGRAM, "rlm", "What is it?", str(log), "--model", model, "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
         assert child.stdout is not None
         assert child.stderr is not None
         assert json.loads(child.stdout.readline())["tag"] == "rlm-call"
@@ -130,9 +156,18 @@ def test_a_search_ends_when_nobody_reads_its_events_any_more(log: Path, replay: 
         ("<&-", 0, "three\n", "1 call ("),
     ],
 )
-def test_a_missing_or_full_stream_is_no_crash(replay: Callable[..., str], without: str, code: int, out: str, says: str) -> None:
+def test_a_missing_or_full_stream_is_no_crash(
+    replay: Callable[..., str], without: str, code: int, out: str, says: str
+) -> None:
     command = [*PROGRAM, "rlm", "How many?", "-", "--model", replay("three")]
-    result = subprocess.run(f"{shlex.join(command)} {without}", shell=True, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    result = subprocess.run(
+        f"{shlex.join(command)} {without}",
+        shell=True,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+    )
     assert (result.returncode, result.stdout) == (code, out)
     assert says in result.stderr
     assert "Traceback" not in result.stderr
@@ -149,20 +184,28 @@ def test_an_encoding_that_lacks_a_character_loses_no_answer(replay: Callable[...
     assert (result.returncode, result.stdout) == (0, b"drei \\xc4pfel\n"), result.stderr
 
 
-def test_a_search_is_watched_on_the_screen(start: Start, log: Path, replay: Callable[..., str]) -> None:
+def test_a_search_is_watched_on_the_screen(
+    start: Start, log: Path, replay: Callable[..., str]
+) -> None:
     screen = start("--model", replay(PART, HAND_DOWN))
     screen.wait(r"● kernel .*idle")
-    screen.type("from pathlib import Path; answer = rlm('Which requests timed out?', Path('server.log'))")
+    screen.type(
+        "from pathlib import Path; answer = rlm('Which requests timed out?', Path('server.log'))"
+    )
     screen.press("enter")
     screen.wait(r"✓ Which requests timed out")
     screen.wait(r"answer\s+Answer")
 
 
-def test_a_resumed_session_shows_its_searches(start: Start, log: Path, replay: Callable[..., str]) -> None:
+def test_a_resumed_session_shows_its_searches(
+    start: Start, log: Path, replay: Callable[..., str]
+) -> None:
     model = replay(PART, HAND_DOWN)
     first = start("--model", model)
     first.wait(r"● kernel .*idle")
-    first.type("from pathlib import Path; answer = rlm('Which requests timed out?', Path('server.log'))")
+    first.type(
+        "from pathlib import Path; answer = rlm('Which requests timed out?', Path('server.log'))"
+    )
     first.press("enter")
     first.wait(r"\+ answer Answer")  # the cell has ended: there is no question before leaving
     first.wait(r"● kernel .*idle")

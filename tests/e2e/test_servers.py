@@ -13,7 +13,9 @@ IDLE = r"● kernel .*idle"
 
 
 @pytest.mark.parametrize(("columns", "lines"), [(120, 40), (80, 24)])
-def test_a_server_is_looked_at_started_and_used(start: Start, home: Path, columns: int, lines: int) -> None:
+def test_a_server_is_looked_at_started_and_used(
+    start: Start, home: Path, columns: int, lines: int
+) -> None:
     configure(home, echo=plain(), broken=plain("exit"))
     screen = start("--model", "demo", columns=columns, lines=lines)
     screen.wait(IDLE)

@@ -15,7 +15,9 @@ WORDS = "The total is sixty."
 IDLE = r"● kernel .*idle"
 
 
-def test_compute_ask_approve_and_use_the_variable(cold_start: Start, replay: Callable[..., str]) -> None:
+def test_compute_ask_approve_and_use_the_variable(
+    cold_start: Start, replay: Callable[..., str]
+) -> None:
     screen = cold_start("--model", replay(CODE, {"text": COMPLETE, "match": "is_complete"}, WORDS))
     screen.wait(IDLE)
     screen.type("numbers = [10, 20, 30]")
@@ -69,7 +71,9 @@ def test_a_killed_kernel_is_replaced_and_the_transcript_stays(start: Start) -> N
     screen.wait("False")
 
 
-def test_a_closed_terminal_loses_nothing_and_the_conversation_comes_back(cold_start: Start, replay: Callable[..., str]) -> None:
+def test_a_closed_terminal_loses_nothing_and_the_conversation_comes_back(
+    cold_start: Start, replay: Callable[..., str]
+) -> None:
     screen = cold_start("--model", replay("It is a lovely day."))
     screen.wait(IDLE)
     screen.type("kept = 'a value'")
@@ -134,7 +138,9 @@ def test_hostile_output_does_not_reach_the_terminal(start: Start) -> None:
     screen = start()
     screen.wait(IDLE)
     before = len(screen.raw)
-    screen.paste(r"print('\x1b]52;c;aGFja2Vk\x07\x1b]0;hacked\x07\x1b[2J\x1b[31mred\x1b[0m [/x] [@click=app.quit]q[/] end')")
+    screen.paste(
+        r"print('\x1b]52;c;aGFja2Vk\x07\x1b]0;hacked\x07\x1b[2J\x1b[31mred\x1b[0m [/x] [@click=app.quit]q[/] end')"
+    )
     screen.press("enter")
     screen.wait("red .*end")
     drawn = bytes(screen.raw[before:])

@@ -27,7 +27,10 @@ def test_a_session_is_found_by_what_was_run_in_it_and_resumed(start: Start) -> N
     assert (nothing.returncode, nothing.stderr.count("\n")) == (1, 1)
     assert "needs a word" in run("search", "*").stderr
     name = found.stdout[:8]
-    assert run("rename", name, "The harvest").stdout == f"The session {name} is now called: The harvest\n"
+    assert (
+        run("rename", name, "The harvest").stdout
+        == f"The session {name} is now called: The harvest\n"
+    )
 
     screen = start(columns=120, lines=40)
     screen.wait(IDLE)

@@ -16,8 +16,27 @@ from tests.e2e.conftest import Start
 from tests.e2e.terminal import Terminal
 from tests.waiting import alive, wait_for
 
-ENDING = [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGABRT, signal.SIGALRM, signal.SIGINT]
-LEFT = [b"\x1b[?1000l", b"\x1b[?1003l", b"\x1b[?1006l", b"\x1b[?2004l", b"\x1b[?1004l", b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[<u", b"\x1b[?7h"]
+ENDING = [
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGABRT,
+    signal.SIGALRM,
+    signal.SIGINT,
+]
+LEFT = [
+    b"\x1b[?1000l",
+    b"\x1b[?1003l",
+    b"\x1b[?1006l",
+    b"\x1b[?2004l",
+    b"\x1b[?1004l",
+    b"\x1b[?1049l",
+    b"\x1b[?25h",
+    b"\x1b[<u",
+    b"\x1b[?7h",
+]
 """What turns off the mouse, pastes and focus as keys, the other screen and the keyboard protocol, and shows the cursor."""
 
 
@@ -32,7 +51,9 @@ def read_to_end(terminal: Terminal) -> int:
 
 
 @pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
-def test_a_signal_ends_the_screen_and_leaves_the_terminal_as_it_was(start: Start, home: Path, number: signal.Signals) -> None:
+def test_a_signal_ends_the_screen_and_leaves_the_terminal_as_it_was(
+    start: Start, home: Path, number: signal.Signals
+) -> None:
     screen = start()
     before = attributes(screen)
     screen.wait("kernel .*idle")
@@ -51,7 +72,9 @@ def test_a_signal_ends_the_screen_and_leaves_the_terminal_as_it_was(start: Start
     assert b"Traceback" not in screen.raw
     assert alive(kernel), "its cell still runs"
     with closing(sqlite3.connect(home / ".mahtab" / "sessions.db")) as file:
-        assert ("half said\n",) in file.execute("select text from partial union select text from record").fetchall()
+        assert ("half said\n",) in file.execute(
+            "select text from partial union select text from record"
+        ).fetchall()
     again = start("--model", "demo", "--continue")
     again.wait("half said")
     again.wait("busy")
@@ -99,7 +122,9 @@ def test_a_cell_that_changes_the_terminal_is_undone(start: Start) -> None:
     wanted = attributes(screen)
     terminal = os.readlink(f"/proc/{screen.pid}/fd/0")
     code = f"import os, termios; tty = os.open({terminal!r}, os.O_RDWR | os.O_NOCTTY); a = termios.tcgetattr(tty)"
-    screen.enter(f"{code}; a[3] |= termios.ECHO | termios.ICANON; termios.tcsetattr(tty, termios.TCSANOW, a); print('chan' + 'ged')")
+    screen.enter(
+        f"{code}; a[3] |= termios.ECHO | termios.ICANON; termios.tcsetattr(tty, termios.TCSANOW, a); print('chan' + 'ged')"
+    )
     screen.wait("A cell changed terminal settings")
     assert attributes(screen) == wanted
     screen.enter("print('goes ' + 'on')")
@@ -109,7 +134,9 @@ def test_a_cell_that_changes_the_terminal_is_undone(start: Start) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
-def test_what_a_program_does_to_the_terminal_that_was_lent_is_undone(start: Start, project: Path, number: signal.Signals) -> None:
+def test_what_a_program_does_to_the_terminal_that_was_lent_is_undone(
+    start: Start, project: Path, number: signal.Signals
+) -> None:
     (project / "myedit").write_text(f"#!{sys.executable}\n" + LENT)
     (project / "myedit").chmod(0o755)
     screen = start("--model", "demo", env={"EDITOR": str(project / "myedit"), "SHELL": "/bin/sh"})
@@ -126,7 +153,9 @@ def test_what_a_program_does_to_the_terminal_that_was_lent_is_undone(start: Star
     at = len(screen.raw)
     os.kill(screen.pid, number)
     assert screen.wait_end() == -number
-    assert b"\x1b" not in screen.raw[at:], "the screen of a program that goes on is not written over"
+    assert b"\x1b" not in screen.raw[at:], (
+        "the screen of a program that goes on is not written over"
+    )
     os.kill(lent, signal.SIGKILL)
 
 
@@ -138,7 +167,9 @@ time.sleep(1000)
 """
 
 
-def test_a_signal_leaves_the_terminal_as_it_was_also_after_a_screen_that_only_shows(start: Start, home: Path) -> None:
+def test_a_signal_leaves_the_terminal_as_it_was_also_after_a_screen_that_only_shows(
+    start: Start, home: Path
+) -> None:
     log = home / ".mahtab" / "logs" / "repl.log"
     log.parent.mkdir(parents=True)
     log.write_text("a line of the log\n")

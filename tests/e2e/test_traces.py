@@ -25,9 +25,18 @@ def test_a_question_arrives_at_the_collector_with_its_model_calls(project: Path)
         variables |= {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "NO_PROXY": "127.0.0.1"}
         others = {name: text for name, text in os.environ.items() if "LANG" not in name}
         words = ["ask", f"How much? {KEY}", "--model", "openai:gpt-4o", "--approval", "auto"]
-        command = [sys.executable, "-m", "mahtab_tui", *words, "--set", f"base_url={service.url}/v1"]
+        command = [
+            sys.executable,
+            "-m",
+            "mahtab_tui",
+            *words,
+            "--set",
+            f"base_url={service.url}/v1",
+        ]
         keys = {"OPENAI_API_KEY": KEY}
-        done = subprocess.run(command, env=others | variables | keys, capture_output=True, text=True)
+        done = subprocess.run(
+            command, env=others | variables | keys, capture_output=True, text=True
+        )
     assert (done.returncode, done.stdout) == (0, "It is 42.\n"), done.stderr
     assert collector.tree()[:5] == ["LangGraph", *STEP]
     calls = [span for span in collector.spans if span.name == "ChatService"]

@@ -14,10 +14,14 @@ PATIENCE = 30.0
 """Seconds after which something that must come counts as lost."""
 
 
-def ask(service: Service, protocol: Protocol, *replies: Reply, timeout: float = PATIENCE) -> ModelAnswer:
+def ask(
+    service: Service, protocol: Protocol, *replies: Reply, timeout: float = PATIENCE
+) -> ModelAnswer:
     """One question to a service that answers so."""
     service.replies = list(replies)
-    return read_answer(get_llm(protocol.spec, timeout=timeout), [HumanMessage("hi")], threading.Event())
+    return read_answer(
+        get_llm(protocol.spec, timeout=timeout), [HumanMessage("hi")], threading.Event()
+    )
 
 
 def get_key(protocol: Protocol) -> str:

@@ -63,7 +63,13 @@ def call(name, *arguments):
     return library().syscall(ctypes.c_long(name if isinstance(name, int) else NUMBERS[name]), *given)
 """
 
-_HARMLESS_FILES = ("/dev/null", "socket:", "pipe:", "anon_inode:[eventpoll]", "anon_inode:[eventfd]")
+_HARMLESS_FILES = (
+    "/dev/null",
+    "socket:",
+    "pipe:",
+    "anon_inode:[eventpoll]",
+    "anon_inode:[eventfd]",
+)
 _NAMESPACES = ("ipc", "mnt", "net", "pid", "user", "uts")
 
 
@@ -145,7 +151,10 @@ class Canaries:
         # Not 127.0.0.1: another test that runs at the same time may try a port there that was just free.
         self._here = ".".join(map(str, (127, *(1 + each % 254 for each in secrets.token_bytes(3)))))
         here = (self._here, 0)
-        streams = [bound(socket.SOCK_STREAM, socket.AF_INET, here), bound(socket.SOCK_STREAM, socket.AF_UNIX, str(folder / "stream.sock"))]
+        streams = [
+            bound(socket.SOCK_STREAM, socket.AF_INET, here),
+            bound(socket.SOCK_STREAM, socket.AF_UNIX, str(folder / "stream.sock")),
+        ]
         for one in streams:
             one.listen()
         datagrams = [
@@ -176,7 +185,9 @@ class Canaries:
         command = [sys.executable, "-I", "-S", "-c", _VICTIM, str(self._secret)]
         environment = {**os.environ, "CANARY": self.token}
         pipe = subprocess.PIPE
-        self._victim = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True, start_new_session=True)
+        self._victim = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, env=environment, text=True, start_new_session=True
+        )
         self._stack.callback(self._end_victim)
         assert self._victim.stdout is not None
         self._address, self._descriptor = map(int, self._victim.stdout.readline().split())
@@ -199,7 +210,12 @@ class Canaries:
             return "dead"
         status = Path(f"/proc/{pid}/status").read_text().splitlines()
         tracer = next(line for line in status if line.startswith("TracerPid"))
-        return os.getpriority(os.PRIO_PROCESS, pid), os.sched_getaffinity(pid), Path(f"/proc/{pid}/limits").read_text(), tracer
+        return (
+            os.getpriority(os.PRIO_PROCESS, pid),
+            os.sched_getaffinity(pid),
+            Path(f"/proc/{pid}/limits").read_text(),
+            tracer,
+        )
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
         self._signals += 1
@@ -210,7 +226,11 @@ class Canaries:
     @staticmethod
     def _system_v() -> str:
         """Who has made shared memory; what others do with theirs meanwhile does not count."""
-        return "\n".join(line for line in Path("/proc/sysvipc/shm").read_text().splitlines() if str(_SHARED) in line.split())
+        return "\n".join(
+            line
+            for line in Path("/proc/sysvipc/shm").read_text().splitlines()
+            if str(_SHARED) in line.split()
+        )
 
     @staticmethod
     def _children(pid: int) -> list[int]:

@@ -54,12 +54,23 @@ def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
         **more: Any,
     ) -> Opened:
         path = project / "replay.jsonl"
-        values = [{"text": line} if isinstance(line, str) else line for line in lines or ("Nothing to say.",)]
+        values = [
+            {"text": line} if isinstance(line, str) else line
+            for line in lines or ("Nothing to say.",)
+        ]
         path.write_text("".join(json.dumps(value) + "\n" for value in values), "utf-8")
         store = Watched()
         settings = load_settings(model=model or f"replay:{path}", approval=approval, **more)
         kernel = ProcessKernel(undo_steps=undo_steps, keep=keep)
-        session = Session(settings, kernel, HeadlessFrontend(), store=store, name="test", past=past, notebook=notebook)
+        session = Session(
+            settings,
+            kernel,
+            HeadlessFrontend(),
+            store=store,
+            name="test",
+            past=past,
+            notebook=notebook,
+        )
         opened.append(session)
         session.start()
         return Opened(session, store)
@@ -81,7 +92,9 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
             monkeypatch.setenv(name, f"{service.url}/v1")
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         # It speaks no TLS, and every client would read all certificates anew.
-        monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", lambda *arguments, **named: None)
+        monkeypatch.setattr(
+            ssl.SSLContext, "load_verify_locations", lambda *arguments, **named: None
+        )
         yield service
 
 

@@ -264,4 +264,7 @@ ATTACKS = [*(one._replace(works=False) for one in [*_FORGED, *_EXHAUSTION])]
 
 def some_quick(escapes: Iterable[Escape]) -> list[Any]:
     """Parameters of a test: a fifth of them, of each kind some, is for every run; all are tried by the slow tests."""
-    return [pytest.param(one, id=one.name, marks=[pytest.mark.slow] if n % 5 else []) for n, one in enumerate(escapes)]
+    return [
+        pytest.param(one, id=one.name, marks=[pytest.mark.slow] if n % 5 else [])
+        for n, one in enumerate(escapes)
+    ]

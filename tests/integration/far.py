@@ -8,10 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.address import Address, parse
 from mahtab_tui.kernel.remote.place import Elsewhere
-
-from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.restoration import KeepPlace
 from tests.integration.kernels import Cells, RecordingHost
 from tests.waiting import wait_for
@@ -22,7 +21,9 @@ _PROXY = Path(__file__).parents[1] / "wire_proxy.py"
 class Road:
     """The way to another machine, which is this one with a home folder of its own."""
 
-    def __init__(self, folder: Path, python: str = sys.executable, *, behind: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, python: str = sys.executable, *, behind: Sequence[str] = ()
+    ) -> None:
         """behind: the command that starts the Python there."""
         self.folder = folder
         self._behind = behind
@@ -41,7 +42,14 @@ class Road:
     @property
     def typed(self) -> str:
         """The address, as one types it after ``--kernel``."""
-        there = [*self._behind, "env", f"HOME={self.home}", f"XDG_CACHE_HOME={self.home / '.cache'}", f"TMPDIR={self.temporary}", self.python]
+        there = [
+            *self._behind,
+            "env",
+            f"HOME={self.home}",
+            f"XDG_CACHE_HOME={self.home / '.cache'}",
+            f"TMPDIR={self.temporary}",
+            self.python,
+        ]
         return f"command: {shlex.join([sys.executable, str(_PROXY), str(self.folder), *there])}"
 
     def delay(self, milliseconds: float) -> None:
@@ -50,7 +58,10 @@ class Road:
 
     def kernel(self, *, keep: KeepPlace | None = None, keep_hours: float = 0.01) -> Cells:
         """Start a kernel there."""
-        kernel, host = ProcessKernel(place=Elsewhere(self.address, keep_hours), keep=keep), RecordingHost()
+        kernel, host = (
+            ProcessKernel(place=Elsewhere(self.address, keep_hours), keep=keep),
+            RecordingHost(),
+        )
         self._open.append(kernel)
         kernel.start(host)
         return Cells(kernel, host)
@@ -70,7 +81,9 @@ class Road:
     def sockets(self) -> list[str]:
         """The sockets of the stations there."""
         cache = self.home / ".cache" / "mahtab-tui"
-        return [name for name in os.listdir(cache) if name.endswith(".sock")] if cache.exists() else []
+        return (
+            [name for name in os.listdir(cache) if name.endswith(".sock")] if cache.exists() else []
+        )
 
     def close(self) -> None:
         for kernel in self._open:

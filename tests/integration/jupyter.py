@@ -37,8 +37,21 @@ class Server(NamedTuple):
 def jupyter_server(folder: Path, *options: str) -> Iterator[Server]:
     """options: of the server's command line."""
     port = free_port()
-    command = [sys.executable, "-m", "jupyter_server", "--allow-root", "--no-browser", f"--port={port}", "--ServerApp.port_retries=0"]
-    command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}", "--ServerApp.base_url=/user/x", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "jupyter_server",
+        "--allow-root",
+        "--no-browser",
+        f"--port={port}",
+        "--ServerApp.port_retries=0",
+    ]
+    command += [
+        f"--IdentityProvider.token={TOKEN}",
+        f"--ServerApp.root_dir={folder}",
+        "--ServerApp.base_url=/user/x",
+        *options,
+    ]
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/")
     try:
@@ -61,14 +74,22 @@ def wait_for_port(port: int) -> None:
 
 
 @contextmanager
-def running_kernel(folder: Path) -> Iterator[tuple[str, BlockingKernelClient, subprocess.Popen[bytes]]]:
+def running_kernel(
+    folder: Path,
+) -> Iterator[tuple[str, BlockingKernelClient, subprocess.Popen[bytes]]]:
     """A kernel that another program has started: its connection file, that program's client, and its process."""
     file = folder / "connection.json"
-    process = subprocess.Popen([sys.executable, "-m", "ipykernel_launcher", "-f", str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ipykernel_launcher", "-f", str(file)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     client = BlockingKernelClient()
     try:
         deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline and not (file.exists() and file.read_text().endswith("}")):
+        while time.monotonic() < deadline and not (
+            file.exists() and file.read_text().endswith("}")
+        ):
             time.sleep(0.05)
         client.load_connection_file(str(file))
         client.start_channels()
@@ -121,7 +142,9 @@ def install_upper(folder: Path) -> str:
     spec.mkdir(parents=True)
     (spec / "upper.py").write_text(UPPER)
     argv = [sys.executable, str(spec / "upper.py"), "-f", "{connection_file}"]
-    (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Upper", "language": "upper"}))
+    (spec / "kernel.json").write_text(
+        json.dumps({"argv": argv, "display_name": "Upper", "language": "upper"})
+    )
     return str(folder)
 
 
@@ -143,5 +166,7 @@ def start(address: str, token: str = "") -> Kernel:
 
 def told_to(client: BlockingKernelClient, expression: str) -> Any:
     """What an expression is for another client of the kernel."""
-    reply = client.execute_interactive("", silent=True, user_expressions={"told": expression}, timeout=PATIENCE)
+    reply = client.execute_interactive(
+        "", silent=True, user_expressions={"told": expression}, timeout=PATIENCE
+    )
     return reply["content"]["user_expressions"]["told"]

@@ -78,7 +78,14 @@ class Cells:
         """Run a cell and wait for its end."""
         return self.run_until("", lambda: None, code, limit, nested)
 
-    def run_until(self, wanted: str, then: Callable[[], object], code: str, limit: int | None = None, nested: bool = False) -> CellResult:
+    def run_until(
+        self,
+        wanted: str,
+        then: Callable[[], object],
+        code: str,
+        limit: int | None = None,
+        nested: bool = False,
+    ) -> CellResult:
         """Run a cell, and do `then` as soon as it has printed `wanted`."""
         self.number += 1
         seen: list[str] = []
@@ -89,7 +96,9 @@ class Cells:
             if wanted and not before and wanted in "".join(seen):
                 then()
 
-        result = self.kernel.execute(code, cell=self.number, on_output=on_output, limit=limit, nested=nested)
+        result = self.kernel.execute(
+            code, cell=self.number, on_output=on_output, limit=limit, nested=nested
+        )
         assert "".join(seen) == result.output or result.detail or result.rewritten
         return result
 
@@ -119,7 +128,10 @@ def interpreters() -> Sequence[object]:
         version = _output(str(python), "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])")
         if version and (numbers := tuple(map(int, version.split(".")))) >= (3, 9):
             by_version.setdefault(numbers, str(python))
-    return [pytest.param(python, marks=[pytest.mark.slow] if n else []) for n, (_, python) in enumerate(sorted(by_version.items()))]
+    return [
+        pytest.param(python, marks=[pytest.mark.slow] if n else [])
+        for n, (_, python) in enumerate(sorted(by_version.items()))
+    ]
 
 
 def executable(path: Path, text: str) -> str:

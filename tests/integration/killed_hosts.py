@@ -11,10 +11,9 @@ import time
 from pathlib import Path
 
 from mahtab_tui.kernel.detached.waiting import stop, waiting_kernels
+from mahtab_tui.kernel.remote import stations
 from mahtab_tui.kernel.remote.address import parse
 from mahtab_tui.kernel.remote.notes import noted_kernels
-
-from mahtab_tui.kernel.remote import stations
 from tests.integration.outliving import ELSEWHERE, SESSION, Screen, no_answer
 
 CELL = """
@@ -50,7 +49,9 @@ def main(times: int) -> None:
     result = screen.go_on(1)
     assert result is not None
     lines = result.output.splitlines()
-    assert lines == [*map(str, range(len(lines) - 1)), "the end"], "something was lost, or came twice"
+    assert lines == [*map(str, range(len(lines) - 1)), "the end"], (
+        "something was lost, or came twice"
+    )
     assert "".join(screen.printed) == result.output
     assert screen.run(2, "n").output == f"{len(lines) - 1}\n"
     screen.kernel.close()

@@ -34,9 +34,19 @@ class Looking:
         result = self.cells.run(code)
         assert result.status is Status.OK, result.output
 
-    def table(self, name: str, *columns: int, start: int = 0, stop: int = 100, sort: tuple[int, bool] | None = None, **filters: str) -> TablePage:
+    def table(
+        self,
+        name: str,
+        *columns: int,
+        start: int = 0,
+        stop: int = 100,
+        sort: tuple[int, bool] | None = None,
+        **filters: str,
+    ) -> TablePage:
         """A page; a filter is given as ``c2="> 5"``, for the column 2."""
-        arranged = TableArrangement(sort, tuple((int(column[1:]), text) for column, text in filters.items()))
+        arranged = TableArrangement(
+            sort, tuple((int(column[1:]), text) for column, text in filters.items())
+        )
         return self.look.rows(named(name), start, stop, columns, arranged)
 
 

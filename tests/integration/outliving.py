@@ -7,13 +7,12 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from mahtab_tui.kernel.detached.waiting import attach
-from mahtab_tui.kernel.remote.address import Address
-from mahtab_tui.kernel.remote.notes import noted_kernels
-from mahtab_tui.kernel.remote.place import Elsewhere
-
 from mahtab_tui.kernel.launch import Launcher
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote import stations
+from mahtab_tui.kernel.remote.address import Address
+from mahtab_tui.kernel.remote.notes import noted_kernels
+from mahtab_tui.kernel.remote.place import Elsewhere
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.values import CellResult, Display
 from mahtab_tui.session.kernel_factory import LocalDetachable
@@ -33,7 +32,14 @@ def no_answer(prompt: str, hidden: bool) -> None:
 class Screen:
     """A host with its kernel."""
 
-    def __init__(self, *, again: bool = False, hours: float = 1.0, keep: KeepPlace | None = None, answer: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        again: bool = False,
+        hours: float = 1.0,
+        keep: KeepPlace | None = None,
+        answer: str = "",
+    ) -> None:
         """again: attach to the kernel that an earlier one has left. answer: to its calls."""
         self.host = RecordingHost()
         self.host.answer = lambda name, args: answer
@@ -45,7 +51,9 @@ class Screen:
 
     def run(self, cell: int, code: str, limit: int | None = None) -> CellResult:
         """Run a cell to its end, and say that it is stored."""
-        result = self.kernel.execute(code, cell=cell, on_output=self._output, on_display=self.displays.append, limit=limit)
+        result = self.kernel.execute(
+            code, cell=cell, on_output=self._output, on_display=self.displays.append, limit=limit
+        )
         self.kernel.stored(cell)
         return result
 
@@ -67,7 +75,9 @@ class Screen:
 
     def go_on(self, cell: int, *, nested: bool = False) -> CellResult | None:
         """Wait for the end of a cell that an earlier screen began."""
-        return self.kernel.go_on(cell, on_output=self._output, on_display=self.displays.append, nested=nested)
+        return self.kernel.go_on(
+            cell, on_output=self._output, on_display=self.displays.append, nested=nested
+        )
 
     def leave(self, *, on_purpose: bool = False) -> None:
         """Leave the kernel as a screen that is killed does; on_purpose: as the user does."""
@@ -79,7 +89,11 @@ class Screen:
 
 def _place(again: bool, hours: float) -> Launcher:
     if ELSEWHERE:
-        found = [stations.attach(noted, no_answer) for noted in noted_kernels(SESSION)] if again else [None]
+        found = (
+            [stations.attach(noted, no_answer) for noted in noted_kernels(SESSION)]
+            if again
+            else [None]
+        )
         return Elsewhere(ELSEWHERE[0], hours, SESSION, found[0])
     waiting = attach(SESSION) if again else None
     assert (waiting is not None) == again

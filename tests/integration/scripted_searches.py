@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from tests.recursion_scripts import ScriptedModel, replies
 
-LOG = "".join(f"{number:06d} {'ERROR disk full' if number % 1_000 == 500 else 'INFO all is well'}\n" for number in range(20_000))
+LOG = "".join(
+    f"{number:06d} {'ERROR disk full' if number % 1_000 == 500 else 'INFO all is well'}\n"
+    for number in range(20_000)
+)
 
 
 def python(code: str) -> str:

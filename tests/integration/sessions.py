@@ -30,12 +30,18 @@ class Watched(MemoryStore):
         """The first record of a tag with this text and these attributes, as soon as it is there."""
 
         def found() -> Record | None:
-            wanted = (r for r in self.records if r.tag == tag and text in (None, r.text) and attrs.items() <= r.attrs.items())
+            wanted = (
+                r
+                for r in self.records
+                if r.tag == tag and text in (None, r.text) and attrs.items() <= r.attrs.items()
+            )
             return next(wanted, None)
 
         with self._changed:
             if not self._changed.wait_for(lambda: found() is not None, DEADLINE):
-                raise AssertionError(f"no {tag} {attrs} in {[(r.tag, r.attrs.get('state')) for r in self.records]}")
+                raise AssertionError(
+                    f"no {tag} {attrs} in {[(r.tag, r.attrs.get('state')) for r in self.records]}"
+                )
             record = found()
         assert record is not None
         return record

@@ -52,11 +52,20 @@ def test_code_that_only_reads_runs_without_a_question(open_session: OpenSession)
     assert approvals(it) == []
 
 
-def test_code_that_needs_more_asks_with_the_reason_and_runs_when_it_is_allowed(open_session: OpenSession) -> None:
-    it = open_session("Written.\n\n```python\nprint('a')\nopen('x', 'w').close()\n```\n", "Done.", approval_rules=READ_ONLY)
+def test_code_that_needs_more_asks_with_the_reason_and_runs_when_it_is_allowed(
+    open_session: OpenSession,
+) -> None:
+    it = open_session(
+        "Written.\n\n```python\nprint('a')\nopen('x', 'w').close()\n```\n",
+        "Done.",
+        approval_rules=READ_ONLY,
+    )
     it.session.submit("ask", "write it")
     approval = asked(it)
-    assert (approval.text, approval.why) == ("print('a')\nopen('x', 'w').close()", "wanted to write x")
+    assert (approval.text, approval.why) == (
+        "print('a')\nopen('x', 'w').close()",
+        "wanted to write x",
+    )
     assert output(it, 1).text == "a\nstopped: wanted to write x; nothing was kept\n"
     assert not Path("x").exists()
     it.session.decide(approval.request, Decision("run"))
@@ -66,8 +75,12 @@ def test_code_that_needs_more_asks_with_the_reason_and_runs_when_it_is_allowed(o
 
 
 @pytest.mark.parametrize("action", ["skip", "stop"])
-def test_code_that_needs_more_and_is_refused_does_not_run(open_session: OpenSession, action: str) -> None:
-    it = open_session("Written.\n\n```python\nwriter('x', mode)\n```\n", "Done.", approval_rules=READ_ONLY)
+def test_code_that_needs_more_and_is_refused_does_not_run(
+    open_session: OpenSession, action: str
+) -> None:
+    it = open_session(
+        "Written.\n\n```python\nwriter('x', mode)\n```\n", "Done.", approval_rules=READ_ONLY
+    )
     it.run("writer, mode = open, 'w'")
     it.session.submit("ask", "write it")
     it.session.decide(asked(it).request, Decision(action))  # type: ignore[arg-type]
@@ -77,7 +90,9 @@ def test_code_that_needs_more_and_is_refused_does_not_run(open_session: OpenSess
 
 
 def test_the_model_is_told_what_was_not_kept(open_session: OpenSession) -> None:
-    it = open_session("Added.\n\n```python\nitems.append(2)\n```\n", "Done.", approval_rules=READ_ONLY)
+    it = open_session(
+        "Added.\n\n```python\nitems.append(2)\n```\n", "Done.", approval_rules=READ_ONLY
+    )
     it.run("items = [1]")
     it.session.submit("ask", "add it")
     assert output(it, 2).text == "ran apart: changes to `items` were not kept\n"
@@ -86,10 +101,16 @@ def test_the_model_is_told_what_was_not_kept(open_session: OpenSession) -> None:
     assert "ran apart: changes to `items` were not kept" in str(it.session.agent.agent.messages)
 
 
-def test_where_nothing_can_be_locked_read_only_asks_and_says_why_once(open_session: OpenSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ProcessKernel, "cannot_lock", property(lambda kernel: "only Linux can lock a process"))
+def test_where_nothing_can_be_locked_read_only_asks_and_says_why_once(
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        ProcessKernel, "cannot_lock", property(lambda kernel: "only Linux can lock a process")
+    )
     block = "The sum.\n\n```python\n{}\n```\n"
-    it = open_session(block.format("sum([1, 2])"), block.format("sum([3, 4])"), "Done.", approval_rules=READ_ONLY)
+    it = open_session(
+        block.format("sum([1, 2])"), block.format("sum([3, 4])"), "Done.", approval_rules=READ_ONLY
+    )
     it.session.submit("ask", "how much?")
     first = asked(it)
     assert first.why == "allow: read_only cannot be enforced here: only Linux can lock a process"
@@ -102,7 +123,10 @@ def test_where_nothing_can_be_locked_read_only_asks_and_says_why_once(open_sessi
 
 def test_a_rule_denies_before_anybody_is_asked(open_session: OpenSession) -> None:
     it = open_session(
-        "Ended.\n\n```python\nimport os\nos.system('touch x')\n```\n", "Not allowed.", approval_rules=("deny: os.system(*)",), approval="auto"
+        "Ended.\n\n```python\nimport os\nos.system('touch x')\n```\n",
+        "Not allowed.",
+        approval_rules=("deny: os.system(*)",),
+        approval="auto",
     )
     it.session.submit("ask", "touch it")
     refused = it.store.wait(tags.APPROVAL, state="refused")
@@ -113,7 +137,12 @@ def test_a_rule_denies_before_anybody_is_asked(open_session: OpenSession) -> Non
 
 
 def test_a_rule_asks_in_the_other_modes_too(open_session: OpenSession) -> None:
-    it = open_session("Run.\n\n```python\nopen('x', 'w').close()\n```\n", "Done.", approval_rules=('ask: open(*, "w")',), approval="auto")
+    it = open_session(
+        "Run.\n\n```python\nopen('x', 'w').close()\n```\n",
+        "Done.",
+        approval_rules=('ask: open(*, "w")',),
+        approval="auto",
+    )
     it.session.submit("ask", "write it")
     approval = asked(it)
     assert approval.why == 'the rule ask: open(*, "w") asks'
@@ -125,18 +154,27 @@ def test_a_rule_asks_in_the_other_modes_too(open_session: OpenSession) -> None:
 def test_a_rule_for_one_call_allows_it_and_no_other(open_session: OpenSession) -> None:
     block = "Written.\n\n```python\n{}\n```\n"
     code = "create('x', 'a')"
-    it = open_session(block.format(code), block.format("create('y', 'a')"), "Done.", approval_rules=('allow: create("x", "a")',))
+    it = open_session(
+        block.format(code),
+        block.format("create('y', 'a')"),
+        "Done.",
+        approval_rules=('allow: create("x", "a")',),
+    )
     it.session.submit("ask", "write it")
     assert output(it, 1).status == "ok"
     assert asked(it).text == "create('y', 'a')"
     assert Path("x").exists()
 
 
-def test_without_somebody_to_ask_what_needs_more_is_refused(open_session: OpenSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_somebody_to_ask_what_needs_more_is_refused(
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from mahtab_tui.session.frontend import HeadlessFrontend
 
     monkeypatch.setattr(HeadlessFrontend, "can_ask", False)
-    it = open_session("Saved.\n\n```python\nopen('x', 'w')\n```\n", "Done.", approval_rules=READ_ONLY)
+    it = open_session(
+        "Saved.\n\n```python\nopen('x', 'w')\n```\n", "Done.", approval_rules=READ_ONLY
+    )
     it.session.submit("ask", "save it")
     refused = it.store.wait(tags.APPROVAL, state="refused")
     assert isinstance(refused, Approval)
@@ -149,13 +187,20 @@ def by_an_agent(it: Opened, code: str) -> Future[dict[str, object]]:
     agent = it.session.joined_agents.join("codex", lambda sentence: None, None)
     done: Future[dict[str, object]] = Future()
     call = AgentCall(lambda told: None)
-    threading.Thread(target=lambda: done.set_result(AgentCalls(it.session).serve(agent, call, "run", {"code": code})), daemon=True).start()
+    threading.Thread(
+        target=lambda: done.set_result(
+            AgentCalls(it.session).serve(agent, call, "run", {"code": code})
+        ),
+        daemon=True,
+    ).start()
     return done
 
 
 def test_an_agents_code_runs_by_the_same_rules(open_session: OpenSession) -> None:
     it = open_session(approval_rules=("allow: read_only", "deny: os.system(*)"))
-    assert by_an_agent(it, "import os\nos.system('touch x')").result(60) == {"declined": "declined: the user's rule deny: os.system(*) forbids it"}
+    assert by_an_agent(it, "import os\nos.system('touch x')").result(60) == {
+        "declined": "declined: the user's rule deny: os.system(*) forbids it"
+    }
     assert "'output': '1\\n'" in str(by_an_agent(it, "print(1)").result(60)["result"])
     assert approvals(it) == []
     running = by_an_agent(it, "print(1)\nopen('x', 'w')")

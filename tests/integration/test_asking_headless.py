@@ -33,18 +33,26 @@ def test_code_that_nobody_approves_is_told_and_not_run(
     assert ask_once("Make it.", load_settings(model=model), [], as_json=False) == REFUSED
     told = capsys.readouterr()
     assert told.out == "In words.\n"
-    assert told.err == f"mahtab-tui: Not run: no one is here to approve it (--approval auto runs it):\n{CODE}\n"
+    assert (
+        told.err
+        == f"mahtab-tui: Not run: no one is here to approve it (--approval auto runs it):\n{CODE}\n"
+    )
     assert not (project / "made").exists()
 
 
 def test_code_that_reads_a_line_is_at_the_end_of_the_input(
-    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
     code = "import getpass, sys\nprint(repr(sys.stdin.readline()))\nfor read in getpass.getpass, input:\n    try: read()\n    except EOFError: print('none')\nbreakpoint()"
     answer = {"text": f"```python\n{code}\n```", "repeat": True}
     (tmp_path / "reads.jsonl").write_text(json.dumps(answer))
-    settings = load_settings(model=f"replay:{tmp_path / 'reads.jsonl'}", approval="auto", reflection="never")
+    settings = load_settings(
+        model=f"replay:{tmp_path / 'reads.jsonl'}", approval="auto", reflection="never"
+    )
     ask_once("Read.", settings, [], as_json=False)
     err = capsys.readouterr().err
     assert "''\n" in err
@@ -56,35 +64,62 @@ def test_changes_cannot_be_reviewed_so_the_code_is_not_run(
     model: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
-    assert ask_once("Make it.", load_settings(model=model, approval="review"), [], as_json=False) == REFUSED
+    assert (
+        ask_once("Make it.", load_settings(model=model, approval="review"), [], as_json=False)
+        == REFUSED
+    )
     first, second, *_ = capsys.readouterr().err.splitlines()
-    assert first == "mahtab-tui: Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
+    assert (
+        first
+        == "mahtab-tui: Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
+    )
     assert second.startswith("mahtab-tui: Not run: no one is here to approve it")
     assert not (project / "made").exists()
 
 
-def test_as_json_it_is_an_event(model: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_as_json_it_is_an_event(
+    model: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
     assert ask_once("Make it.", load_settings(model=model), [], as_json=True) == REFUSED
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [CODE in event["text"] for event in events if event["tag"] == "notice"] == [True]
 
 
-def test_approved_beforehand_it_runs(model: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_approved_beforehand_it_runs(
+    model: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
-    assert ask_once("Make it.", load_settings(model=model, approval="auto", reflection="never"), [], as_json=False) == ANSWERED
+    assert (
+        ask_once(
+            "Make it.",
+            load_settings(model=model, approval="auto", reflection="never"),
+            [],
+            as_json=False,
+        )
+        == ANSWERED
+    )
     assert (project / "made").exists()
     assert "approve" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("approval", ["ask", "review", "auto"])
 def test_code_in_which_something_may_hide_is_not_run(
-    approval: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    approval: str,
+    project: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    answers = [{"text": f"```python\n'\x1bP'\n{CODE}\n'\x1b\\'\n```"}, {"text": "In words.", "repeat": True}]
+    answers = [
+        {"text": f"```python\n'\x1bP'\n{CODE}\n'\x1b\\'\n```"},
+        {"text": "In words.", "repeat": True},
+    ]
     (tmp_path / "hiding.jsonl").write_text("".join(f"{json.dumps(answer)}\n" for answer in answers))
     monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
-    settings = load_settings(model=f"replay:{tmp_path / 'hiding.jsonl'}", approval=approval, reflection="never")
+    settings = load_settings(
+        model=f"replay:{tmp_path / 'hiding.jsonl'}", approval=approval, reflection="never"
+    )
     assert ask_once("Make it.", settings, [], as_json=False) == ANSWERED
     told = capsys.readouterr()
     assert told.out == "In words.\n"
@@ -93,27 +128,55 @@ def test_code_in_which_something_may_hide_is_not_run(
 
 
 def test_hidden_characters_of_code_are_shown(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    project: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     code = "'\u200b'\u2028# \x0c\n1"
-    (tmp_path / "hidden.jsonl").write_text(f"{json.dumps({'text': f'```python{chr(10)}{code}{chr(10)}```', 'repeat': True})}\n")
+    (tmp_path / "hidden.jsonl").write_text(
+        f"{json.dumps({'text': f'```python{chr(10)}{code}{chr(10)}```', 'repeat': True})}\n"
+    )
     monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
     for approval in ("ask", "auto"):
-        ask_once("Make it.", load_settings(model=f"replay:{tmp_path / 'hidden.jsonl'}", approval=approval, reflection="never"), [], as_json=False)
+        ask_once(
+            "Make it.",
+            load_settings(
+                model=f"replay:{tmp_path / 'hidden.jsonl'}", approval=approval, reflection="never"
+            ),
+            [],
+            as_json=False,
+        )
         mark = ">>> " if approval == "auto" else ""
         assert f"{mark}'⟨U+200B⟩'⟨U+2028⟩# ␌\n{mark}1\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("question", "code"),
-    [("how many orders have no price?", ANSWERED), ("write a poem about the moon", FAILED), ("mean of weight in orders", FAILED)],
+    [
+        ("how many orders have no price?", ANSWERED),
+        ("write a poem about the moon", FAILED),
+        ("mean of weight in orders", FAILED),
+    ],
 )
 def test_no_answer_of_the_demo_is_a_failure(
-    question: str, code: int, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    question: str,
+    code: int,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (project / "orders.csv").write_text("id,price\n1,10\n2,\n")
     monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
-    assert ask_once(question, load_settings(model="demo", approval="auto"), look_at_files([project / "orders.csv"]), as_json=False) == code
+    assert (
+        ask_once(
+            question,
+            load_settings(model="demo", approval="auto"),
+            look_at_files([project / "orders.csv"]),
+            as_json=False,
+        )
+        == code
+    )
     told = capsys.readouterr()
     if code == FAILED:
         assert told.out == ""
@@ -123,14 +186,23 @@ def test_no_answer_of_the_demo_is_a_failure(
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_figures_that_nobody_computed_are_named(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_that_nobody_computed_are_named(
+    as_json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     printer, log = RecordPrinter(as_json=as_json), logging.Logger("asked")
     log.addHandler(printer)
-    figures = (AnswerFigure("8", True, 3), AnswerFigure("10", False), AnswerFigure('"a\x1b[2Jb"', False))
+    figures = (
+        AnswerFigure("8", True, 3),
+        AnswerFigure("10", False),
+        AnswerFigure('"a\x1b[2Jb"', False),
+    )
     records.emit(log, records.AssistantChat('8, 10, "a\x1b[2Jb"', turn=1, step=0, figures=figures))
     if as_json:
         attrs = json.loads(capsys.readouterr().out)["attrs"]
-        assert attrs["figures"][:2] == [{"text": "8", "found": True, "cell": 3}, {"text": "10", "found": False}]
+        assert attrs["figures"][:2] == [
+            {"text": "8", "found": True, "cell": 3},
+            {"text": "10", "found": False},
+        ]
     else:
         _print_answer("8, 10", printer.uncomputed)
         assert capsys.readouterr() == ("8, 10\n", 'mahtab-tui: not computed: 10, "ab"\n')

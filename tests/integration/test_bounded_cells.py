@@ -32,12 +32,18 @@ def test_what_is_stopped_before_it_begins_leaves_the_cell_before_it_alone(cells:
         assert not any(thread.name == "cell-limit" for thread in threading.enumerate())
         Path("go").touch()
 
-    earlier = cells.run_until("on", stop, "import os, time\nprint('on', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\n'whole'")
+    earlier = cells.run_until(
+        "on",
+        stop,
+        "import os, time\nprint('on', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\n'whole'",
+    )
     assert earlier.output == "on\n'whole'\n"
     assert run(cells, bounded, "time.sleep(600)").status == "interrupted"
 
 
-def test_a_limit_longer_than_threads_can_wait_is_one_and_the_cell_can_be_stopped(cells: Cells) -> None:
+def test_a_limit_longer_than_threads_can_wait_is_one_and_the_cell_can_be_stopped(
+    cells: Cells,
+) -> None:
     bounded = BoundedCell(cells.kernel, 1e12, may_kill=False)
     answer: list[CellResult] = []
     code = "import time\nopen('began', 'w').close()\ntime.sleep(600)"

@@ -20,10 +20,25 @@ from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.sampling import with_sampling
 from mahtab_tui.llm.usage import window_of
 from tests.integration.asking import PATIENCE
-from tests.services import OLLAMA, OPENAI, OPENROUTER, Piece, Protocol, Reply, Service, _data, _delta, _line, serving
+from tests.services import (
+    OLLAMA,
+    OPENAI,
+    OPENROUTER,
+    Piece,
+    Protocol,
+    Reply,
+    Service,
+    _data,
+    _delta,
+    _line,
+    serving,
+)
 
 QUESTION = [{"role": "user", "content": "hi"}]
-TOOL = {"type": "function", "function": {"name": "find", "parameters": {"type": "object", "properties": {}}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "find", "parameters": {"type": "object", "properties": {}}},
+}
 NOT_AN_ANSWER = "The service sent something that is not a model's answer."
 
 
@@ -46,7 +61,11 @@ def calls(chunks: list[ChatChunk]) -> dict[int, tuple[str, str, str]]:
     found: dict[int, tuple[str, str, str]] = {}
     for piece in (call for chunk in chunks for call in chunk.calls):
         number, name, arguments = found.get(piece.number, ("", "", ""))
-        found[piece.number] = (number + (piece.id or ""), name + (piece.name or ""), arguments + piece.arguments)
+        found[piece.number] = (
+            number + (piece.id or ""),
+            name + (piece.name or ""),
+            arguments + piece.arguments,
+        )
     return found
 
 
@@ -55,19 +74,35 @@ def delta(**fields: Any) -> bytes:
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["lf", "crlf"])
-def test_events_may_be_cut_anywhere_and_have_comments_and_several_lines(service: Service, end: bytes) -> None:
-    lines = [b": alive", b"", b"event: x", b'data: {"choices":', b'data:  [{"delta": {"content": "Gr\xc3\xbc\xc3\x9fe"}}]}', b"id: 7", b""]
+def test_events_may_be_cut_anywhere_and_have_comments_and_several_lines(
+    service: Service, end: bytes
+) -> None:
+    lines = [
+        b": alive",
+        b"",
+        b"event: x",
+        b'data: {"choices":',
+        b'data:  [{"delta": {"content": "Gr\xc3\xbc\xc3\x9fe"}}]}',
+        b"id: 7",
+        b"",
+    ]
     whole = end.join([*lines, *b"".join(OPENAI.end).split(b"\n")])
     service.replies = [OPENAI.sending([whole[at : at + 1] for at in range(len(whole))])]
     assert text(answer(client(service))) == "Grüße"
 
 
 def test_thoughts_are_no_part_of_the_text(service: Service) -> None:
-    thoughts = [delta(reasoning_content="Let "), delta(reasoning="me ", reasoning_content=None), delta(content="So.")]
+    thoughts = [
+        delta(reasoning_content="Let "),
+        delta(reasoning="me ", reasoning_content=None),
+        delta(content="So."),
+    ]
     service.replies = [OPENAI.sending([*thoughts, *OPENAI.end])]
     chunks = answer(client(service))
     assert (text(chunks), "".join(chunk.reasoning for chunk in chunks)) == ("So.", "Let me ")
-    thinking = _line(message={"role": "assistant", "content": "", "thinking": "Let me "}, done=False)
+    thinking = _line(
+        message={"role": "assistant", "content": "", "thinking": "Let me "}, done=False
+    )
     service.replies = [OLLAMA.sending([thinking, OLLAMA.words("So."), *OLLAMA.end])]
     message = get_llm(OLLAMA.spec).invoke("hi")
     assert (message.text, message.additional_kwargs) == ("So.", {"reasoning_content": "Let me "})
@@ -76,22 +111,41 @@ def test_thoughts_are_no_part_of_the_text(service: Service) -> None:
 @pytest.mark.parametrize(
     "deltas",
     [
-        [[{"index": 0, "id": "a", "function": {"name": "find", "arguments": '{"x"'}}], [{"index": 0, "function": {"arguments": ": 1}"}}]],
-        [[{"index": 0, "id": "a", "function": {"name": "find", "arguments": part}}] for part in ('{"x"', ": 1}")],
-        [[{"id": "a", "function": {"name": "find", "arguments": '{"x"'}}], [{"function": {"arguments": ": 1}"}}]],
+        [
+            [{"index": 0, "id": "a", "function": {"name": "find", "arguments": '{"x"'}}],
+            [{"index": 0, "function": {"arguments": ": 1}"}}],
+        ],
+        [
+            [{"index": 0, "id": "a", "function": {"name": "find", "arguments": part}}]
+            for part in ('{"x"', ": 1}")
+        ],
+        [
+            [{"id": "a", "function": {"name": "find", "arguments": '{"x"'}}],
+            [{"function": {"arguments": ": 1}"}}],
+        ],
         [[{"id": "a", "function": {"name": "find", "arguments": {"x": 1}}}]],
     ],
     ids=["as OpenAI", "all repeated", "not numbered", "not in pieces"],
 )
-def test_calls_of_tools_are_joined_however_they_are_cut(service: Service, deltas: list[list[dict[str, Any]]]) -> None:
+def test_calls_of_tools_are_joined_however_they_are_cut(
+    service: Service, deltas: list[list[dict[str, Any]]]
+) -> None:
     service.replies = [OPENAI.sending([*(delta(tool_calls=each) for each in deltas), *OPENAI.end])]
     assert calls(answer(client(service), tools=[TOOL])) == {0: ("a", "find", '{"x": 1}')}
 
 
 def test_calls_that_all_have_the_number_0_stay_apart(service: Service) -> None:
-    both = [delta(tool_calls=[{"index": 0, "id": name, "function": {"name": "find", "arguments": "{}"}}]) for name in "ab"]
+    both = [
+        delta(
+            tool_calls=[{"index": 0, "id": name, "function": {"name": "find", "arguments": "{}"}}]
+        )
+        for name in "ab"
+    ]
     service.replies = [OPENAI.sending([*both, *OPENAI.end])]
-    assert calls(answer(client(service), tools=[TOOL])) == {0: ("a", "find", "{}"), 1: ("b", "find", "{}")}
+    assert calls(answer(client(service), tools=[TOOL])) == {
+        0: ("a", "find", "{}"),
+        1: ("b", "find", "{}"),
+    }
 
 
 def test_thoughts_go_back_with_the_calls_that_they_led_to(service: Service) -> None:
@@ -101,7 +155,10 @@ def test_thoughts_go_back_with_the_calls_that_they_led_to(service: Service) -> N
     ]
     call = [{"index": 0, "id": "a", "function": {"name": "find", "arguments": "{}"}}]
     begin = [delta(reasoning=piece["text"], reasoning_details=[piece]) for piece in pieces]
-    service.replies = [OPENROUTER.sending([*begin, delta(tool_calls=call), *OPENROUTER.end]), OPENROUTER.reply("Done.")]
+    service.replies = [
+        OPENROUTER.sending([*begin, delta(tool_calls=call), *OPENROUTER.end]),
+        OPENROUTER.reply("Done."),
+    ]
     llm = get_llm(OPENROUTER.spec)
     first = llm.invoke("hi", tools=[TOOL])
     assert isinstance(first, AIMessage)
@@ -110,8 +167,12 @@ def test_thoughts_go_back_with_the_calls_that_they_led_to(service: Service) -> N
         {
             "role": "assistant",
             "content": "",
-            "tool_calls": [{"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}}],
-            "reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "Let me", "signature": "s"}],
+            "tool_calls": [
+                {"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+            ],
+            "reasoning_details": [
+                {"type": "reasoning.text", "index": 0, "text": "Let me", "signature": "s"}
+            ],
         },
         {"role": "tool", "content": "it", "tool_call_id": "a"},
     ]
@@ -120,18 +181,55 @@ def test_thoughts_go_back_with_the_calls_that_they_led_to(service: Service) -> N
 @pytest.mark.parametrize(
     ("last", "expected"),
     [
-        ([{"usage": {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 5}}}], (9, 2, 5)),
-        ([{"usage": {"prompt_tokens": 9, "completion_tokens": written}} for written in (1, 2, 3)], (9, 3, 0)),
-        ([{"usage": {"prompt_tokens": 9, "completion_tokens": 2}, "timings": {"cache_n": 7}}], (9, 2, 7)),
-        ([{"usage": {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 99}}}], (9, 2, 9)),
+        (
+            [
+                {
+                    "usage": {
+                        "prompt_tokens": 9,
+                        "completion_tokens": 2,
+                        "prompt_tokens_details": {"cached_tokens": 5},
+                    }
+                }
+            ],
+            (9, 2, 5),
+        ),
+        (
+            [
+                {"usage": {"prompt_tokens": 9, "completion_tokens": written}}
+                for written in (1, 2, 3)
+            ],
+            (9, 3, 0),
+        ),
+        (
+            [{"usage": {"prompt_tokens": 9, "completion_tokens": 2}, "timings": {"cache_n": 7}}],
+            (9, 2, 7),
+        ),
+        (
+            [
+                {
+                    "usage": {
+                        "prompt_tokens": 9,
+                        "completion_tokens": 2,
+                        "prompt_tokens_details": {"cached_tokens": 99},
+                    }
+                }
+            ],
+            (9, 2, 9),
+        ),
         ([{"usage": {"prompt_tokens": -9, "completion_tokens": "2"}}], None),
         ([{"usage": [1]}], None),
     ],
     ids=["cached", "counted again and again", "llama.cpp", "too many", "no numbers", "nothing"],
 )
-def test_what_was_used_is_counted_once(service: Service, last: list[dict[str, Any]], expected: tuple[int, int, int] | None) -> None:
+def test_what_was_used_is_counted_once(
+    service: Service, last: list[dict[str, Any]], expected: tuple[int, int, int] | None
+) -> None:
     counts = [_data("m", choices=[], **each) for each in last]
-    service.replies = [OPENAI.sending([OPENAI.words("So."), counts[0], delta(reason="stop"), *counts[1:], b"data: [DONE]\n\n"])]
+    service.replies = [
+        OPENAI.sending(
+            [OPENAI.words("So."), counts[0], delta(reason="stop"), *counts[1:], b"data: [DONE]\n\n"]
+        )
+    ]
     end = answer(client(service))[-1].end
     assert end is not None
     assert end.usage == (None if expected is None else TokenUsage(*expected))
@@ -144,7 +242,12 @@ def test_options_of_a_call_are_sent(service: Service) -> None:
     answer(client(service), **options, max_tokens=5, tools=[TOOL], tool_choice="none")
     sent = service.asked[0]
     assert {name: sent[name] for name in options} == options
-    assert (sent["max_tokens"], sent["tools"], sent["tool_choice"], sent["stream"]) == (5, [TOOL], "none", True)
+    assert (sent["max_tokens"], sent["tools"], sent["tool_choice"], sent["stream"]) == (
+        5,
+        [TOOL],
+        "none",
+        True,
+    )
     service.replies = [OLLAMA.reply("So.")]
     answer(client(service, "ollama"), **options, max_tokens=5, tools=[TOOL], tool_choice="none")
     assert service.asked[1]["options"] == {**options, "num_predict": 5}
@@ -153,7 +256,9 @@ def test_options_of_a_call_are_sent(service: Service) -> None:
     assert service.asked[2]["tools"] == [TOOL]
 
 
-def test_sampling_is_chosen_by_fields_and_by_each_call(service: Service, protocol: Protocol) -> None:
+def test_sampling_is_chosen_by_fields_and_by_each_call(
+    service: Service, protocol: Protocol
+) -> None:
     if protocol.spec.startswith("anthropic"):
         pytest.skip("LangChain's package")
     service.replies = [protocol.reply("So.")]
@@ -180,7 +285,9 @@ def test_connections_are_used_again_unless_they_were_closed(service: Service) ->
 
 
 @pytest.mark.parametrize("when", ["before the answer", "within the answer"])
-def test_a_stop_from_another_thread_ends_the_stream_and_the_connection(service: Service, when: str) -> None:
+def test_a_stop_from_another_thread_ends_the_stream_and_the_connection(
+    service: Service, when: str
+) -> None:
     llm = get_llm(OPENAI.spec, timeout=600)
     assert isinstance(llm, Stoppable)
     arrived = threading.Event()
@@ -190,7 +297,9 @@ def test_a_stop_from_another_thread_ends_the_stream_and_the_connection(service: 
         llm.stop()
 
     begin: list[Piece] = [] if when.startswith("before") else [OPENAI.words("Well")]
-    service.replies = [Reply([*begin, stop, service.stall], headers={"content-type": OPENAI.content})]
+    service.replies = [
+        Reply([*begin, stop, service.stall], headers={"content-type": OPENAI.content})
+    ]
     words = []
     for chunk in llm.stream("hi"):
         words.append(str(chunk.text))
@@ -210,7 +319,9 @@ def silent() -> Iterator[str]:
 
 
 def test_a_server_that_never_answers_is_given_up(silent: str) -> None:
-    with pytest.raises(ModelError, match=r"^The model has not responded for 0\.3 s, so the answer was abandoned\.$"):
+    with pytest.raises(
+        ModelError, match=r"^The model has not responded for 0\.3 s, so the answer was abandoned\.$"
+    ):
         answer(ChatClient("compatible", silent, "m", timeout=0.3))
 
 
@@ -225,7 +336,9 @@ def test_a_server_that_never_answers_can_be_left(silent: str) -> None:
 def test_gigantic_lines_are_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_client, "_LONGEST_LINE", 200_000)
     for pieces in ([b"x" * 50_000] * 9, [b"data: " + b"x" * 50_000 + b"\n"] * 9):
-        service.replies = [Reply([*pieces, service.stall], headers={"content-type": OPENAI.content})]
+        service.replies = [
+            Reply([*pieces, service.stall], headers={"content-type": OPENAI.content})
+        ]
         with pytest.raises(ModelError, match=NOT_AN_ANSWER):
             answer(client(service))
 
@@ -251,12 +364,22 @@ def test_a_service_that_does_not_stream_answers_too(service: Service) -> None:
         "choices": [{"message": {"content": "So."}, "finish_reason": "length"}],
         "usage": {"prompt_tokens": 1, "completion_tokens": 2},
     }
-    service.replies = [Reply([json.dumps(whole).encode()], headers={"content-type": "application/json; charset=utf-8"})]
+    service.replies = [
+        Reply(
+            [json.dumps(whole).encode()],
+            headers={"content-type": "application/json; charset=utf-8"},
+        )
+    ]
     chunks = answer(client(service))
     assert text(chunks) == "So."
     assert chunks[-1].end is not None
     assert (chunks[-1].end.reason, chunks[-1].end.usage) == ("length", TokenUsage(1, 2, 0))
-    service.replies = [Reply([b'{"error": {"message": "No.", "code": 429}}'], headers={"content-type": "application/json"})]
+    service.replies = [
+        Reply(
+            [b'{"error": {"message": "No.", "code": 429}}'],
+            headers={"content-type": "application/json"},
+        )
+    ]
     with pytest.raises(ModelError, match=r"^The service's limit is reached: No\.$"):
         answer(client(service))
 
@@ -264,25 +387,33 @@ def test_a_service_that_does_not_stream_answers_too(service: Service) -> None:
 def test_a_redirect_is_not_followed_with_the_key(service: Service) -> None:
     with serving() as other:
         service.replies = [Reply([], 307, {"location": f"{other.url}/v1/chat/completions"})]
-        with pytest.raises(ModelError, match=rf"points to another address, which is not followed: {other.url}"):
+        with pytest.raises(
+            ModelError, match=rf"points to another address, which is not followed: {other.url}"
+        ):
             answer(client(service, key="sk-secret"))
         assert not other.headers
 
 
 def test_a_key_that_cannot_be_sent_is_not_told(service: Service) -> None:
     for key in ("sk-secret\n", "sk-sécret"):
-        with pytest.raises(ModelError, match=r"^The key has characters that no key has\. Check A_KEY\.$"):
+        with pytest.raises(
+            ModelError, match=r"^The key has characters that no key has\. Check A_KEY\.$"
+        ):
             answer(client(service, key=key, key_name="A_KEY"))
     assert not service.asked
 
 
 def test_a_key_in_a_services_own_words_is_masked(service: Service) -> None:
     service.replies = [Reply([b'{"error": {"message": "sk-abcdefghijkl is wrong"}}'], 401)]
-    with pytest.raises(ModelError, match=r"^The key was not accepted: •+ is wrong\. Check A_KEY\.$"):
+    with pytest.raises(
+        ModelError, match=r"^The key was not accepted: •+ is wrong\. Check A_KEY\.$"
+    ):
         answer(client(service, key="sk-abcdefghijkl", key_name="A_KEY"))
 
 
-def test_a_proxy_of_the_environment_is_used_except_for_this_machine(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_of_the_environment_is_used_except_for_this_machine(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NO_PROXY", "inside.invalid")
     with serving() as proxy:
         address = proxy.url.replace("//", "//me:p%40ss@")
@@ -308,20 +439,63 @@ def test_a_proxy_of_the_environment_is_used_except_for_this_machine(service: Ser
 @pytest.mark.parametrize(
     ("documents", "facts"),
     [
-        ({"/v1/models": {"data": [{"id": "m", "owned_by": "vllm", "max_model_len": 4096}]}}, ServerFacts(4096)),
+        (
+            {"/v1/models": {"data": [{"id": "m", "owned_by": "vllm", "max_model_len": 4096}]}},
+            ServerFacts(4096),
+        ),
         ({"/v1/models": {"data": [{"id": "another", "meta": {"n_ctx": 8192}}]}}, ServerFacts(8192)),
         (
-            {"/props": {"default_generation_settings": {"n_ctx": 2048}, "modalities": {"vision": True}}, "/v1/models": b"no"},
+            {
+                "/props": {
+                    "default_generation_settings": {"n_ctx": 2048},
+                    "modalities": {"vision": True},
+                },
+                "/v1/models": b"no",
+            },
             ServerFacts(2048, True),
         ),
-        ({"/api/v0/models": {"data": [{"id": "m", "type": "llm", "max_context_length": 99, "loaded_context_length": 9}]}}, ServerFacts(9, False)),
-        ({"/v1/models": {"data": [{"id": "x", "max_model_len": 1}, {"id": "y", "max_model_len": 2}]}}, ServerFacts()),
-        ({"/v1/models": b"[" * 100_000, "/props": [7], "/api/v0/models": {"data": 7}}, ServerFacts()),
+        (
+            {
+                "/api/v0/models": {
+                    "data": [
+                        {
+                            "id": "m",
+                            "type": "llm",
+                            "max_context_length": 99,
+                            "loaded_context_length": 9,
+                        }
+                    ]
+                }
+            },
+            ServerFacts(9, False),
+        ),
+        (
+            {
+                "/v1/models": {
+                    "data": [{"id": "x", "max_model_len": 1}, {"id": "y", "max_model_len": 2}]
+                }
+            },
+            ServerFacts(),
+        ),
+        (
+            {"/v1/models": b"[" * 100_000, "/props": [7], "/api/v0/models": {"data": 7}},
+            ServerFacts(),
+        ),
         ({}, ServerFacts()),
     ],
-    ids=["vLLM", "llama.cpp's list", "llama.cpp", "LM Studio", "unknown name", "garbage", "nothing"],
+    ids=[
+        "vLLM",
+        "llama.cpp's list",
+        "llama.cpp",
+        "LM Studio",
+        "unknown name",
+        "garbage",
+        "nothing",
+    ],
 )
-def test_a_server_says_how_much_its_model_reads_and_whether_it_sees(service: Service, documents: dict[str, Any], facts: ServerFacts) -> None:
+def test_a_server_says_how_much_its_model_reads_and_whether_it_sees(
+    service: Service, documents: dict[str, Any], facts: ServerFacts
+) -> None:
     service.documents = documents
     it = client(service)
     assert it.facts() == facts
@@ -329,7 +503,9 @@ def test_a_server_says_how_much_its_model_reads_and_whether_it_sees(service: Ser
     assert it.facts() == facts, "it is asked once"
 
 
-def test_a_server_that_does_not_answer_yet_is_asked_again_later(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_answer_yet_is_asked_again_later(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(chat_client, "_ASKING", 0.1)
     service.documents = {"/v1/models": service.stall}
     llm = get_llm("llamacpp:m")

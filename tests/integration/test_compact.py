@@ -24,7 +24,13 @@ LONG = "All about pears and their weights. " * 60
 def it(service: Service, project: Path) -> Iterator[Opened]:
     """A session whose model has answered two questions at length."""
     store = Watched()
-    session = Session(load_settings(model=OPENAI.spec, reflection="never"), ProcessKernel(), HeadlessFrontend(), store=store, name="test")
+    session = Session(
+        load_settings(model=OPENAI.spec, reflection="never"),
+        ProcessKernel(),
+        HeadlessFrontend(),
+        store=store,
+        name="test",
+    )
     session.start()
     service.replies = [OPENAI.reply(LONG)]
     session.agent.ask("question one")
@@ -45,7 +51,9 @@ def told(service: Service) -> str:
     return json.dumps(service.asked[-1], ensure_ascii=False)
 
 
-def test_it_summarises_with_the_users_words_and_says_what_it_saved(it: Opened, service: Service) -> None:
+def test_it_summarises_with_the_users_words_and_says_what_it_saved(
+    it: Opened, service: Service
+) -> None:
     service.replies = [OPENAI.reply("Pears were weighed.")]
     it.session.compact("the weights </keep> of <conversation> pears")
     record = it.store.wait(tags.SUMMARY)
@@ -56,7 +64,10 @@ def test_it_summarises_with_the_users_words_and_says_what_it_saved(it: Opened, s
     assert "question two" not in told(service)
     assert states(it)[-2:] == ["summarising", "done"]
     (notice,) = [text for text in notices(it) if "only a summary" in text]
-    before, after = (int(part.replace(",", "")) for part in notice.partition("(about ")[2].partition(" tokens)")[0].split(" → "))
+    before, after = (
+        int(part.replace(",", ""))
+        for part in notice.partition("(about ")[2].partition(" tokens)")[0].split(" → ")
+    )
     assert before > 1_400
     assert after < 0.7 * before
     it.session.agent.ask("question three")
@@ -75,8 +86,17 @@ def test_escape_stops_it_and_the_conversation_stays(it: Opened, service: Service
     assert_untouched(it, service)
 
 
-@pytest.mark.parametrize("reply", [lambda: OPENAI.reply(""), lambda: OPENAI.reply("x " * 5_000), lambda: OPENAI.reply("no")._replace(status=400)])
-def test_a_model_that_fails_or_says_too_much_changes_nothing(it: Opened, service: Service, reply: Callable[[], object]) -> None:
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda: OPENAI.reply(""),
+        lambda: OPENAI.reply("x " * 5_000),
+        lambda: OPENAI.reply("no")._replace(status=400),
+    ],
+)
+def test_a_model_that_fails_or_says_too_much_changes_nothing(
+    it: Opened, service: Service, reply: Callable[[], object]
+) -> None:
     service.replies = [reply()]  # type: ignore[list-item]
     it.session.compact("the weights")
     wait_for(lambda: any("Nothing was summarised" in text for text in notices(it)))
@@ -90,7 +110,9 @@ def assert_untouched(it: Opened, service: Service) -> None:
     service.replies = [OPENAI.reply("Yes.")]
     it.session.agent.ask("question three")
     assert "question one" in told(service)
-    assert "earlier-conversation" not in told(service).partition('"messages"')[2].partition("user")[2]
+    assert (
+        "earlier-conversation" not in told(service).partition('"messages"')[2].partition("user")[2]
+    )
 
 
 def test_a_short_conversation_is_left_as_it_is(it: Opened, service: Service) -> None:
@@ -116,7 +138,14 @@ def test_a_resumed_session_goes_on_with_the_summary(it: Opened, service: Service
     it.session.compact("")
     it.store.wait(tags.SUMMARY)
     wait_for(lambda: not it.session.turn_runs)
-    again = Session(it.session.settings, ProcessKernel(), HeadlessFrontend(), store=Watched(), name="test", past=list(it.store.records))
+    again = Session(
+        it.session.settings,
+        ProcessKernel(),
+        HeadlessFrontend(),
+        store=Watched(),
+        name="test",
+        past=list(it.store.records),
+    )
     again.start()
     again.agent.ask("question three")
     again.close()

@@ -25,7 +25,12 @@ def test_variables_are_described_while_a_cell_runs(cells: Cells) -> None:
     cells.run(FRAME)
     begun = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        cell = pool.submit(cells.run_until, "go", begun.set, "import time; print('go', flush=True); time.sleep(1000)")
+        cell = pool.submit(
+            cells.run_until,
+            "go",
+            begun.set,
+            "import time; print('go', flush=True); time.sleep(1000)",
+        )
         assert begun.wait(PATIENCE)
         try:
             whole = cells.kernel.describe(["cars", "nothing_here"], 1_000)
@@ -68,12 +73,18 @@ exec("holder".upper() + " = [" + "ries".join(["sala", ""]) + "]")  # no name of 
 """
 
 
-def test_what_is_private_or_made_from_it_is_not_described(open_session: Callable[..., Opened]) -> None:
+def test_what_is_private_or_made_from_it_is_not_described(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session()
     it.run(PRIVATE, "raised = [value + 1 for value in top]", FRAME, "private('salaries')")
     session = it.session
     codes = ["salaries; alias; box; top; raised; show()", "cars"]
-    text = join_variables(describe_for_model(session.kernel, session.private, "salaries alias box top raised HOLDER cars", codes))
+    text = join_variables(
+        describe_for_model(
+            session.kernel, session.private, "salaries alias box top raised HOLDER cars", codes
+        )
+    )
     assert text.startswith(DESCRIBED)
     assert "42424" not in text
     assert "salary" not in text
@@ -81,11 +92,17 @@ def test_what_is_private_or_made_from_it_is_not_described(open_session: Callable
     assert {"raised: list = 1 item", "HOLDER: list = 1 item"} <= set(text.split("\n"))
 
 
-def test_all_descriptions_together_stay_within_their_room(open_session: Callable[..., Opened]) -> None:
+def test_all_descriptions_together_stay_within_their_room(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session()
-    it.run("import pandas as pd\nfor n in range(20): globals()[f'table{n}'] = pd.DataFrame({f'column {c}': ['value'] for c in range(40)})")
+    it.run(
+        "import pandas as pd\nfor n in range(20): globals()[f'table{n}'] = pd.DataFrame({f'column {c}': ['value'] for c in range(40)})"
+    )
     session = it.session
-    text = join_variables(describe_for_model(session.kernel, session.private, "What is in table3?", []))
+    text = join_variables(
+        describe_for_model(session.kernel, session.private, "What is in table3?", [])
+    )
     assert text.startswith("table3: DataFrame, 1 row x 40 columns\n")
     assert "table19: DataFrame, 1 row x 40 columns\n" in text
     described, _, rest = text.rpartition("\n\n")

@@ -19,7 +19,9 @@ def inside(cells: Cells, *codes: str) -> str:
     """What the last of these cells did inside objects, as the transcript tells it: `~items ?generator`."""
     result = [cells.run(code) for code in codes][-1]
     assert result.status == "ok", result.output
-    return " ".join(SIGNS[change.change] + change.name for change in result.changes if change.change in SIGNS)
+    return " ".join(
+        SIGNS[change.change] + change.name for change in result.changes if change.change in SIGNS
+    )
 
 
 @pytest.fixture(scope="module", params=[20, 0], ids=["with undo", "without undo"])
@@ -36,7 +38,9 @@ def shared_cells(request: pytest.FixtureRequest) -> Iterator[Cells]:
 @pytest.fixture
 def any_cells(shared_cells: Cells) -> Cells:
     """Such a kernel, without the names of the test before."""
-    shared_cells.text("for _name in [*globals()]:\n    if _name not in _first: del globals()[_name]")
+    shared_cells.text(
+        "for _name in [*globals()]:\n    if _name not in _first: del globals()[_name]"
+    )
     return shared_cells
 
 
@@ -46,33 +50,73 @@ CASES = {
     "a method that changes a list": ("items = [1, 2]", "items.reverse()", "~items"),
     "a method that changes nothing": ("items = [1]", "items.count(1)", ""),
     "taken back in the same cell": ("items = [1]", "items.append(2)\nitems.pop()", ""),
-    "a helper that knows the object by another name": ("items = alias = [1]\ndef helper():\n    alias.append(2)", "helper()", "~items ~alias"),
+    "a helper that knows the object by another name": (
+        "items = alias = [1]\ndef helper():\n    alias.append(2)",
+        "helper()",
+        "~items ~alias",
+    ),
     "an object that two names hold": ("a = []\nb = {'inside': a}", "a.append(1)", "~a ~b"),
-    "far down": ("deep = {'a': [{'b': ({'c': [1]},)}]}", "deep['a'][0]['b'][0]['c'].append(2)", "~deep"),
+    "far down": (
+        "deep = {'a': [{'b': ({'c': [1]},)}]}",
+        "deep['a'][0]['b'][0]['c'].append(2)",
+        "~deep",
+    ),
     "the 5,000th number": ("many = list(range(5000))", "many[4999] = -1", "~many"),
     "the 1,000th object": ("many = [[n] for n in range(1000)]", "many[999].append(1)", "~many"),
     "the 20,000th record": (RECORDS, "records[19_999]['tags'][1] = 5", "~records"),
     "a record of other values with the same hash": (RECORDS, "records[0]['n'] = -2", "~records"),
-    "the number of records": (RECORDS, "len(records), records[-1], sum(each['n'] for each in records)", ""),
+    "the number of records": (
+        RECORDS,
+        "len(records), records[-1], sum(each['n'] for each in records)",
+        "",
+    ),
     "records under other names": (RECORDS, "first = records[0]; last = first['tags']", ""),
     "records whose keys move": (RECORDS, "records[7]['n'] = records[7].pop('n')", "~records"),
     "many numbers that are looked at": ("many = list(range(200_000))", "max(many)", ""),
     "one of many numbers": ("many = list(range(200_000))", "many[-1] = 3.0", "~many"),
-    "many objects of a class": ("class C: pass\nmany = [C() for _ in range(5000)]", "len(many)", "?many"),
-    "a list of itself, twice": ("many = []\nmany += [many, many] + [[n] for n in range(5000)]", "len(many)", "?many"),
+    "many objects of a class": (
+        "class C: pass\nmany = [C() for _ in range(5000)]",
+        "len(many)",
+        "?many",
+    ),
+    "a list of itself, twice": (
+        "many = []\nmany += [many, many] + [[n] for n in range(5000)]",
+        "len(many)",
+        "?many",
+    ),
     "very deep": ("deep = []\nfor _ in range(50_000): deep = [deep]", "len(deep)", "?deep"),
     "looking at the 1,000th object": ("many = [[n] for n in range(1000)]", "many[999]", ""),
-    "a method of a class from a cell": ("items = []\nclass C:\n    def add(self): items.append(1)\nc = C()", "c.add()", "~items"),
+    "a method of a class from a cell": (
+        "items = []\nclass C:\n    def add(self): items.append(1)\nc = C()",
+        "c.add()",
+        "~items",
+    ),
     "code in a text": ("items = [1]", "exec('items' + '[0] = 2')", "~items"),
     "an attribute": ("class C: pass\nc = C(); c.x = [1]", "c.x.append(2)", "~c"),
-    "a variable of a closure": ("def make():\n    n = []\n    return lambda: n.append(1)\nadd = make()", "add()", "~add"),
+    "a variable of a closure": (
+        "def make():\n    n = []\n    return lambda: n.append(1)\nadd = make()",
+        "add()",
+        "~add",
+    ),
     "a class": ("class C:\n    n = 1\nc = C()", "C.n = 2", "~C"),
-    "a generator that moves on": ("numbers = iter(n for n in range(3))", "next(numbers)", "~numbers"),
+    "a generator that moves on": (
+        "numbers = iter(n for n in range(3))",
+        "next(numbers)",
+        "~numbers",
+    ),
     "an array of plain bytes": ("data = bytearray(100)", "data[77] = 1", "~data"),
-    "what another cell's function returns": ("items = [1]\ndef get(): return items", "get().clear()", "~items"),
+    "what another cell's function returns": (
+        "items = [1]\ndef get(): return items",
+        "get().clear()",
+        "~items",
+    ),
     "a queue": ("import queue\njobs = queue.Queue()", "jobs.put(1)", "~jobs"),
     "only that name": ("import queue\njobs = queue.Queue()\nitems = [1]", "items[0] = 2", "~items"),
-    "a decimal number that is looked at": ("import decimal, re\nprice = [decimal.Decimal(1), re.compile('a')]", "str(price)", ""),
+    "a decimal number that is looked at": (
+        "import decimal, re\nprice = [decimal.Decimal(1), re.compile('a')]",
+        "str(price)",
+        "",
+    ),
 }
 
 
@@ -110,13 +154,22 @@ def test_what_a_cell_changed_inside_tables_is_told(any_cells: Cells, case: str) 
 def test_a_model_that_is_fitted_has_changed(cells: Cells) -> None:
     pytest.importorskip("sklearn")
     fit = "model.fit([[1.0], [2.0]], [1.0, 2.0])"
-    assert inside(cells, "from sklearn.linear_model import LinearRegression\nmodel = LinearRegression()", fit) == "~model"
+    assert (
+        inside(
+            cells,
+            "from sklearn.linear_model import LinearRegression\nmodel = LinearRegression()",
+            fit,
+        )
+        == "~model"
+    )
     assert inside(cells, "model.predict([[3.0]])") == ""
 
 
 def test_a_polars_table_is_compared_up_to_a_size(any_cells: Cells) -> None:
     pytest.importorskip("polars")
-    any_cells.text("import polars as pl, numpy as np\nsmall = pl.DataFrame({'a': [1, 2]})\nlarge = pl.DataFrame({'a': np.zeros(10_000_000)})")
+    any_cells.text(
+        "import polars as pl, numpy as np\nsmall = pl.DataFrame({'a': [1, 2]})\nlarge = pl.DataFrame({'a': np.zeros(10_000_000)})"
+    )
     assert inside(any_cells, "small.sort('a')") == ""
     assert inside(any_cells, "small[0, 'a'] = 5") == "~small"
     assert inside(any_cells, "large.sort('a')") == "?large"
@@ -129,7 +182,9 @@ def test_one_number_in_a_gigabyte_is_told(cells: Cells) -> None:
     assert inside(cells, "large[5].max()") == ""
 
 
-def test_what_is_too_much_to_compare_is_marked_as_unknown_and_only_if_the_cell_mentions_it(any_cells: Cells) -> None:
+def test_what_is_too_much_to_compare_is_marked_as_unknown_and_only_if_the_cell_mentions_it(
+    any_cells: Cells,
+) -> None:
     any_cells.text("huge = [[n] for n in range(200_000)]\nsmall = [1]")
     assert inside(any_cells, "huge[199_999].append(1)") == "?huge"
     assert inside(any_cells, "small.append(1)") == "~small"
@@ -141,7 +196,12 @@ def test_large_arrays_that_no_forked_process_remembers_are_unknown(project: Path
     kernel = ProcessKernel(undo_steps=0)
     kernel.start(host := RecordingHost())
     try:
-        assert inside(Cells(kernel, host), "import numpy as np\nlarge = np.zeros(2**24)", "large[7] = 1") == "?large"
+        assert (
+            inside(
+                Cells(kernel, host), "import numpy as np\nlarge = np.zeros(2**24)", "large[7] = 1"
+            )
+            == "?large"
+        )
     finally:
         kernel.close()
 
@@ -161,7 +221,9 @@ def fork():
 def test_a_process_that_the_cell_forks_hides_no_change(cells: Cells) -> None:
     """Linux tells what was written since the last fork, whoever forked."""
     pytest.importorskip("numpy")
-    cells.text(f"import numpy as np\narr = np.arange(1_000_000)\nother = np.arange(1_000_000)\n{FORK}")
+    cells.text(
+        f"import numpy as np\narr = np.arange(1_000_000)\nother = np.arange(1_000_000)\n{FORK}"
+    )
     assert inside(cells, "arr[:3] = 9\nfork()\nother[5] = 8") == "~arr ~other"
     done = cells.kernel.undo(cells.number)
     assert done.exact
@@ -239,7 +301,10 @@ def test_nothing_of_a_hostile_class_runs(any_cells: Cells) -> None:
 
 
 def test_an_object_of_c_tells_its_state_itself(any_cells: Cells) -> None:
-    assert inside(any_cells, "import itertools\nnumbers = itertools.count()", "next(numbers)") == "~numbers"
+    assert (
+        inside(any_cells, "import itertools\nnumbers = itertools.count()", "next(numbers)")
+        == "~numbers"
+    )
     assert inside(any_cells, "numbers") == ""
 
 
@@ -255,7 +320,12 @@ def test_without_undo_nothing_is_kept_alive_while_the_cell_runs(project: Path) -
     kernel.start(host := RecordingHost())
     try:
         cells = Cells(kernel, host)
-        cells.text("import weakref\nclass C: pass\nthing = C()\nseen = weakref.ref(thing)\nfile = open('written.txt', 'w')\nfile.write('abc')")
-        assert cells.text("del thing, file\nseen() is None, open('written.txt').read()") == "(True, 'abc')\n"
+        cells.text(
+            "import weakref\nclass C: pass\nthing = C()\nseen = weakref.ref(thing)\nfile = open('written.txt', 'w')\nfile.write('abc')"
+        )
+        assert (
+            cells.text("del thing, file\nseen() is None, open('written.txt').read()")
+            == "(True, 'abc')\n"
+        )
     finally:
         kernel.close()

@@ -38,19 +38,30 @@ def exported(it: Opened, typed: str, folder: Path) -> Path:
     """Export as ``/export`` does, and wait for it."""
     order = order_of(typed, "demo", folder)
     export(it.session, order)
-    wait_for(lambda: any(record.tag == tags.NOTICE and str(order.file) in record.text for record in it.store.records))
+    wait_for(
+        lambda: any(
+            record.tag == tags.NOTICE and str(order.file) in record.text
+            for record in it.store.records
+        )
+    )
     return order.path
 
 
 def texts(notebook: nbformat.NotebookNode) -> list[str]:
     """What each cell has printed and returned."""
     return [
-        "".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.get("outputs", ())) for cell in notebook.cells
+        "".join(
+            output.get("text") or output.get("data", {}).get("text/plain", "")
+            for output in cell.get("outputs", ())
+        )
+        for cell in notebook.cells
     ]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_an_exported_notebook_runs_from_scratch_with_the_same_outputs(open_session: Callable[..., Opened], project: Path) -> None:
+def test_an_exported_notebook_runs_from_scratch_with_the_same_outputs(
+    open_session: Callable[..., Opened], project: Path
+) -> None:
     it = open_session()
     it.run(*CELLS)
     before = nbformat.read(exported(it, "it.ipynb", project), as_version=4)
@@ -59,10 +70,17 @@ def test_an_exported_notebook_runs_from_scratch_with_the_same_outputs(open_sessi
     assert texts(before)[4] == "0\n1\n[0, 1, 4, 9, 16]"
 
 
-def test_texts_of_private_variables_and_secrets_are_not_exported(open_session: Callable[..., Opened], project: Path) -> None:
+def test_texts_of_private_variables_and_secrets_are_not_exported(
+    open_session: Callable[..., Opened], project: Path
+) -> None:
     it = open_session()
     it.session.secrets.add("hunter2hunter2")
-    it.run("word = 'the private sentence'", "private('word')", "print('the private ' + 'sentence')", "'hunter2hunter2'")
+    it.run(
+        "word = 'the private sentence'",
+        "private('word')",
+        "print('the private ' + 'sentence')",
+        "'hunter2hunter2'",
+    )
     text = exported(it, "it.md", project).read_text()
     assert "the private sentence" not in text
     assert "hunter2" not in text
@@ -70,15 +88,32 @@ def test_texts_of_private_variables_and_secrets_are_not_exported(open_session: C
 
 @pytest.mark.parametrize(
     ("name", "file"),
-    [("shop", "shop"), ("", "session"), ("../../x", "x"), ("/etc/x", "x"), ("~/x", "x"), ("~root", "root"), ("..", "session"), ("a/~b", "b")],
+    [
+        ("shop", "shop"),
+        ("", "session"),
+        ("../../x", "x"),
+        ("/etc/x", "x"),
+        ("~/x", "x"),
+        ("~root", "root"),
+        ("..", "session"),
+        ("a/~b", "b"),
+    ],
 )
-def test_a_session_with_any_name_is_exported_into_its_folder(name: str, file: str, project: Path) -> None:
+def test_a_session_with_any_name_is_exported_into_its_folder(
+    name: str, file: str, project: Path
+) -> None:
     assert order_of("", name, project).path == project / f"{file}.ipynb"
 
 
 @pytest.mark.parametrize(
     ("typed", "sentence"),
-    [("a.txt", "extension"), ("a.py b.py", "Name one file"), ("x", "extension"), ("1x", "extension"), ('"a b.py', "not closed")],
+    [
+        ("a.txt", "extension"),
+        ("a.py b.py", "Name one file"),
+        ("x", "extension"),
+        ("1x", "extension"),
+        ('"a b.py', "not closed"),
+    ],
 )
 def test_what_cannot_be_exported_is_a_sentence(typed: str, sentence: str, project: Path) -> None:
     with pytest.raises(BadExport, match=sentence):
@@ -89,17 +124,30 @@ def test_a_name_with_spaces_is_in_quotes(project: Path) -> None:
     assert order_of("'my report.html' whole", "demo", project).path == project / "my report.html"
 
 
-@pytest.mark.parametrize(("name", "why"), [("~nobody-of-this-name/x.md", "No such file or directory"), (f"{'x' * 300}.md", "File name too long")])
-def test_a_name_that_cannot_be_one_is_a_sentence(name: str, why: str, open_session: Callable[..., Opened], project: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("~nobody-of-this-name/x.md", "No such file or directory"),
+        (f"{'x' * 300}.md", "File name too long"),
+    ],
+)
+def test_a_name_that_cannot_be_one_is_a_sentence(
+    name: str, why: str, open_session: Callable[..., Opened], project: Path
+) -> None:
     it = open_session()
     it.run("x = 1")
     export(it.session, order_of(name, "demo", project))
     it.store.wait(tags.NOTICE, f"{name} cannot be written: {why}.")
 
 
-def test_a_saved_session_has_no_key_that_was_configured_later(open_session: Callable[..., Opened], home: Path, project: Path) -> None:
+def test_a_saved_session_has_no_key_that_was_configured_later(
+    open_session: Callable[..., Opened], home: Path, project: Path
+) -> None:
     store, _, _ = new_store(project)
-    for record in (records.UserReplIn("key = 'sk-later-1234567'", cell=1, party="you"), records.UserReplOut("", cell=1, status="ok")):
+    for record in (
+        records.UserReplIn("key = 'sk-later-1234567'", cell=1, party="you"),
+        records.UserReplOut("", cell=1, status="ok"),
+    ):
         store.append(record)
     store.close()
     told = Secrets(lambda: ["sk-later-1234567"]).told
@@ -111,7 +159,9 @@ def test_a_saved_session_has_no_key_that_was_configured_later(open_session: Call
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_a_saved_session_has_no_text_of_a_private_variable_that_its_cells_tell(ending: str, home: Path, project: Path) -> None:
+def test_a_saved_session_has_no_text_of_a_private_variable_that_its_cells_tell(
+    ending: str, home: Path, project: Path
+) -> None:
     store, _, _ = new_store(project)
     for record in (
         records.UserReplIn("word = 'first private text'", cell=1, party="you"),
@@ -131,7 +181,9 @@ def test_a_saved_session_has_no_text_of_a_private_variable_that_its_cells_tell(e
     assert "private text" not in (project / f"it{ending}").read_text()
 
 
-def test_a_folder_that_is_not_there_is_a_sentence(open_session: Callable[..., Opened], project: Path) -> None:
+def test_a_folder_that_is_not_there_is_a_sentence(
+    open_session: Callable[..., Opened], project: Path
+) -> None:
     it = open_session()
     it.run("x = 1")
     export(it.session, order_of("nowhere/x.md", "demo", project))
@@ -164,19 +216,31 @@ def asked_for() -> Iterator[tuple[str, list[str]]]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
-def test_a_page_in_a_real_browser_runs_and_loads_nothing(asked_for: tuple[str, list[str]], tmp_path: Path) -> None:
+def test_a_page_in_a_real_browser_runs_and_loads_nothing(
+    asked_for: tuple[str, list[str]], tmp_path: Path
+) -> None:
     url, paths = asked_for
     hostile = f"<script>document.title='ran'</script><img src='{url}/a' onerror=\"document.title='ran'\">![x]({url}/b)</pre></style><svg onload=\"document.title='ran'\">"
     past: list[records.Record] = [
         records.UserChat(hostile, turn=1),
         records.UserReplIn(hostile, cell=1, party="you"),
-        records.Display("t\n", cell=1, mime="text/html", data=f"<table><tr><td>{hostile}</td></tr></table>"),
-        records.UserReplOut(f"t\n{hostile}", cell=1, status="ok", kinds=(("display", 2), ("stdout", len(hostile)))),
+        records.Display(
+            "t\n", cell=1, mime="text/html", data=f"<table><tr><td>{hostile}</td></tr></table>"
+        ),
+        records.UserReplOut(
+            f"t\n{hostile}", cell=1, status="ok", kinds=(("display", 2), ("stdout", len(hostile)))
+        ),
     ]
     file = tmp_path / "page.html"
     write(select(Conversation(past), "demo"), file)
     options = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync"
-    command = ["chromium", *options.split(), f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", f"file://{file}"]
+    command = [
+        "chromium",
+        *options.split(),
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--dump-dom",
+        f"file://{file}",
+    ]
     drawn = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout
     assert "<title>ran</title>" not in drawn
     assert "&lt;script&gt;" in drawn

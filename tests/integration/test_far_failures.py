@@ -13,12 +13,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from mahtab_tui.kernel.remote.address import parse
-from mahtab_tui.kernel.remote.place import Elsewhere
 
 from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote import wire
+from mahtab_tui.kernel.remote.address import parse
+from mahtab_tui.kernel.remote.place import Elsewhere
 from tests.integration.far import Road
 from tests.integration.kernels import RecordingHost, executable
 from tests.waiting import wait_for
@@ -27,7 +27,10 @@ from tests.waiting import wait_for
 @pytest.mark.parametrize(
     ("address", "sentence"),
     [
-        ("command: /no/such/program", "/no/such/program cannot be started: No such file or directory."),
+        (
+            "command: /no/such/program",
+            "/no/such/program cannot be started: No such file or directory.",
+        ),
         ("command: false", "did not start a kernel"),
         ("command: sh -c 'echo it is closed >&2; exit 3'", "it is closed"),
         ("command: sh -c yes", "prints something, but does not run Python"),
@@ -46,17 +49,24 @@ def test_what_is_no_way_to_a_kernel_is_refused_with_a_sentence(address: str, sen
 
 def test_an_older_python_is_refused_with_a_sentence(tmp_path: Path) -> None:
     old = executable(tmp_path / "python", "#!/bin/sh\nprintf '\\nmahtab-far-1 2.7.18\\n'\n")
-    with pytest.raises(KernelError, match=r"has Python 2\.7\.18; a kernel needs Python 3\.9 or later"):
+    with pytest.raises(
+        KernelError, match=r"has Python 2\.7\.18; a kernel needs Python 3\.9 or later"
+    ):
         ProcessKernel(place=Elsewhere(parse(f"command: {old}"), 1.0)).start(RecordingHost())
 
 
 def test_a_full_disk_there_is_a_sentence_and_nothing_is_left(tmp_path: Path) -> None:
-    if shutil.which("unshare") is None or subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode
+    ):
         pytest.skip("needs mount namespaces")
     left = tmp_path / "left"
     full = f'mount -t tmpfs -o size=100k none {tmp_path / "home-there"} && "$@"; find {tmp_path / "home-there"} -type f > {left}'
     road = Road(tmp_path, behind=["unshare", "-rm", "sh", "-c", full, "sh"])
-    with pytest.raises(KernelError, match="mahtab-tui cannot be written there: No space left on device"):
+    with pytest.raises(
+        KernelError, match="mahtab-tui cannot be written there: No space left on device"
+    ):
         road.kernel()
     wait_for(left.exists)
     assert left.read_text() == ""
@@ -66,13 +76,18 @@ def test_a_station_that_cannot_start_is_a_sentence() -> None:
     """A folder in which no socket can be made stands for a disk that is full by now."""
     asked = b'{"session": "name", "start": {"cwd": ""}}\n'
     run = "from mahtab_tui.kernel.worker.station.relay import main; main('', '/proc')"
-    done = subprocess.run([sys.executable, "-c", run], input=asked, capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", run], input=asked, capture_output=True, check=False
+    )
     assert b'{"error": "no kernel can be started there: ' in done.stdout
 
 
 def test_a_kernel_that_does_not_start_says_why_once() -> None:
     """The caller of `start` tells it."""
-    for kernel in (ProcessKernel(place=Elsewhere(parse("command: false"), 1.0)), ProcessKernel("/no/such/python")):
+    for kernel in (
+        ProcessKernel(place=Elsewhere(parse("command: false"), 1.0)),
+        ProcessKernel("/no/such/python"),
+    ):
         host = RecordingHost()
         with pytest.raises(KernelError):
             kernel.start(host)
@@ -91,14 +106,26 @@ def test_a_kernel_that_does_not_start_says_why_once() -> None:
         r"""printf 'have\n{"received": 0}\n'; printf 's\0\0\0\0\0\0\0\1\0\0\0\0019'; sleep 100""",
         "head -c 3000000 /dev/zero; sleep 100",
     ],
-    ids=["a list", "no number", "more than was sent", "zeros", "a long message", "a signal for the host", "no line end"],
+    ids=[
+        "a list",
+        "no number",
+        "more than was sent",
+        "zeros",
+        "a long message",
+        "a signal for the host",
+        "no line end",
+    ],
 )
-def test_a_hostile_machine_gets_nothing_but_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+def test_a_hostile_machine_gets_nothing_but_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
     monkeypatch.setattr(wire, "PAUSES", (0.01,))
     monkeypatch.setattr(wire, "SILENT", 0.5)
     monkeypatch.setattr(wire, "_BEAT", 0.1)
     monkeypatch.setattr("mahtab_tui.kernel.worker_process.START_TIMEOUT", 1.0)
-    hostile = executable(tmp_path / "python", f"#!/bin/sh\nprintf '\\nmahtab-far-1 3.12.1\\n'\n{answer}\n")
+    hostile = executable(
+        tmp_path / "python", f"#!/bin/sh\nprintf '\\nmahtab-far-1 3.12.1\\n'\n{answer}\n"
+    )
     kernel = ProcessKernel(place=Elsewhere(parse(f"command: {hostile}"), 1.0))
     before = set(threading.enumerate())
     with pytest.raises(KernelError):
@@ -117,7 +144,13 @@ def test_others_get_no_wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     silent = socket.socket(socket.AF_UNIX)
     monkeypatch.chdir(os.path.dirname(path))  # because a socket's path may only be short
     silent.connect(name)
-    for said in (b'{"token": "wrong", "received": 0}\n', b"\xff" * 10_000, b"[]\n", b"\n", b"{" * 4000 + b"\n"):
+    for said in (
+        b'{"token": "wrong", "received": 0}\n',
+        b"\xff" * 10_000,
+        b"[]\n",
+        b"\n",
+        b"{" * 4000 + b"\n",
+    ):
         with socket.socket(socket.AF_UNIX) as other:
             other.connect(name)
             other.settimeout(10)
@@ -140,9 +173,13 @@ def test_a_folder_that_others_can_write_is_not_used(tmp_path: Path) -> None:
     assert stat.S_IMODE(other.stat().st_mode) == 0o700
     road.close()
     other.chmod(0o750)
-    with pytest.raises(KernelError, match="No folder there can be written that belongs to you alone"):
+    with pytest.raises(
+        KernelError, match="No folder there can be written that belongs to you alone"
+    ):
         road.kernel()
     shutil.rmtree(other)
     other.symlink_to(tmp_path)
-    with pytest.raises(KernelError, match="No folder there can be written that belongs to you alone"):
+    with pytest.raises(
+        KernelError, match="No folder there can be written that belongs to you alone"
+    ):
         road.kernel()

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mahtab_tui.kernel.remote.address import parse
-from mahtab_tui.kernel.remote.place import Elsewhere
-from mahtab_tui.kernel.remote.transport import clean_up
 
 from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote import wire
+from mahtab_tui.kernel.remote.address import parse
+from mahtab_tui.kernel.remote.place import Elsewhere
+from mahtab_tui.kernel.remote.transport import clean_up
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.values import OutputKind, Status
 from mahtab_tui.kernel.worker.holding import spool
@@ -48,7 +48,10 @@ def test_cells_run_there_and_nothing_of_ours_is_needed(tmp_path: Path, python: s
     road = Road(tmp_path, python)
     cells = road.kernel()
     assert cells.text("import os; os.path.expanduser('~')") == f"'{road.home}'\n"
-    assert cells.text("print('to stdout'); import sys; print('to stderr', file=sys.stderr); 6 * 7") == "to stdout\nto stderr\n42\n"
+    assert (
+        cells.text("print('to stdout'); import sys; print('to stderr', file=sys.stderr); 6 * 7")
+        == "to stdout\nto stderr\n42\n"
+    )
     assert cells.text("import subprocess; _ = subprocess.run(['echo', 'a child'])") == "a child\n"
     assert any(item.text == "path" for item in cells.kernel.complete("os.pa", 5).items)
     assert cells.interrupt_after("go", "print('go')\nwhile True: pass").status is Status.INTERRUPTED
@@ -62,7 +65,10 @@ def test_cells_run_there_and_nothing_of_ours_is_needed(tmp_path: Path, python: s
 
 
 def test_no_network_is_needed_there(tmp_path: Path, quick_tries: None) -> None:
-    if shutil.which("unshare") is None or subprocess.run(["unshare", "-rn", "true"], capture_output=True).returncode:
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run(["unshare", "-rn", "true"], capture_output=True).returncode
+    ):
         pytest.skip("needs network namespaces")
     road = Road(tmp_path, behind=["unshare", "-rn"])
     cells = road.kernel()
@@ -123,7 +129,9 @@ def test_variables_are_kept_there_under_a_key_of_their_own(road: Road, tmp_path:
     assert again.text("df, type(point).__name__") == "({'a': [1, 2, 3]}, 'Point')\n"
 
 
-def test_what_is_printed_while_the_wire_is_cut_comes_once_and_in_order(road: Road, quick_tries: None) -> None:
+def test_what_is_printed_while_the_wire_is_cut_comes_once_and_in_order(
+    road: Road, quick_tries: None
+) -> None:
     cells = road.kernel()
     code = "import time\nprint('go', flush=True)\nfor i in range(300): print(i, flush=True); time.sleep(0.005)"
     result = cells.run_until("go", road.break_wire, code)
@@ -164,7 +172,9 @@ def test_cuts_in_the_middle_of_cells_lose_nothing_and_run_nothing_twice(
     assert cells.text("runs") == f"{times}\n"
 
 
-def test_a_cell_that_is_sent_while_there_is_no_wire_runs_once(road: Road, quick_tries: None) -> None:
+def test_a_cell_that_is_sent_while_there_is_no_wire_runs_once(
+    road: Road, quick_tries: None
+) -> None:
     cells = road.kernel()
     cells.text("runs = 0")
     (road.folder / "refuse").touch()
@@ -175,7 +185,9 @@ def test_a_cell_that_is_sent_while_there_is_no_wire_runs_once(road: Road, quick_
     assert cells.kernel.info().next_try == 0
 
 
-def test_a_kernel_that_is_killed_without_a_wire_is_gone_when_the_wire_is_back(road: Road, quick_tries: None) -> None:
+def test_a_kernel_that_is_killed_without_a_wire_is_gone_when_the_wire_is_back(
+    road: Road, quick_tries: None
+) -> None:
     cells = road.kernel()
     pid = int(cells.text("import os; os.getpid()"))
     (road.folder / "refuse").touch()
@@ -188,7 +200,9 @@ def test_a_kernel_that_is_killed_without_a_wire_is_gone_when_the_wire_is_back(ro
     wait_for(lambda: not alive(pid))
 
 
-def test_no_number_of_signals_without_a_wire_blocks_who_sends_them(road: Road, quick_tries: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_number_of_signals_without_a_wire_blocks_who_sends_them(
+    road: Road, quick_tries: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     started: list[wire.RemoteProcess] = []
     start = Elsewhere.start
 
@@ -214,7 +228,9 @@ def test_no_number_of_signals_without_a_wire_blocks_who_sends_them(road: Road, q
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_what_is_printed_without_a_wire_is_limited_and_that_is_said(road: Road, quick_tries: None) -> None:
+def test_what_is_printed_without_a_wire_is_limited_and_that_is_said(
+    road: Road, quick_tries: None
+) -> None:
     cells = road.kernel()
     (road.folder / "refuse").touch()
 
@@ -255,17 +271,29 @@ def test_a_kernel_is_not_ended_while_a_cell_runs(road: Road, quick_tries: None) 
     cells = road.kernel(keep_hours=0.2 / 3600)
     (road.folder / "refuse").touch()
     threading.Timer(3.0, (road.folder / "refuse").unlink).start()
-    result = cells.run_until("go", road.break_wire, "import time; print('go', flush=True); time.sleep(4); 'done'")
+    result = cells.run_until(
+        "go", road.break_wire, "import time; print('go', flush=True); time.sleep(4); 'done'"
+    )
     assert (result.status, result.output) == (Status.OK, "go\n'done'\n")
 
 
-def test_a_banner_and_files_in_the_folder_there_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrapper = executable(tmp_path / "enter", "#!/bin/sh\necho Welcome; echo 'to the machine'; printf 'no line'\nexec \"$@\"\n")
+def test_a_banner_and_files_in_the_folder_there_do_not_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrapper = executable(
+        tmp_path / "enter",
+        "#!/bin/sh\necho Welcome; echo 'to the machine'; printf 'no line'\nexec \"$@\"\n",
+    )
     monkeypatch.chdir(tmp_path)
     for name in ("json", "re", "struct", "socket", "selectors"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the user has a file of this name')")
     road = Road(tmp_path)
-    place = Elsewhere(parse(f"command: {wrapper} env HOME={road.home} XDG_CACHE_HOME={road.home}/.cache {road.python}"), 0.01)
+    place = Elsewhere(
+        parse(
+            f"command: {wrapper} env HOME={road.home} XDG_CACHE_HOME={road.home}/.cache {road.python}"
+        ),
+        0.01,
+    )
     kernel = ProcessKernel(place=place)
     kernel.start(RecordingHost())
     kernel.close()
@@ -298,7 +326,10 @@ def test_nothing_is_left_after_cleaning(road: Road, tmp_path: Path) -> None:
     wait_for(lambda: road.sockets() == [])
     kernels, removed = clean_up(road.address, lambda prompt, hidden: None)
     assert kernels == 0
-    assert {str(road.home / ".cache" / "mahtab-tui"), str(road.home / ".mahtab" / "elsewhere")} <= set(removed)
+    assert {
+        str(road.home / ".cache" / "mahtab-tui"),
+        str(road.home / ".mahtab" / "elsewhere"),
+    } <= set(removed)
     assert [str(path.relative_to(road.home)) for path in road.home.rglob("*")] == [".cache"]
 
 

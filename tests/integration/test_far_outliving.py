@@ -16,14 +16,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mahtab_tui.kernel.detached.waiting import held_folder, last_outputs
-from mahtab_tui.kernel.remote.notes import Noted, noted_kernels
-from mahtab_tui.kernel.remote.output import FarOutput
-from mahtab_tui.kernel.remote.transport import KernelGone
 
 from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.detach import TAKEN
+from mahtab_tui.kernel.detached.waiting import held_folder, last_outputs
 from mahtab_tui.kernel.remote import stations, wire
+from mahtab_tui.kernel.remote.notes import Noted, noted_kernels
+from mahtab_tui.kernel.remote.output import FarOutput
+from mahtab_tui.kernel.remote.transport import KernelGone
 from mahtab_tui.kernel.seekable_output import MUCH
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.kernel.worker.holding.spool import Spool, left_out
@@ -61,7 +61,10 @@ def test_a_note_is_for_its_user_alone_and_goes_with_the_kernel(road: Road) -> No
     wait_for(lambda: road.sockets() == [])
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 50_000, '{"address": 1, "label": 2, "name": 3, "token": 4}', "\0\xff"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", "[" * 50_000, '{"address": 1, "label": 2, "name": 3, "token": 4}', "\0\xff"],
+)
 def test_notes_that_nobody_has_written_are_passed_over(text: str) -> None:
     (held_folder() / "session.x.far").write_text(text, "latin-1")
     assert noted_kernels() == []
@@ -77,7 +80,9 @@ def test_a_kernel_that_waits_is_ended_from_another_machine(road: Road, busy: boo
     stations.stop(the_note(), no_answer)
     assert not alive(pid)
     assert noted_kernels() == []
-    assert [(cell, output) for cell, output, _ in last_outputs(SESSION)] == ([(2, b"begun\n")] if busy else [])
+    assert [(cell, output) for cell, output, _ in last_outputs(SESSION)] == (
+        [(2, b"begun\n")] if busy else []
+    )
     wait_for(lambda: road.sockets() == [])
 
 
@@ -86,7 +91,9 @@ def test_a_kernel_that_has_ended_meanwhile_is_not_there(road: Road) -> None:
     pid = int(screen.run(1, "import os; print(os.getpid())").output)
     screen.leave()
     wait_for(lambda: not alive(pid))
-    with pytest.raises(KernelGone, match=r"the kernel (has ended in the meantime|is not there any more)"):
+    with pytest.raises(
+        KernelGone, match=r"the kernel (has ended in the meantime|is not there any more)"
+    ):
         stations.attach(the_note(), no_answer)
     stations.stop(the_note(), no_answer)
 
@@ -95,8 +102,12 @@ def test_a_station_that_ends_while_a_wire_comes_is_not_there(tmp_path: Path) -> 
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / "s.sock"))
     listener.listen(1)
-    code = "import sys; from mahtab_tui.kernel.worker.station.relay import main; main('', sys.argv[1])"
-    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as relay:
+    code = (
+        "import sys; from mahtab_tui.kernel.worker.station.relay import main; main('', sys.argv[1])"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as relay:
         assert relay.stdin is not None
         assert relay.stdout is not None
         relay.stdin.write(b'{"session": "s", "token": "t"}\n')
@@ -109,9 +120,7 @@ def test_a_station_that_ends_while_a_wire_comes_is_not_there(tmp_path: Path) -> 
 def test_output_of_a_kernel_that_has_ended_in_a_cell_is_fetched_once(road: Road) -> None:
     screen = Screen()
     pid = int(screen.run(1, "import os, pathlib, time; print(os.getpid())").output)
-    cell = (
-        "print('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nfor n in range(100_000): print('line', n)\nos._exit(3)"
-    )
+    cell = "print('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nfor n in range(100_000): print('line', n)\nos._exit(3)"
     screen.begin(2, cell.replace("os._exit", "import sys; sys.stdout.flush(); os._exit"))
     screen.leave()
     Path("go").touch()
@@ -136,11 +145,14 @@ def test_a_wrong_token_gets_nothing_and_changes_nothing() -> None:
     assert screen.run(1, "6 * 7").output == "42\n"
 
 
-def test_a_host_whose_wire_is_cut_hears_that_another_has_the_kernel(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_whose_wire_is_cut_hears_that_another_has_the_kernel(
+    road: Road, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(wire, "PAUSES", (0.01,))
     first = Screen()
     running = first.begin(
-        1, "import pathlib, time; print('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nname = 'Ada'"
+        1,
+        "import pathlib, time; print('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nname = 'Ada'",
     )
     (road.folder / "refuse").touch()
     road.break_wire()
@@ -166,7 +178,9 @@ def test_a_kernel_in_which_nothing_has_run_ends_when_it_is_left(road: Road) -> N
     wait_for(lambda: not alive(pid))
 
 
-def test_a_station_lives_on_when_a_wire_says_something_while_another_takes_its_place(road: Road) -> None:
+def test_a_station_lives_on_when_a_wire_says_something_while_another_takes_its_place(
+    road: Road,
+) -> None:
     first = Screen()
     parent = int(first.run(1, "import os; print(os.getppid())").output)
     noted = the_note()
@@ -180,7 +194,12 @@ def test_a_station_lives_on_when_a_wire_says_something_while_another_takes_its_p
         new.sendall(json.dumps(said).encode() + b"\n")
         time.sleep(0.1)
         first.kernel.interrupt()
-        threading.Thread(target=first.kernel.execute, args=("1",), kwargs={"cell": 2, "on_output": print}, daemon=True).start()
+        threading.Thread(
+            target=first.kernel.execute,
+            args=("1",),
+            kwargs={"cell": 2, "on_output": print},
+            daemon=True,
+        ).start()
         time.sleep(0.5)
         os.kill(parent, signal.SIGCONT)
         assert b'"hello"' in new.recv(4096)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mahtab_tui.kernel.remote.place import Elsewhere
 
 from mahtab_tui.bus import records
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.remote.place import Elsewhere
 from mahtab_tui.session import Session
 from mahtab_tui.session.backend import SessionBackend
 from mahtab_tui.session.frontend import HeadlessFrontend
@@ -28,7 +28,13 @@ def far(project: Path, tmp_path: Path) -> Iterator[Opened]:
     store = Watched()
     session = Session(
         load_settings(model="demo", approval="auto"),
-        Lazy.of(SessionBackend(ProcessKernel(place=Elsewhere(road.address, 0.01)), store, make_kernel=lambda address: ProcessKernel())),
+        Lazy.of(
+            SessionBackend(
+                ProcessKernel(place=Elsewhere(road.address, 0.01)),
+                store,
+                make_kernel=lambda address: ProcessKernel(),
+            )
+        ),
         HeadlessFrontend(),
         name="test",
     )
@@ -38,7 +44,9 @@ def far(project: Path, tmp_path: Path) -> Iterator[Opened]:
 
 
 def test_a_text_of_another_machine_is_searched(far: Opened) -> None:
-    output = far.run("text = 'nothing here. ' * 500_000 + 'request 8 timed out'\nprint(rlm('Which requests timed out?', text))")
+    output = far.run(
+        "text = 'nothing here. ' * 500_000 + 'request 8 timed out'\nprint(rlm('Which requests timed out?', text))"
+    )
     assert "request 8 timed out" in output.text
 
 
@@ -59,21 +67,30 @@ def test_another_machine_starts_no_program_here(far: Opened, project: Path) -> N
     assert not (project / "made").exists()
 
 
-def test_paths_in_questions_are_of_this_machine_and_that_is_said(far: Opened, project: Path) -> None:
+def test_paths_in_questions_are_of_this_machine_and_that_is_said(
+    far: Opened, project: Path
+) -> None:
     (project / "here.txt").write_text("of this machine")
     (chip,) = far.session.attachments.chips("what is in @here.txt")
     assert chip.size == "15 B on this machine"
     (project / "folder").mkdir()
-    about = [chip.size for chip in far.session.attachments.chips("compare @folder/ with @there.csv")]
+    about = [
+        chip.size for chip in far.session.attachments.chips("compare @folder/ with @there.csv")
+    ]
     assert about == ["folder on this machine", "no such file on this machine"]
-    assert "search_code, read_file and files that the person attaches are of the person's machine" in far.session.turns.surroundings()
+    assert (
+        "search_code, read_file and files that the person attaches are of the person's machine"
+        in far.session.turns.surroundings()
+    )
 
 
 def test_the_kernel_moves_and_the_header_is_told(far: Opened) -> None:
     far.run("x = 1")
     place = far.session.kernel.info().place
     far.session.kernel_control.move("")
-    wait_for(lambda: far.session.kernel.info().place == "" and far.session.kernel.info().state == "idle")
+    wait_for(
+        lambda: far.session.kernel.info().place == "" and far.session.kernel.info().state == "idle"
+    )
     assert "NameError" in far.run("x").text
     told = [record for record in far.store.records if isinstance(record, records.Kernel)]
     assert {record.place for record in told} == {place, None}

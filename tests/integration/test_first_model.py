@@ -16,14 +16,18 @@ from tests.integration.sessions import Watched
 from tests.services import OPENAI, Service
 
 
-def test_the_model_of_a_server_on_this_machine_answers_and_is_named(service: Service, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_of_a_server_on_this_machine_answers_and_is_named(
+    service: Service, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:1")
     monkeypatch.setattr(local_servers, "_LIMIT", 30.0)
     service.documents = {"/v1/models": {"data": [{"id": "qwen"}]}}
     service.replies = [OPENAI.reply("A model.")]
     store = Watched()
-    session = Session(load_settings(), ProcessKernel(), HeadlessFrontend(), store=store, name="test")
+    session = Session(
+        load_settings(), ProcessKernel(), HeadlessFrontend(), store=store, name="test"
+    )
     try:
         session.start()
         assert session.model == "llamacpp:qwen"

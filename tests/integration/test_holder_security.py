@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mahtab_tui.kernel.detached.waiting import attach, held_folder, waiting_kernels
 
 from mahtab_tui.kernel.base import KernelState
+from mahtab_tui.kernel.detached.waiting import attach, held_folder, waiting_kernels
 from mahtab_tui.kernel.worker.frames import encode
 from mahtab_tui.kernel.worker.holding.holder import KEY, MOST
 from tests.integration.outliving import OPEN, SESSION, Screen, holder_of
@@ -61,7 +61,9 @@ def test_only_the_user_can_reach_the_files(path: Path) -> None:
 def test_without_the_key_nothing_is_answered(path: Path, key: object, op: str) -> None:
     ours, theirs = socket.socketpair()
     with connected(path) as connection, ours, theirs:
-        socket.send_fds(connection, [encode({"op": op, "key": key, "by_force": True})], [theirs.fileno()])
+        socket.send_fds(
+            connection, [encode({"op": op, "key": key, "by_force": True})], [theirs.fileno()]
+        )
         assert connection.recv(1) == b""
     assert still_there()
 
@@ -134,9 +136,15 @@ try:
 except OSError as error:
     print("answer", type(error).__name__)
 """
-    done = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", child], capture_output=True, text=True, timeout=60, check=False
+    )
     path.parent.chmod(0o700)
-    assert done.stdout.strip() in ("answer b''", "answer BrokenPipeError", "answer ConnectionResetError"), done.stderr
+    assert done.stdout.strip() in (
+        "answer b''",
+        "answer BrokenPipeError",
+        "answer ConnectionResetError",
+    ), done.stderr
     assert still_there()
 
 
@@ -175,8 +183,28 @@ def test_a_folder_that_others_could_use_is_closed_to_them(home: Path) -> None:
         b"",
         b"garbage",
         encode({"op": "kernel"}),
-        encode({"op": "attached", "pid": "x", "cell": [], "since": "nan", "host": 0, "has_run": 0, "hello": {}}),
-        encode({"op": "kernel", "pid": 1, "cell": 0, "since": 1e300, "host": False, "has_run": True, "hello": {"python": 3}}),
+        encode(
+            {
+                "op": "attached",
+                "pid": "x",
+                "cell": [],
+                "since": "nan",
+                "host": 0,
+                "has_run": 0,
+                "hello": {},
+            }
+        ),
+        encode(
+            {
+                "op": "kernel",
+                "pid": 1,
+                "cell": 0,
+                "since": 1e300,
+                "host": False,
+                "has_run": True,
+                "hello": {"python": 3},
+            }
+        ),
     ],
     ids=range(5),
 )

@@ -21,7 +21,9 @@ def test_a_turn_that_is_stopped_while_an_agents_cell_runs_leaves_that_alone_and_
 ) -> None:
     it = open_session(CODE, approval="auto")
     code = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n'whole'"
-    agent = threading.Thread(target=lambda: it.session.cells.run(code, origin="assistant", party="codex", guest=0))
+    agent = threading.Thread(
+        target=lambda: it.session.cells.run(code, origin="assistant", party="codex", guest=0)
+    )
     agent.start()
     it.store.wait(tags.ASSISTANT_REPL_IN, party="codex")
     it.session.submit("ask", "make it")
@@ -30,11 +32,17 @@ def test_a_turn_that_is_stopped_while_an_agents_cell_runs_leaves_that_alone_and_
     (project / "go").touch()
     agent.join(DEADLINE)
     it.store.wait(tags.AGENT, state="stopped")
-    ran = [(record.attrs["party"], record.attrs["status"]) for record in it.store.records if record.tag == tags.ASSISTANT_REPL_OUT]
+    ran = [
+        (record.attrs["party"], record.attrs["status"])
+        for record in it.store.records
+        if record.tag == tags.ASSISTANT_REPL_OUT
+    ]
     assert ran == [("codex", "ok")]
 
 
-def test_a_call_that_is_served_only_once_its_agent_has_left_runs_nothing(open_session: Callable[..., Opened]) -> None:
+def test_a_call_that_is_served_only_once_its_agent_has_left_runs_nothing(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session(approval="auto")
     guest = it.session.joined_agents.join("codex", lambda sentence: None, None)
     it.session.joined_agents.left(guest, stop=False)
@@ -44,34 +52,56 @@ def test_a_call_that_is_served_only_once_its_agent_has_left_runs_nothing(open_se
 
 
 @pytest.mark.parametrize("approval", ["ask", "review", "auto"])
-@pytest.mark.parametrize("code", ["a = '\x1bP'\nhidden = 1\nb = '\x1b\\'", "x = 1 #ok\rhidden = 1", "x = 1 # \u202ehidden"])
-def test_an_agents_code_in_which_something_may_hide_is_not_run(open_session: Callable[..., Opened], approval: str, code: str) -> None:
+@pytest.mark.parametrize(
+    "code",
+    ["a = '\x1bP'\nhidden = 1\nb = '\x1b\\'", "x = 1 #ok\rhidden = 1", "x = 1 # \u202ehidden"],
+)
+def test_an_agents_code_in_which_something_may_hide_is_not_run(
+    open_session: Callable[..., Opened], approval: str, code: str
+) -> None:
     it = open_session(approval=approval)
     guest = it.session.joined_agents.join("codex", lambda sentence: None, None)
     for what, args in (("run", {"code": code}), ("permit", {"action": code})):
-        with pytest.raises(AgentCallRefused, match=r"^The code was not run\. Line 1 contains the character U\+.*escape \\"):
+        with pytest.raises(
+            AgentCallRefused,
+            match=r"^The code was not run\. Line 1 contains the character U\+.*escape \\",
+        ):
             AgentCalls(it.session).serve(guest, AgentCall(lambda told: None), what, args)
         it.store.wait(tags.NOTICE, level="warning")
-    assert not any(record.tag in (tags.ASSISTANT_REPL_IN, tags.APPROVAL) for record in it.store.records)
+    assert not any(
+        record.tag in (tags.ASSISTANT_REPL_IN, tags.APPROVAL) for record in it.store.records
+    )
 
 
-def test_an_agents_code_has_line_ends_as_python_reads_them(open_session: Callable[..., Opened]) -> None:
+def test_an_agents_code_has_line_ends_as_python_reads_them(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session(approval="auto")
     guest = it.session.joined_agents.join("codex", lambda sentence: None, None)
-    answer = AgentCalls(it.session).serve(guest, AgentCall(lambda told: None), "run", {"code": "x = 1\r\nx"})
+    answer = AgentCalls(it.session).serve(
+        guest, AgentCall(lambda told: None), "run", {"code": "x = 1\r\nx"}
+    )
     assert answer["result"]["status"] == "ok"
     assert answer["edited"] == ""
     assert it.store.wait(tags.ASSISTANT_REPL_IN).text == "x = 1\nx"
 
 
-def test_looking_inside_a_variable_runs_no_code_of_its_class(open_session: Callable[..., Opened]) -> None:
+def test_looking_inside_a_variable_runs_no_code_of_its_class(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session(approval="ask")
     made = "class A:\n    def __repr__(self):\n        ran.append(1)\n        return 'A'\n    __hash__ = __eq__ = __len__ = __repr__"
-    it.session.cells.run(f"ran = []\n{made}\na, many, plain = A(), [1, A()], {{'k': [1, 'x']}}", origin="user")
+    it.session.cells.run(
+        f"ran = []\n{made}\na, many, plain = A(), [1, A()], {{'k': [1, 'x']}}", origin="user"
+    )
     guest = it.session.joined_agents.join("codex", lambda sentence: None, None)
 
     def inspect(name: str) -> str:
-        return str(AgentCalls(it.session).serve(guest, AgentCall(lambda told: None), "inspect", {"name": name})["text"])
+        return str(
+            AgentCalls(it.session).serve(
+                guest, AgentCall(lambda told: None), "inspect", {"name": name}
+            )["text"]
+        )
 
     assert inspect("a").startswith("a: A")
     assert inspect("many") == "[1, <A>]"

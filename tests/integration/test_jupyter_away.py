@@ -66,7 +66,10 @@ def test_a_running_cell_goes_on_and_its_output_comes_once(cells: Cells, proxy: T
     result = cells.run_until("go", while_away(proxy, cells), code)
     assert (result.status, result.output.split()) == (Status.OK, ["go", *map(str, range(30))])
     told = [text for _, text in cells.host.states.queue if text]
-    assert [text.partition(" http")[0].partition(" 127")[0] for text in told[-2:]] == ["Lost the connection to", "Reconnected to"]
+    assert [text.partition(" http")[0].partition(" 127")[0] for text in told[-2:]] == [
+        "Lost the connection to",
+        "Reconnected to",
+    ]
     assert not is_lost(cells)
 
 
@@ -79,13 +82,18 @@ def test_a_cell_that_is_entered_meanwhile_runs_once(cells: Cells, proxy: TcpProx
     assert cells.text("len(count)") == "1\n"
 
 
-def test_a_cell_that_waits_for_the_connection_is_given_up_by_an_interrupt(cells: Cells, proxy: TcpProxy) -> None:
+def test_a_cell_that_waits_for_the_connection_is_given_up_by_an_interrupt(
+    cells: Cells, proxy: TcpProxy
+) -> None:
     cells.run("count = 0")
     proxy.cut()
     wait_for(lambda: is_lost(cells))
     threading.Timer(0.3, cells.kernel.interrupt).start()
     result = cells.run("count += 1")
-    assert (result.status, result.detail) == (Status.INTERRUPTED, "The cell was not sent, because the connection was lost.")
+    assert (result.status, result.detail) == (
+        Status.INTERRUPTED,
+        "The cell was not sent, because the connection was lost.",
+    )
     with pytest.raises(KernelError, match="is lost"):
         cells.kernel.variables()
     proxy.accepts = True
@@ -93,7 +101,9 @@ def test_a_cell_that_waits_for_the_connection_is_given_up_by_an_interrupt(cells:
     assert cells.host.late.empty(), "a cell that was not sent interrupts nothing"
 
 
-def test_a_connection_that_hangs_is_given_up(served: Server, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_hangs_is_given_up(
+    served: Server, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(server, "SILENT", 1)
     with cells_at(re.sub(r":\d+/", f":{proxy.port}/", served.address), TOKEN) as cells:
         cells.run("x = 5")
@@ -112,10 +122,17 @@ def test_a_cell_whose_end_was_lost_ends_and_says_so(cells: Cells, proxy: TcpProx
         while_away(proxy, cells)()
         proxy.swallows = False
 
-    file = cells.text("import os; ended = os.path.abspath(f'ended-{os.getpid()}'); print(ended)").strip()
-    result = cells.run_until("go", lose, "print('go')\nimport time; time.sleep(0.3); open(ended, 'w').close()")
+    file = cells.text(
+        "import os; ended = os.path.abspath(f'ended-{os.getpid()}'); print(ended)"
+    ).strip()
+    result = cells.run_until(
+        "go", lose, "print('go')\nimport time; time.sleep(0.3); open(ended, 'w').close()"
+    )
     assert result.status is Status.DIED
-    assert result.detail == "The connection was lost while it ran: how it ended is unknown, and some of its output may be missing."
+    assert (
+        result.detail
+        == "The connection was lost while it ran: how it ended is unknown, and some of its output may be missing."
+    )
     assert cells.text("6 * 7") == "42\n"
 
 
@@ -129,12 +146,20 @@ def test_a_cell_of_which_nothing_was_heard_is_not_run_again(cells: Cells, proxy:
 
     threading.Timer(0.5, come_back).start()
     result = cells.run("count += 1")
-    assert (result.status, result.detail) == (Status.DIED, "The connection was lost as the cell was sent: whether it ran is unknown.")
+    assert (result.status, result.detail) == (
+        Status.DIED,
+        "The connection was lost as the cell was sent: whether it ran is unknown.",
+    )
     assert cells.text("count") == "1\n"
 
 
-def test_a_server_that_comes_back_without_the_kernel_gives_a_new_one(served: Server, proxy: TcpProxy, tmp_path: Path) -> None:
-    with jupyter_server(tmp_path) as other, cells_at(re.sub(r":\d+/", f":{proxy.port}/", served.address), TOKEN) as cells:
+def test_a_server_that_comes_back_without_the_kernel_gives_a_new_one(
+    served: Server, proxy: TcpProxy, tmp_path: Path
+) -> None:
+    with (
+        jupyter_server(tmp_path) as other,
+        cells_at(re.sub(r":\d+/", f":{proxy.port}/", served.address), TOKEN) as cells,
+    ):
         (port,) = re.findall(r":(\d+)/", other.address)
 
         def moved() -> None:

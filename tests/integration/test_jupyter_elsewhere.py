@@ -15,7 +15,16 @@ import pytest
 from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.jupyter import opening
 from mahtab_tui.kernel.values import Status
-from tests.integration.jupyter import TOKEN, Server, cells_at, install_upper, jupyter_server, running_kernel, start, told_to
+from tests.integration.jupyter import (
+    TOKEN,
+    Server,
+    cells_at,
+    install_upper,
+    jupyter_server,
+    running_kernel,
+    start,
+    told_to,
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +42,10 @@ def test_a_kernel_of_a_server_runs_cells_and_is_looked_into(served: Server) -> N
         assert "ZeroDivisionError" in cells.run("1 / 0").output
         cells.host.answer = lambda name, args: "typed"
         assert cells.text("input('? ')") == "? typed\n'typed'\n"
-        assert cells.interrupt_after("go", "print('go')\nwhile True: pass").status is Status.INTERRUPTED
+        assert (
+            cells.interrupt_after("go", "print('go')\nwhile True: pass").status
+            is Status.INTERRUPTED
+        )
         assert cells.run("import os; os._exit(1)").status is Status.DIED
         assert "has ended" in cells.host.wait_for_state(KernelState.DEAD)
         assert "NameError" in cells.run("x").output
@@ -63,20 +75,39 @@ def test_a_kernel_of_a_server_is_joined_and_left_alone(served: Server) -> None:
         ("/elsewhere", TOKEN, "HTTP status 404|not a Jupyter server"),
     ],
 )
-def test_what_a_server_refuses_is_a_sentence_without_the_token(served: Server, more: str, token: str, sentence: str) -> None:
+def test_what_a_server_refuses_is_a_sentence_without_the_token(
+    served: Server, more: str, token: str, sentence: str
+) -> None:
     with pytest.raises(KernelError, match=sentence) as raised:
         start(f"{served.address}{more}", token)
     assert not token or token not in str(raised.value)
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
-def test_a_certificate_of_ones_own_is_trusted_where_the_user_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_certificate_of_ones_own_is_trusted_where_the_user_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     about = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate), *about]
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-keyout",
+        str(key),
+        "-out",
+        str(certificate),
+        *about,
+    ]
     subprocess.run(command, check=True, capture_output=True)
     with jupyter_server(tmp_path, f"--certfile={certificate}", f"--keyfile={key}") as served:
-        with pytest.raises(KernelError, match=r"^The certificate of .* is not trusted\. .* SSL_CERT_FILE and REQUESTS_CA_BUNDLE"):
+        with pytest.raises(
+            KernelError,
+            match=r"^The certificate of .* is not trusted\. .* SSL_CERT_FILE and REQUESTS_CA_BUNDLE",
+        ):
             start(served.address, TOKEN)
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
@@ -98,7 +129,10 @@ def test_a_kernel_of_a_server_that_has_gone_can_be_given_up(tmp_path: Path) -> N
             with pytest.raises(KernelError, match="There is no server"):
                 cells.kernel.kill()
 
-        assert cells.run_until("go", give_up, "print('go')\nimport time; time.sleep(60)").status is Status.KILLED
+        assert (
+            cells.run_until("go", give_up, "print('go')\nimport time; time.sleep(60)").status
+            is Status.KILLED
+        )
         result = cells.run("1")
         assert result.status is Status.DIED
         assert "There is no server" in result.detail
@@ -133,19 +167,27 @@ def test_a_kernel_of_another_program_is_shared_and_left_as_it_was(tmp_path: Path
             assert {each.name for each in cells.kernel.variables()} == {"theirs"}
             cells.run("ours = 2")
             assert told_to(client, "ours")["data"]["text/plain"] == "2"
-            assert cells.interrupt_after("go", "print('go')\nwhile True: pass").status is Status.INTERRUPTED
+            assert (
+                cells.interrupt_after("go", "print('go')\nwhile True: pass").status
+                is Status.INTERRUPTED
+            )
             with pytest.raises(KernelError, match="Only the program that started"):
                 cells.kernel.reset()
             cells.run("del ours; Out.clear()")
         after = told_to(client, names)
         assert process.poll() is None
-        assert _words(after) - _words(before) <= {"_i", "_ii", "_iii"} | {f"_i{n}" for n in range(9)} | {f"_{n}" for n in range(9)} | {"2"}
+        assert _words(after) - _words(before) <= {"_i", "_ii", "_iii"} | {
+            f"_i{n}" for n in range(9)
+        } | {f"_{n}" for n in range(9)} | {"2"}
 
 
 def test_a_kernel_of_another_program_that_dies_is_a_sentence(tmp_path: Path) -> None:
     with running_kernel(tmp_path) as (file, _, process), cells_at(f"existing:{file}") as cells:
         result = cells.run_until("go", process.kill, "print('go')\nimport time; time.sleep(60)")
-        assert (result.status, result.detail) == (Status.DIED, f"The kernel of {file} no longer answers.")
+        assert (result.status, result.detail) == (
+            Status.DIED,
+            f"The kernel of {file} no longer answers.",
+        )
         assert cells.run("1").detail == result.detail
 
 
@@ -156,7 +198,18 @@ def test_a_connection_file_of_a_dead_kernel_is_a_sentence(tmp_path: Path) -> Non
         start(f"existing:{file}")
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", "no json", json.dumps({"transport": "odd", "shell_port": 1}), '{"shell_port": "x"}', '{"key": 5}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[1]",
+        "no json",
+        json.dumps({"transport": "odd", "shell_port": 1}),
+        '{"shell_port": "x"}',
+        '{"key": 5}',
+    ],
+)
 def test_a_broken_connection_file_is_a_sentence(tmp_path: Path, text: str) -> None:
     file = tmp_path / "broken.json"
     file.write_text(text)
@@ -179,13 +232,18 @@ def test_a_kernel_for_another_language(tmp_path: Path, monkeypatch: pytest.Monke
         assert [each.label for each in cells.kernel.complete("lo", 2).items] == ["lower", "LOWER"]
         assert cells.kernel.variables() == []
         assert cells.kernel.explain("lo", 2) is None
-        with pytest.raises(KernelError, match=r"^This is a kernel for upper, which does not report its variables\.$"):
+        with pytest.raises(
+            KernelError,
+            match=r"^This is a kernel for upper, which does not report its variables\.$",
+        ):
             cells.kernel.inspect("x")
         assert cells.interrupt_after("go", "wait").status is Status.INTERRUPTED
         assert cells.text("again") == "AGAIN\n"
 
 
-def test_odd_messages_of_a_kernel_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_odd_messages_of_a_kernel_do_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JUPYTER_PATH", install_upper(tmp_path))
     with cells_at("jupyter:upper") as cells:
         result = cells.run("odd")
@@ -193,12 +251,17 @@ def test_odd_messages_of_a_kernel_do_no_harm(tmp_path: Path, monkeypatch: pytest
         assert cells.text("again") == "AGAIN\n"
 
 
-def test_without_the_libraries_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_libraries_a_sentence_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delitem(sys.modules, "mahtab_tui.kernel.jupyter.local", raising=False)
     monkeypatch.setitem(sys.modules, "jupyter_client.kernelspec", None)
     with pytest.raises(KernelError) as raised:
         opening.jupyter_kernel("jupyter:python3", "", "/", "")
-    assert str(raised.value) == "Kernels of Jupyter need its client libraries: install mahtab-tui[jupyter]."
+    assert (
+        str(raised.value)
+        == "Kernels of Jupyter need its client libraries: install mahtab-tui[jupyter]."
+    )
 
 
 def _words(told: dict[str, dict[str, str]]) -> set[str]:

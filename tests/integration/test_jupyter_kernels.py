@@ -23,7 +23,10 @@ from tests.integration.kernels import Cells, RecordingHost
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cells]:
     """Cells in one kernel for the tests that leave it as it was."""
-    kernel, host = jupyter_kernel("jupyter:python3", "", str(tmp_path_factory.mktemp("there")), ""), RecordingHost()
+    kernel, host = (
+        jupyter_kernel("jupyter:python3", "", str(tmp_path_factory.mktemp("there")), ""),
+        RecordingHost(),
+    )
     host.given = (HostFunction("shout", "shout", (("text", "str", None),), "Say it loudly."),)
     kernel.start(host)
     yield Cells(kernel, host)
@@ -42,17 +45,38 @@ def cells(shared: Cells) -> Cells:
 
 def test_prints_values_and_changes_are_told(cells: Cells) -> None:
     result = cells.run("print('hi'); told = [1]\ntold")
-    assert (result.status, result.output, result.kinds) == (Status.OK, "hi\n[1]\n", (("stdout", 3), ("value", 4)))
+    assert (result.status, result.output, result.kinds) == (
+        Status.OK,
+        "hi\n[1]\n",
+        (("stdout", 3), ("value", 4)),
+    )
     assert [(each.name, each.change) for each in result.changes] == [("told", "added")]
-    assert [(each.name, each.change) for each in cells.run("told.append(2)").changes] == [("told", "changed")]
-    assert [(each.name, each.change) for each in cells.run("del told").changes] == [("told", "deleted")]
+    assert [(each.name, each.change) for each in cells.run("told.append(2)").changes] == [
+        ("told", "changed")
+    ]
+    assert [(each.name, each.change) for each in cells.run("del told").changes] == [
+        ("told", "deleted")
+    ]
 
 
 def test_only_the_users_names_are_variables(cells: Cells) -> None:
     cells.run("mine = 1; _hidden = 2\nmine")
     names = {each.name for each in cells.kernel.variables()}
     assert {"mine", "_hidden"} <= names
-    assert not names & {"In", "Out", "exit", "quit", "get_ipython", "_", "_1", "_i", "_ih", "_oh", "_dh", "open"}
+    assert not names & {
+        "In",
+        "Out",
+        "exit",
+        "quit",
+        "get_ipython",
+        "_",
+        "_1",
+        "_i",
+        "_ih",
+        "_oh",
+        "_dh",
+        "open",
+    }
     assert not [name for name in names if "mahtab" in name or name.lstrip("_i").isdigit()]
 
 
@@ -67,13 +91,17 @@ def test_our_questions_leave_the_history_alone(cells: Cells) -> None:
 def test_an_error_has_its_traceback_and_what_it_changed(cells: Cells) -> None:
     result = cells.run("made = 1\n1 / 0")
     assert result.status is Status.ERROR
-    assert "ZeroDivisionError: division by zero" in result.output.replace("\x1b[39m", "").replace("\x1b[31m", "")
+    assert "ZeroDivisionError: division by zero" in result.output.replace("\x1b[39m", "").replace(
+        "\x1b[31m", ""
+    )
     assert [each.name for each in result.changes] == ["made"]
 
 
 def test_an_error_ends_with_what_is_needed_to_fix_it(cells: Cells) -> None:
     result = cells.run("import pandas\npandas.DataFrame({'Fare': [1]})['fare']")
-    assert result.output.endswith("\nHint: there is no column 'fare'. Did you mean 'Fare'? Columns: Fare\n")
+    assert result.output.endswith(
+        "\nHint: there is no column 'fare'. Did you mean 'Fare'? Columns: Fare\n"
+    )
 
 
 def test_a_table_is_displayed_as_such(cells: Cells) -> None:
@@ -120,7 +148,10 @@ def test_looking_does_not_take_the_figure_of_a_running_cell(cells: Cells) -> Non
 
 def test_code_that_no_message_can_carry_is_an_error(cells: Cells) -> None:
     result = cells.run("x = '\ud800'")
-    assert (result.status, result.output) == (Status.ERROR, "SyntaxError: the cell has a character that UTF-8 cannot encode\n")
+    assert (result.status, result.output) == (
+        Status.ERROR,
+        "SyntaxError: the cell has a character that UTF-8 cannot encode\n",
+    )
     cells.host.answer = lambda name, args: "\ud800"
     assert cells.run("input()").status is Status.OK
     assert cells.text("1 + 1") == "2\n"
@@ -173,7 +204,10 @@ def test_a_search_gets_its_text_by_calls(cells: Cells) -> None:
 
 def test_a_thread_cannot_call_the_host_and_is_told_so(cells: Cells) -> None:
     code = "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor() as pool: print(pool.submit(usage).exception())"
-    assert cells.text(code) == "In a Jupyter kernel usage() can only be called by the cell itself, not by a thread or a task.\n"
+    assert (
+        cells.text(code)
+        == "In a Jupyter kernel usage() can only be called by the cell itself, not by a thread or a task.\n"
+    )
 
 
 def test_an_error_of_the_host_is_raised_there(cells: Cells) -> None:
@@ -188,7 +222,14 @@ def test_a_nested_cell_runs_while_its_caller_waits(cells: Cells) -> None:
     inner = []
 
     def answer(name: str, args: object) -> str:
-        inner.append(cells.kernel.execute("print('inside'); made_inside = 2\n3", cell=900, on_output=lambda *told: None, nested=True))
+        inner.append(
+            cells.kernel.execute(
+                "print('inside'); made_inside = 2\n3",
+                cell=900,
+                on_output=lambda *told: None,
+                nested=True,
+            )
+        )
         return "answered"
 
     cells.host.answer = answer
@@ -210,7 +251,9 @@ def test_a_call_of_the_host_can_be_interrupted(cells: Cells) -> None:
 
     def is_cancelled() -> bool:
         with contextlib.suppress(queue.Empty):
-            while cells.host.cancelled.get(timeout=2) != "shout":  # those of tests before come first
+            while (
+                cells.host.cancelled.get(timeout=2) != "shout"
+            ):  # those of tests before come first
                 continue
             return True
         return False
@@ -251,7 +294,10 @@ def test_what_is_not_there_is_said(cells: Cells) -> None:
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Cells]:
     """Cells in a kernel for one test."""
-    kernel, host = jupyter_kernel("jupyter:python3", "", str(tmp_path), "begun = 1"), RecordingHost()
+    kernel, host = (
+        jupyter_kernel("jupyter:python3", "", str(tmp_path), "begun = 1"),
+        RecordingHost(),
+    )
     kernel.start(host)
     yield Cells(kernel, host)
     kernel.close()
@@ -269,8 +315,13 @@ def test_a_kernel_that_dies_is_told_and_a_new_one_goes_on(own: Cells) -> None:
 
 def test_killing_and_resetting_give_a_new_kernel(own: Cells) -> None:
     own.run("x = 1")
-    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('go')\nwhile True: pass"
-    assert own.run_until("go", threading.Thread(target=own.kernel.kill).start, code).status is Status.KILLED
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('go')\nwhile True: pass"
+    )
+    assert (
+        own.run_until("go", threading.Thread(target=own.kernel.kill).start, code).status
+        is Status.KILLED
+    )
     assert "NameError" in own.run("x").output
     own.run("x = 1")
     own.kernel.reset()
@@ -291,7 +342,9 @@ def test_leaving_ends_the_kernel(own: Cells) -> None:
 
 
 def test_a_kernelspec_that_is_not_there_is_a_sentence() -> None:
-    with pytest.raises(KernelError, match=r"^Jupyter has no kernel named nothing; it has .*python3.*\.$"):
+    with pytest.raises(
+        KernelError, match=r"^Jupyter has no kernel named nothing; it has .*python3.*\.$"
+    ):
         start("jupyter:nothing")
 
 

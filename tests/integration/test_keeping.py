@@ -22,26 +22,47 @@ def kept(home: Path, project: Path) -> Iterator[Kept]:
     ("code", "look"),
     [
         ("v = [1, 'a', None, 2.5, b'x', {1: (2, {3})}]", "v"),
-        ("import decimal, pathlib, re\nv = decimal.Decimal('1.5'), pathlib.Path('x'), re.compile('a+')", "v"),
+        (
+            "import decimal, pathlib, re\nv = decimal.Decimal('1.5'), pathlib.Path('x'), re.compile('a+')",
+            "v",
+        ),
         ("v = [1]; v.append(v); w = v", "v[1] is v, w is v"),
         ("v = [1]; w = {'v': v}", "v.append(2), w, w['v'] is v"),
-        ("def v(x, y=2, *, z: int = 3):\n    'doc'\n    return x + y + z + more\nmore = 10", "v(1), v.__doc__, v.__annotations__, v.__qualname__"),
-        ("more = 1\ndef v(): return more", "v.__globals__ is globals(), globals().__setitem__('more', 5), v()"),
-        ("import functools\n@functools.cache\ndef v(n): return n if n < 2 else v(n - 1) + v(n - 2)\nv(5)", "v(30), v.cache_info().maxsize"),
+        (
+            "def v(x, y=2, *, z: int = 3):\n    'doc'\n    return x + y + z + more\nmore = 10",
+            "v(1), v.__doc__, v.__annotations__, v.__qualname__",
+        ),
+        (
+            "more = 1\ndef v(): return more",
+            "v.__globals__ is globals(), globals().__setitem__('more', 5), v()",
+        ),
+        (
+            "import functools\n@functools.cache\ndef v(n): return n if n < 2 else v(n - 1) + v(n - 2)\nv(5)",
+            "v(30), v.cache_info().maxsize",
+        ),
         (
             "def make():\n    n = 0\n    def up():\n        nonlocal n\n        n += 1\n        return n\n    return up, lambda: n\nup, get = make(); up()",
             "up(), get()",
         ),
-        ("import collections\nn = 5\nv = collections.defaultdict(lambda: n, a=1)", "v['b'], dict(v)"),
+        (
+            "import collections\nn = 5\nv = collections.defaultdict(lambda: n, a=1)",
+            "v['b'], dict(v)",
+        ),
         (
             "class C:\n    seen = []\n    def __init__(self): C.seen.append(1); self.me = self\n    def f(self): return super().__repr__()[:5]\nv, w = C(), C()",
             "type(v) is C is type(w), v.me is v, v.f(), C.seen, C().seen is v.seen",
         ),
-        ("from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\nv = P(1)", "v, v == P(1)"),
+        (
+            "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\nv = P(1)",
+            "v, v == P(1)",
+        ),
         ("import enum\nclass E(enum.Enum):\n    A = 1\nv = E.A", "v is E.A"),
         ("import typing\nclass T(typing.NamedTuple):\n    x: int\nv = T(3)", "v, type(v) is T"),
         ("class S:\n    __slots__ = ('x',)\nv = S(); v.x = [1]", "v.x"),
-        ("class C: pass\nold = C()\nclass C: new = 1", "type(old) is C, hasattr(old, 'new'), C.new"),
+        (
+            "class C: pass\nold = C()\nclass C: new = 1",
+            "type(old) is C, hasattr(old, 'new'), C.new",
+        ),
         ("import json as v", "v.dumps(1)"),
         ("v = 'a'; _private = 1", "v, _private"),
     ],
@@ -63,15 +84,26 @@ def test_views_and_frames_share_their_memory(kept: Kept) -> None:
     first.text(
         "import numpy as np, pandas as pd\na = np.arange(50_000.0); v = a[10:20]; t = a.reshape(100, 500).T; o = np.array([[1], 'x'], dtype=object)"
     )
-    first.text("when = np.array(['2020-01-01'] * 9000, 'M8[D]'); f = np.asfortranarray(np.ones((50, 70))); f.flags.writeable = False")
-    first.text("df = pd.DataFrame({'x': a, 'y': list('ab') * 25_000}); part = df['x']; small = df[df.x < 5]; inside = {'df': df}")
-    before = first.text("df.describe(), df.y.value_counts(), when[0], f.flags.f_contiguous, f.flags.writeable, o, small")
+    first.text(
+        "when = np.array(['2020-01-01'] * 9000, 'M8[D]'); f = np.asfortranarray(np.ones((50, 70))); f.flags.writeable = False"
+    )
+    first.text(
+        "df = pd.DataFrame({'x': a, 'y': list('ab') * 25_000}); part = df['x']; small = df[df.x < 5]; inside = {'df': df}"
+    )
+    before = first.text(
+        "df.describe(), df.y.value_counts(), when[0], f.flags.f_contiguous, f.flags.writeable, o, small"
+    )
     cells, missing = kept.again(first)
     assert missing == {}
-    assert cells.text("df.describe(), df.y.value_counts(), when[0], f.flags.f_contiguous, f.flags.writeable, o, small") == before
-    assert cells.text("np.shares_memory(a, v), np.shares_memory(a, t), a.flags.owndata, inside['df'] is df, np.shares_memory(df['x'], part)") == (
-        "(True, True, True, True, True)\n"
+    assert (
+        cells.text(
+            "df.describe(), df.y.value_counts(), when[0], f.flags.f_contiguous, f.flags.writeable, o, small"
+        )
+        == before
     )
+    assert cells.text(
+        "np.shares_memory(a, v), np.shares_memory(a, t), a.flags.owndata, inside['df'] is df, np.shares_memory(df['x'], part)"
+    ) == ("(True, True, True, True, True)\n")
     together = [{variable.name for variable in file.variables} for file in listed(cells).files]
     assert {"a", "v", "t"} in together
     assert {"df", "part", "inside"} in together
@@ -86,7 +118,10 @@ def test_tables_of_other_libraries_come_back(kept: Kept) -> None:
     )
     cells, missing = kept.again(first)
     assert missing == {}
-    assert cells.text("v['a'].sum(), lazy.collect().height, t.num_rows, t['b'][4999].as_py()") == "(12497500, 9, 5000, 4999)\n"
+    assert (
+        cells.text("v['a'].sum(), lazy.collect().height, t.num_rows, t['b'][4999].as_py()")
+        == "(12497500, 9, 5000, 4999)\n"
+    )
 
 
 def test_what_has_not_changed_is_not_written_again(kept: Kept) -> None:
@@ -129,13 +164,19 @@ def test_the_source_of_functions_is_there(kept: Kept) -> None:
 @pytest.mark.parametrize("python", interpreters())
 def test_every_python_keeps(python: str, kept: Kept) -> None:
     first = kept.kernel(python)
-    first.text("class C:\n    def f(self): return n\nn = 3; v = [C()]; v.append(v[0]); g = lambda: v")
+    first.text(
+        "class C:\n    def f(self): return n\nn = 3; v = [C()]; v.append(v[0]); g = lambda: v"
+    )
     cells, missing = kept.again(first, python)
     assert missing == {}
-    assert cells.text("v[0].f(), v[0] is v[1], type(v[0]) is C, g() is v") == "(3, True, True, True)\n"
+    assert (
+        cells.text("v[0].f(), v[0] is v[1], type(v[0]) is C, g() is v") == "(3, True, True, True)\n"
+    )
 
 
-def test_another_python_reads_what_is_no_code_and_the_rest_stays_for_the_first_one(kept: Kept) -> None:
+def test_another_python_reads_what_is_no_code_and_the_rest_stays_for_the_first_one(
+    kept: Kept,
+) -> None:
     others = [str(param.values[0]) for param in interpreters()]  # type: ignore[attr-defined]
     if len(others) < 2:
         pytest.skip("there is one Python only")

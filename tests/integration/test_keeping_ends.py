@@ -62,7 +62,10 @@ def test_an_object_that_raises_hangs_ends_the_process_or_lies_costs_only_itself(
     assert missing["raises"] == "it cannot be pickled (ValueError: not me)"
     assert "took longer than" in missing["hangs"]
     assert missing["ends"] == "writing it crashed the process"
-    assert cells.text("good, prints.how, threads.how, Base(3).how") == "([1, 2], 'printed', 'threads', 3)\n"
+    assert (
+        cells.text("good, prints.how, threads.how, Base(3).how")
+        == "([1, 2], 'printed', 'threads', 3)\n"
+    )
     assert first.host.late.empty(), "nothing was printed"
 
 
@@ -91,10 +94,14 @@ def test_a_name_of_a_secret_is_not_written(kept: Kept) -> None:
     assert not any(b"abracadabra" in path.read_bytes() for path in kept.folder.iterdir())
 
 
-def test_a_text_that_was_typed_hidden_is_not_written_in_any_variable_that_holds_it(kept: Kept) -> None:
+def test_a_text_that_was_typed_hidden_is_not_written_in_any_variable_that_holds_it(
+    kept: Kept,
+) -> None:
     first = kept.kernel()
     first.host.answer = lambda name, args: "hunter two/2" if args["prompt"] == "Key: " else "q"
-    first.text("import base64, getpass, json, numpy as np\nword, pin = getpass.getpass('Key: '), getpass.getpass('Pin: ')")
+    first.text(
+        "import base64, getpass, json, numpy as np\nword, pin = getpass.getpass('Key: '), getpass.getpass('Pin: ')"
+    )
     first.text(
         "x, other, answer = 1, 'quiz', 'q'\nurl = f'https://me:{word}@host'; inside = [{'a': (word,)}]; shared = inside\n"
         "header = 'Basic ' + base64.b64encode(f'me:{word}'.encode()).decode(); told = json.dumps({'word': word + chr(34)})\n"
@@ -102,20 +109,41 @@ def test_a_text_that_was_typed_hidden_is_not_written_in_any_variable_that_holds_
         "def use(word=word): return word"
     )
     _, missing = kept.again(first)
-    names = ("answer", "header", "inside", "pin", "raw", "shared", "told", "url", "use", "wide", "word")
+    names = (
+        "answer",
+        "header",
+        "inside",
+        "pin",
+        "raw",
+        "shared",
+        "told",
+        "url",
+        "use",
+        "wide",
+        "word",
+    )
     assert missing == dict.fromkeys(names, "it contains text that was typed hidden")
     saved = b"".join(path.read_bytes() for path in kept.folder.iterdir())
     assert b"quiz" in saved
-    for form in (b"hunter two/2", base64.b64encode(b"hunter two/2"), "hunter two/2".encode("utf-32-le")):
+    for form in (
+        b"hunter two/2",
+        base64.b64encode(b"hunter two/2"),
+        "hunter two/2".encode("utf-32-le"),
+    ):
         assert form not in saved
 
 
 def test_the_largest_are_left_out_first(kept: Kept) -> None:
     first = kept.kernel()
-    first.text("import array\nlarge, middle, small, text = (array.array('b', bytes(n * 2**20)) for n in (25, 14, 8, 2))")
+    first.text(
+        "import array\nlarge, middle, small, text = (array.array('b', bytes(n * 2**20)) for n in (25, 14, 8, 2))"
+    )
     cells, missing = kept.again(first)
     assert set(missing) == {"large", "middle"}
-    assert missing["middle"] == "14 MB, which together with the others is more than the 20 MB of keep_namespace_mb"
+    assert (
+        missing["middle"]
+        == "14 MB, which together with the others is more than the 20 MB of keep_namespace_mb"
+    )
     assert missing["large"] == "more than the 20 MB of keep_namespace_mb"
     assert cells.text("len(small), len(text)") == f"({8 * 2**20}, {2 * 2**20})\n"
 
@@ -125,8 +153,12 @@ def test_a_full_disk_leaves_what_was_kept(kept: Kept) -> None:
     first.text("v = 'old' * 10_000; w = 1")
     kept.keep(first)
     before = {path.name: path.read_bytes() for path in kept.folder.iterdir()}
-    first.text("import resource, signal, array\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nlimits = resource.getrlimit(resource.RLIMIT_FSIZE)")
-    first.text("resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1])); big = array.array('b', bytes(5_000_000))")
+    first.text(
+        "import resource, signal, array\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nlimits = resource.getrlimit(resource.RLIMIT_FSIZE)"
+    )
+    first.text(
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1])); big = array.array('b', bytes(5_000_000))"
+    )
     assert kept.keep(first).error == "File too large"
     assert {path.name: path.read_bytes() for path in kept.folder.iterdir()} == before
     first.text("resource.setrlimit(resource.RLIMIT_FSIZE, limits)")
@@ -182,7 +214,9 @@ def test_a_killed_writer_is_told_and_leaves_what_was_kept(kept: Kept) -> None:
     kept.keep(first)
     before = (kept.folder / "index.json").read_bytes()
     results: list[str] = []
-    first.text("import os, time\nclass Hangs:\n    def __reduce__(self): open('hangs', 'w').close(); time.sleep(3600)\nhangs = Hangs()")
+    first.text(
+        "import os, time\nclass Hangs:\n    def __reduce__(self): open('hangs', 'w').close(); time.sleep(3600)\nhangs = Hangs()"
+    )
     thread = threading.Thread(target=lambda: results.append(kept.keep(first).error))
     thread.start()
     wait_for(Path("hangs").exists)
@@ -213,7 +247,11 @@ def test_reading_can_be_stopped_and_is_not_lost(kept: Kept) -> None:
     kept.keep(first)
     first.kernel.close()
     cells = kept.kernel()
-    (name,) = [file.name for file in listed(cells).files if [variable.name for variable in file.variables] == ["slow"]]
+    (name,) = [
+        file.name
+        for file in listed(cells).files
+        if [variable.name for variable in file.variables] == ["slow"]
+    ]
 
     def stop() -> None:
         wait_for(Path("slow").exists)
@@ -251,7 +289,9 @@ def test_a_missing_package_is_named_and_the_variable_stays(kept: Kept, project: 
     assert third.text("thing.x") == "5\n"
 
 
-def test_undo_of_cells_that_ran_before_variables_came_back_is_refused_with_a_sentence(kept: Kept) -> None:
+def test_undo_of_cells_that_ran_before_variables_came_back_is_refused_with_a_sentence(
+    kept: Kept,
+) -> None:
     first = kept.kernel()
     first.text("v = [1]")
     kept.keep(first)

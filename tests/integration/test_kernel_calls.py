@@ -22,7 +22,10 @@ def answers(cells: Cells, *lines: str | None) -> None:
 
 def test_input_asks_the_host_and_shows_prompt_and_answer(cells: Cells) -> None:
     answers(cells, "Ada")
-    assert cells.text("print('hello', end=' ')\nname = input('Name? ')\nname") == "hello Name? Ada\n'Ada'\n"
+    assert (
+        cells.text("print('hello', end=' ')\nname = input('Name? ')\nname")
+        == "hello Name? Ada\n'Ada'\n"
+    )
     assert cells.host.calls.get_nowait() == ("input", {"prompt": "Name? ", "password": False})
 
 
@@ -40,17 +43,26 @@ def test_a_password_is_asked_as_one_and_not_shown(cells: Cells) -> None:
 
 def test_sys_stdin_reads_lines_of_the_person(cells: Cells) -> None:
     answers(cells, "one", "two", "three")
-    assert cells.text("import sys\nline = sys.stdin.readline(); rest = sys.stdin.read()\nline, rest") == (
-        "one\ntwo\nthree\n('one\\n', 'two\\nthree\\n')\n"
-    )
+    assert cells.text(
+        "import sys\nline = sys.stdin.readline(); rest = sys.stdin.read()\nline, rest"
+    ) == ("one\ntwo\nthree\n('one\\n', 'two\\nthree\\n')\n")
 
 
 def test_children_find_the_end_of_their_input_and_do_not_take_the_persons(cells: Cells) -> None:
     assert cells.text("import subprocess; subprocess.run(['cat']).returncode") == "0\n"
 
 
-@pytest.mark.parametrize("stop", ["breakpoint()", "import pdb; pdb.set_trace()", "from pdb import set_trace as stop; stop(header='here')"])
-def test_the_debugger_stands_in_the_cell_and_knows_nothing_of_what_is_below(cells: Cells, stop: str) -> None:
+@pytest.mark.parametrize(
+    "stop",
+    [
+        "breakpoint()",
+        "import pdb; pdb.set_trace()",
+        "from pdb import set_trace as stop; stop(header='here')",
+    ],
+)
+def test_the_debugger_stands_in_the_cell_and_knows_nothing_of_what_is_below(
+    cells: Cells, stop: str
+) -> None:
     answers(cells, "p x", "w", "n", "n", "n", "n", "c")
     result = cells.run(f"def f(x):\n    {stop}\n    y = x + 1\n    return y\nf(41)\n'end'")
     assert result.output.startswith("here\n") == ("header" in stop)
@@ -60,7 +72,9 @@ def test_the_debugger_stands_in_the_cell_and_knows_nothing_of_what_is_below(cell
     assert result.output.endswith("'end'\n")
 
 
-def test_a_module_of_the_persons_own_by_the_debuggers_name_is_theirs(cells: Cells, project: Path) -> None:
+def test_a_module_of_the_persons_own_by_the_debuggers_name_is_theirs(
+    cells: Cells, project: Path
+) -> None:
     (project / "pdb.py").write_text("ATOMS = 3\ndef set_trace(): return 'theirs'\n")
     assert cells.text("import pdb; (pdb.ATOMS, pdb.set_trace())") == "(3, 'theirs')\n"
 
@@ -102,7 +116,9 @@ def test_an_interrupt_ends_the_wait_and_the_host_is_told(cells: Cells) -> None:
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("raised", [ValueError, SystemExit, KeyboardInterrupt])
-def test_what_the_host_raises_is_raised_with_its_words(cells: Cells, raised: type[BaseException]) -> None:
+def test_what_the_host_raises_is_raised_with_its_words(
+    cells: Cells, raised: type[BaseException]
+) -> None:
     def answer(name: str, args: Mapping[str, Any]) -> str:
         raise raised("no line today")
 
@@ -175,8 +191,14 @@ got"""
     assert cells.text(code).endswith("['a', 'b']\n")
 
 
-def test_functions_of_the_host_are_in_the_namespace_and_outlive_a_cell_that_empties_builtins(cells: Cells) -> None:
-    cells.host.given = [HostFunction("find", "search", (("what", "str", None), ("limit", "int", "5")), "Find something.")]
+def test_functions_of_the_host_are_in_the_namespace_and_outlive_a_cell_that_empties_builtins(
+    cells: Cells,
+) -> None:
+    cells.host.given = [
+        HostFunction(
+            "find", "search", (("what", "str", None), ("limit", "int", "5")), "Find something."
+        )
+    ]
     cells.kernel.reset()
     cells.host.answer = lambda name, args: f"{name} {dict(args)}"
     assert cells.text("print(find('x'))") == "search {'what': 'x', 'limit': 5}\n"
@@ -194,7 +216,14 @@ def test_a_function_of_the_host_is_given_what_json_carries(cells: Cells) -> None
     values = ["True", "2.5", "[1, None]", "Seven()", "pathlib.Path('a')", "Bad()"]
     for value in values:
         assert cells.run(f"find({value})").status is Status.OK
-    assert [cells.host.calls.get_nowait()[1]["what"] for _ in values] == [True, 2.5, [1, None], 7, "a", "bad"]
+    assert [cells.host.calls.get_nowait()[1]["what"] for _ in values] == [
+        True,
+        2.5,
+        [1, None],
+        7,
+        "a",
+        "bad",
+    ]
 
 
 def test_what_a_function_of_the_host_raises_shows_no_frame_of_ours(cells: Cells) -> None:

@@ -19,7 +19,9 @@ def test_the_last_expression_is_shown_and_kept_as_underscore(cells: Cells) -> No
     assert cells.text("_ + 1") == "43\n"
 
 
-@pytest.mark.parametrize("code", ["5;", "(1 +\n 4) ;  # hidden", "None", "x = 5", "'ä';", "", "# only a comment"])
+@pytest.mark.parametrize(
+    "code", ["5;", "(1 +\n 4) ;  # hidden", "None", "x = 5", "'ä';", "", "# only a comment"]
+)
 def test_a_semicolon_none_and_statements_show_no_value(cells: Cells, code: str) -> None:
     assert cells.text(code) == ""
 
@@ -28,7 +30,9 @@ def test_a_semicolon_within_a_string_hides_nothing(cells: Cells) -> None:
     assert cells.text("';'  # ;") == "';'\n"
 
 
-def test_stdout_stderr_children_and_c_code_come_out_in_the_order_of_the_writes(cells: Cells) -> None:
+def test_stdout_stderr_children_and_c_code_come_out_in_the_order_of_the_writes(
+    cells: Cells,
+) -> None:
     code = """
 import ctypes, os, subprocess, sys
 print("1 out")
@@ -47,7 +51,19 @@ ctypes.CDLL(None).puts(b"10 C")
 "end"
 """
     lines = cells.text(code).replace("; ", "\n").splitlines()
-    assert [line.split()[0] for line in lines] == ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "'end'"]
+    assert [line.split()[0] for line in lines] == [
+        "1",
+        "2",
+        "3",
+        "4",
+        "5",
+        "6",
+        "7",
+        "8",
+        "9",
+        "10",
+        "'end'",
+    ]
 
 
 def test_output_streams_while_the_cell_still_runs(cells: Cells) -> None:
@@ -57,12 +73,20 @@ def test_output_streams_while_the_cell_still_runs(cells: Cells) -> None:
 
 
 def test_a_million_lines_arrive_whole(cells: Cells) -> None:
-    assert cells.text("for i in range(1_000_000): print(i)") == "".join(f"{i}\n" for i in range(1_000_000))
+    assert cells.text("for i in range(1_000_000): print(i)") == "".join(
+        f"{i}\n" for i in range(1_000_000)
+    )
 
 
-def test_output_without_end_is_kept_with_its_head_and_tail_only(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_without_end_is_kept_with_its_head_and_tail_only(
+    cells: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mahtab_tui.kernel.output.KEEP", 1000)
-    result = cells.kernel.execute("print('head'); print('x' * 1_000_000); print('tail')", cell=1, on_output=lambda kind, text: None)
+    result = cells.kernel.execute(
+        "print('head'); print('x' * 1_000_000); print('tail')",
+        cell=1,
+        on_output=lambda kind, text: None,
+    )
     assert result.output.startswith("head\nxxx")
     assert result.output.endswith("xxx\ntail\n")
     assert "\n… 998,011 characters left out …\n" in result.output
@@ -70,7 +94,10 @@ def test_output_without_end_is_kept_with_its_head_and_tail_only(cells: Cells, mo
 
 
 def test_undecodable_bytes_and_lone_surrogates_are_shown_as_such(cells: Cells) -> None:
-    assert cells.text(r"import os; os.write(1, b'a\xffb\n'); print('\ud800|\0|')") == "a\ufffdb\n\\ud800|\0|\n"
+    assert (
+        cells.text(r"import os; os.write(1, b'a\xffb\n'); print('\ud800|\0|')")
+        == "a\ufffdb\n\\ud800|\0|\n"
+    )
     assert cells.text(r"'\ud800'") == "'\\ud800'\n"
 
 
@@ -80,7 +107,10 @@ def test_a_character_split_between_two_writes_is_one_character(cells: Cells) -> 
 
 
 def test_top_level_await_works_and_tasks_go_on_between_cells(cells: Cells) -> None:
-    assert cells.text("import asyncio\nawait asyncio.sleep(0.001)\nawait asyncio.sleep(0, 'slept')") == "'slept'\n"
+    assert (
+        cells.text("import asyncio\nawait asyncio.sleep(0.001)\nawait asyncio.sleep(0, 'slept')")
+        == "'slept'\n"
+    )
     code = """
 async def later():
     while not os.path.exists('go'): await asyncio.sleep(0.01)
@@ -104,14 +134,19 @@ def test_asyncio_run_works_in_a_plain_cell_before_and_after_an_await(cells: Cell
     assert cells.text(code) == "'ran'\n"
 
 
-def test_plain_code_of_a_cell_makes_tasks_which_the_same_cell_and_later_ones_await(cells: Cells) -> None:
+def test_plain_code_of_a_cell_makes_tasks_which_the_same_cell_and_later_ones_await(
+    cells: Cells,
+) -> None:
     # asyncio is loaded by this very cell; `create_task` and `ensure_future` want a running loop.
     code = "import asyncio\nasync def f(): return 5\nt, u = asyncio.create_task(f()), asyncio.ensure_future(f())\nawait t"
     assert cells.text(code) == "5\n"
     assert cells.text("await u") == "5\n"
     assert cells.text("asyncio.create_task(f());") == ""
     assert cells.text("await asyncio.sleep(0)\nasyncio.current_task() is not None") == "True\n"
-    assert cells.text("asyncio.get_event_loop().run_until_complete(f()), asyncio.run(f())") == "(5, 5)\n"
+    assert (
+        cells.text("asyncio.get_event_loop().run_until_complete(f()), asyncio.run(f())")
+        == "(5, 5)\n"
+    )
     assert cells.text("asyncio.run(f())\nasyncio.get_running_loop() is t.get_loop()") == "True\n"
 
 
@@ -134,7 +169,9 @@ os.wait();
 
 
 def test_context_variables_that_a_cell_sets_are_set_in_the_next_one(cells: Cells) -> None:
-    cells.run("import asyncio, contextvars\nv = contextvars.ContextVar('v')\nawait asyncio.sleep(0)\nv.set(1);")
+    cells.run(
+        "import asyncio, contextvars\nv = contextvars.ContextVar('v')\nawait asyncio.sleep(0)\nv.set(1);"
+    )
     assert cells.text("v.get()") == "1\n"
     assert cells.text("v.set(2); await asyncio.sleep(0, v.get())") == "2\n"
     assert cells.text("v.get()") == "2\n"
@@ -143,10 +180,15 @@ def test_context_variables_that_a_cell_sets_are_set_in_the_next_one(cells: Cells
 def test_a_coroutine_that_is_never_awaited_is_reported_once_with_its_own_cell(cells: Cells) -> None:
     cells.run("import asyncio\nasync def f(): pass\nc = f()")
     result = cells.run("await asyncio.sleep(0)\nasyncio.run(f())")
-    warning = "In [2]:2: RuntimeWarning: coroutine 'f' was never awaited\n  asyncio.run(f())\nTraceback"
+    warning = (
+        "In [2]:2: RuntimeWarning: coroutine 'f' was never awaited\n  asyncio.run(f())\nTraceback"
+    )
     assert result.output.startswith(warning)
     assert "awaited" not in cells.run("1 / 0").output  # that frees the coroutine
-    assert cells.text("f()\nawait c") == "In [4]:1: RuntimeWarning: coroutine 'f' was never awaited\n  f()\n"
+    assert (
+        cells.text("f()\nawait c")
+        == "In [4]:1: RuntimeWarning: coroutine 'f' was never awaited\n  f()\n"
+    )
 
 
 def test_spawned_processes_find_the_functions_and_classes_of_cells(cells: Cells) -> None:
@@ -184,7 +226,9 @@ def test_a_traceback_shows_the_cells_lines_and_none_of_our_frames(cells: Cells) 
 
 
 def test_chained_exceptions_are_shown_without_our_frames(cells: Cells) -> None:
-    result = cells.run("try:\n    {}['a']\nexcept KeyError as e:\n    raise ValueError('no') from e")
+    result = cells.run(
+        "try:\n    {}['a']\nexcept KeyError as e:\n    raise ValueError('no') from e"
+    )
     assert "direct cause" in result.output
     assert "KeyError: 'a'" in result.output
     assert "worker" not in result.output
@@ -193,11 +237,16 @@ def test_chained_exceptions_are_shown_without_our_frames(cells: Cells) -> None:
 def test_an_error_ends_with_what_is_needed_to_fix_it(cells: Cells) -> None:
     cells.run("import pandas\ntitanic = pandas.DataFrame({'Fare': [1]})")
     result = cells.run("titanic['fare']")
-    assert result.output.endswith("KeyError: 'fare'\nHint: there is no column 'fare'. Did you mean 'Fare'? Columns of titanic: Fare\n")
+    assert result.output.endswith(
+        "KeyError: 'fare'\nHint: there is no column 'fare'. Did you mean 'Fare'? Columns of titanic: Fare\n"
+    )
     assert result.kinds == (("traceback", len(result.output)),)
     lines = result.output.split("\n")
     assert "frames in pandas" in lines[-1 - result.frames[-1].row]
-    assert "Hint: no file 'x.csv' here. The table is loaded already: titanic (" in cells.run("pandas.read_csv('x.csv')").output
+    assert (
+        "Hint: no file 'x.csv' here. The table is loaded already: titanic ("
+        in cells.run("pandas.read_csv('x.csv')").output
+    )
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="exception groups came with 3.11")
@@ -221,7 +270,9 @@ def test_an_exception_group_shows_its_parts(cells: Cells) -> None:
     ],
     ids=["assignment", "parameters", "return", "half", "NUL", "surrogate", "deep", "indent"],
 )
-def test_source_that_is_not_python_is_an_error_and_none_of_it_runs(cells: Cells, code: str, wanted: str) -> None:
+def test_source_that_is_not_python_is_an_error_and_none_of_it_runs(
+    cells: Cells, code: str, wanted: str
+) -> None:
     result = cells.run(code)
     assert result.status is Status.ERROR
     assert wanted in result.output
@@ -244,19 +295,31 @@ def test_futures_of_one_cell_hold_in_the_next(cells: Cells) -> None:
 
 def test_source_of_functions_of_cells_is_found(cells: Cells) -> None:
     cells.run("def f():\n    return 'here'")
-    assert cells.text("import inspect; print(inspect.getsource(f))") == "def f():\n    return 'here'\n\n"
+    assert (
+        cells.text("import inspect; print(inspect.getsource(f))")
+        == "def f():\n    return 'here'\n\n"
+    )
 
 
 def test_changes_name_what_the_cell_bound_and_deleted_even_where_it_fails(cells: Cells) -> None:
-    assert {c.name: c.change for c in cells.run("x = 1\ny = 2\n1 / 0").changes} == {"x": "added", "y": "added"}
-    assert {c.name: c.change for c in cells.run("x = 'new'\ndel y").changes} == {"x": "rebound", "y": "deleted"}
+    assert {c.name: c.change for c in cells.run("x = 1\ny = 2\n1 / 0").changes} == {
+        "x": "added",
+        "y": "added",
+    }
+    assert {c.name: c.change for c in cells.run("x = 'new'\ndel y").changes} == {
+        "x": "rebound",
+        "y": "deleted",
+    }
     assert cells.run("1 + 1").changes == ()
 
 
 def test_cells_live_in_a_main_module_of_their_own(cells: Cells) -> None:
     assert cells.text("__name__") == "'__main__'\n"
     assert cells.text("import sys; vars(sys.modules['__main__']) is globals()") == "True\n"
-    assert cells.text("class A: ...\nimport pickle; type(pickle.loads(pickle.dumps(A()))) is A") == "True\n"
+    assert (
+        cells.text("class A: ...\nimport pickle; type(pickle.loads(pickle.dumps(A()))) is A")
+        == "True\n"
+    )
     assert cells.text("sys.argv, sys.path[0]") == "([''], '')\n"
 
 
@@ -287,7 +350,10 @@ def test_the_persons_displayhook_is_used_and_kept(cells: Cells) -> None:
 def test_the_width_of_the_screen_and_colour_reach_the_code(cells: Cells) -> None:
     cells.kernel.set_size(117, 33)
     assert cells.text("import shutil; tuple(shutil.get_terminal_size())") == "(117, 33)\n"
-    assert cells.text("import os; os.environ['FORCE_COLOR'], 'NO_COLOR' in os.environ") == "('1', False)\n"
+    assert (
+        cells.text("import os; os.environ['FORCE_COLOR'], 'NO_COLOR' in os.environ")
+        == "('1', False)\n"
+    )
 
 
 def test_shells_and_pandas_lay_out_for_the_width_of_the_screen(cells: Cells) -> None:
@@ -296,19 +362,31 @@ def test_shells_and_pandas_lay_out_for_the_width_of_the_screen(cells: Cells) -> 
     table = cells.text("import pandas as pd\nprint(pd.DataFrame([range(10_000, 10_030)]))")
     assert 100 < max(map(len, table.splitlines())) <= 117
     cells.kernel.set_size(60, 33)
-    assert max(map(len, cells.text("print(pd.DataFrame([range(10_000, 10_030)]))").splitlines())) <= 60
+    assert (
+        max(map(len, cells.text("print(pd.DataFrame([range(10_000, 10_030)]))").splitlines())) <= 60
+    )
 
 
 def test_a_width_that_was_set_for_pandas_stays(cells: Cells) -> None:
     cells.kernel.set_size(117, 33)
-    assert cells.text("import pandas as pd\npd.set_option('display.width', 70)\nimport pandas.testing\npd.get_option('display.width')") == "70\n"
+    assert (
+        cells.text(
+            "import pandas as pd\npd.set_option('display.width', 70)\nimport pandas.testing\npd.get_option('display.width')"
+        )
+        == "70\n"
+    )
 
 
 def test_without_colour_programs_are_told_so(project: Path) -> None:
     kernel = ProcessKernel(color=False)
     kernel.start(RecordingHost())
     try:
-        assert Cells(kernel, RecordingHost()).text("import os; os.environ['NO_COLOR'], os.environ['TERM']") == "('1', 'dumb')\n"
+        assert (
+            Cells(kernel, RecordingHost()).text(
+                "import os; os.environ['NO_COLOR'], os.environ['TERM']"
+            )
+            == "('1', 'dumb')\n"
+        )
     finally:
         kernel.close()
 
@@ -324,13 +402,17 @@ def test_the_working_directory_can_be_changed_and_a_missing_one_is_an_error(cell
 
 
 def test_frames_of_a_traceback_that_is_shortened_are_on_no_line_of_it(cells: Cells) -> None:
-    assert [(frame.line, frame.row) for frame in cells.run("raise ValueError('x' * 5_000_000)").frames] == [(1, 0)]
+    assert [
+        (frame.line, frame.row) for frame in cells.run("raise ValueError('x' * 5_000_000)").frames
+    ] == [(1, 0)]
     assert [(frame.line, frame.row) for frame in cells.run("raise ValueError").frames] == [(1, 3)]
 
 
 def test_a_size_that_changes_while_the_kernel_starts_is_told_when_it_is_ready() -> None:
     class Resized(LocalLauncher):
-        def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire) -> Process:
+        def start(
+            self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire
+        ) -> Process:
             process = super().start(executable, cwd, color, size, wire)
             kernel.set_size(117, 33)
             return process

@@ -54,15 +54,80 @@ def test_the_next_cell_works_after_one_that(cells: Cells, code: str) -> None:
 
 
 REPLACED = (
-    *("json.dumps", "json.loads", "json.JSONEncoder.encode", "json.decoder.JSONDecoder.decode", "json.encoder.c_make_encoder"),
-    *("select.poll", "select.select", "struct.Struct", "struct.pack", "queue.SimpleQueue", "re.compile", "functools.partial"),
-    *("ast.Module", "ast.AST", "ast.Name", "ast.parse", "ast.iter_child_nodes", "ast.PyCF_ONLY_AST", "collections.deque"),
-    *("os.read", "os.write", "os.getcwd", "os.getpid", "os.fork", "os._exit", "os.killpg", "os.fstat", "os.path.expanduser"),
-    *("threading.Thread", "threading.Timer", "threading.Lock", "_thread.interrupt_main", "_thread._count"),
-    *("time.time", "time.monotonic", "time.perf_counter", "time.sleep", "signal.signal", "signal.getsignal", "signal.pthread_sigmask"),
-    *("sys.getrecursionlimit", "sys.gettrace", "sys.settrace", "sys._getframe", "sys.exc_info", "sys.audit"),
-    *("contextlib.suppress", "contextlib.nullcontext", "types.ModuleType", "traceback.TracebackException", "traceback.StackSummary"),
-    *("gc.collect", "importlib.import_module", "importlib.machinery.PathFinder", "io.StringIO", "errno.EPIPE"),
+    *(
+        "json.dumps",
+        "json.loads",
+        "json.JSONEncoder.encode",
+        "json.decoder.JSONDecoder.decode",
+        "json.encoder.c_make_encoder",
+    ),
+    *(
+        "select.poll",
+        "select.select",
+        "struct.Struct",
+        "struct.pack",
+        "queue.SimpleQueue",
+        "re.compile",
+        "functools.partial",
+    ),
+    *(
+        "ast.Module",
+        "ast.AST",
+        "ast.Name",
+        "ast.parse",
+        "ast.iter_child_nodes",
+        "ast.PyCF_ONLY_AST",
+        "collections.deque",
+    ),
+    *(
+        "os.read",
+        "os.write",
+        "os.getcwd",
+        "os.getpid",
+        "os.fork",
+        "os._exit",
+        "os.killpg",
+        "os.fstat",
+        "os.path.expanduser",
+    ),
+    *(
+        "threading.Thread",
+        "threading.Timer",
+        "threading.Lock",
+        "_thread.interrupt_main",
+        "_thread._count",
+    ),
+    *(
+        "time.time",
+        "time.monotonic",
+        "time.perf_counter",
+        "time.sleep",
+        "signal.signal",
+        "signal.getsignal",
+        "signal.pthread_sigmask",
+    ),
+    *(
+        "sys.getrecursionlimit",
+        "sys.gettrace",
+        "sys.settrace",
+        "sys._getframe",
+        "sys.exc_info",
+        "sys.audit",
+    ),
+    *(
+        "contextlib.suppress",
+        "contextlib.nullcontext",
+        "types.ModuleType",
+        "traceback.TracebackException",
+        "traceback.StackSummary",
+    ),
+    *(
+        "gc.collect",
+        "importlib.import_module",
+        "importlib.machinery.PathFinder",
+        "io.StringIO",
+        "errno.EPIPE",
+    ),
 )
 
 
@@ -73,7 +138,9 @@ def test_what_code_puts_in_the_place_of_library_functions_is_for_it_alone(cells:
         module, _, attribute = name.rpartition(".")
         imports = f"import {name.partition('.')[0]}" + (f", {module}" if module.islower() else "")
         broken = "def broken(*a, **k): raise EOFError"
-        cells.run(f"{restore}\n{imports}\nowner, before = {module}, {name}\n{broken}\n{name} = broken")
+        cells.run(
+            f"{restore}\n{imports}\nowner, before = {module}, {name}\n{broken}\n{name} = broken"
+        )
         output = cells.run(f"print(owner.{attribute} is broken)\nx = [1, 2]\n1 / 0").output
         assert output.startswith("True\nTraceback"), name
         assert output.endswith("ZeroDivisionError: division by zero\n"), name
@@ -83,15 +150,22 @@ def test_what_code_puts_in_the_place_of_library_functions_is_for_it_alone(cells:
     assert cells.kernel.info().pid == pid
 
 
-@pytest.mark.parametrize("name", ["time.monotonic", "select.poll", "threading.Timer", "_thread.interrupt_main", "os.killpg"])
-def test_code_that_has_replaced_a_library_function_can_be_interrupted(cells: Cells, name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    ["time.monotonic", "select.poll", "threading.Timer", "_thread.interrupt_main", "os.killpg"],
+)
+def test_code_that_has_replaced_a_library_function_can_be_interrupted(
+    cells: Cells, name: str
+) -> None:
     code = f"import {name.partition('.')[0]}\n{name} = None\nprint('go')\nwhile True: pass"
     assert cells.interrupt_after("go", code).status is Status.INTERRUPTED
     assert cells.text("1 + 1") == "2\n"
 
 
 def test_an_event_loop_that_cannot_work_any_more_fails_and_the_kernel_goes_on(cells: Cells) -> None:
-    cells.run("import asyncio, time\nawait asyncio.sleep(0)\nbefore, time.monotonic = time.monotonic, None")
+    cells.run(
+        "import asyncio, time\nawait asyncio.sleep(0)\nbefore, time.monotonic = time.monotonic, None"
+    )
     assert cells.text("time.monotonic = before\n1 + 1").endswith("2\n")
     assert cells.text("await asyncio.sleep(0, 3)") == "3\n"
 
@@ -141,7 +215,9 @@ def test_sys_exit_ends_the_cell_and_not_the_kernel(cells: Cells) -> None:
 
 
 def test_threads_that_print_after_their_cell_are_late_output(cells: Cells) -> None:
-    result = cells.run("import threading\nthreading.Timer(0.05, print, ['from a thread']).start()\nprint('cell')")
+    result = cells.run(
+        "import threading\nthreading.Timer(0.05, print, ['from a thread']).start()\nprint('cell')"
+    )
     assert result.output == "cell\n"
     assert cells.host.wait_for_late("from a thread\n") == "from a thread\n"
 
@@ -160,7 +236,9 @@ def test_a_forked_child_that_falls_out_of_its_cell_ends_there(cells: Cells) -> N
 
 
 @pytest.mark.parametrize(("body", "code"), [("sys.exit(7)", 7), ("1 / 0", 1), ("pass", 0)])
-def test_a_forked_childs_exit_code_is_what_its_code_says(cells: Cells, body: str, code: int) -> None:
+def test_a_forked_childs_exit_code_is_what_its_code_says(
+    cells: Cells, body: str, code: int
+) -> None:
     source = f"import os, sys\npid = os.fork()\nif pid == 0:\n    {body}\nelse:\n    status = os.waitpid(pid, 0)[1]"
     cells.run(source)
     assert cells.text("os.WEXITSTATUS(status)") == f"{code}\n"
@@ -175,7 +253,9 @@ def test_a_forked_child_cannot_speak_with_the_session(cells: Cells) -> None:
 def test_multiprocessing_works(cells: Cells) -> None:
     code = "import multiprocessing\nwith multiprocessing.get_context('fork').Pool(2) as pool:\n    r = pool.map(abs, [-1, -2])\nr"
     assert cells.text(code) == "[1, 2]\n"
-    code = "with multiprocessing.get_context('spawn').Pool(1) as pool:\n    r = pool.map(abs, [-3])\nr"
+    code = (
+        "with multiprocessing.get_context('spawn').Pool(1) as pool:\n    r = pool.map(abs, [-3])\nr"
+    )
     assert cells.text(code) == "[3]\n"
 
 
@@ -204,7 +284,9 @@ os.write(1, frame)
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_what_is_not_a_frame_on_the_real_connection_ends_the_kernel_and_nothing_else(cells: Cells) -> None:
+def test_what_is_not_a_frame_on_the_real_connection_ends_the_kernel_and_nothing_else(
+    cells: Cells,
+) -> None:
     code = """
 import os, socket, stat
 for fd in range(3, 1100):
@@ -228,12 +310,16 @@ def test_limited_output_stops_a_cell_and_names_what_helps(cells: Cells) -> None:
 
 
 def test_the_limit_counts_stderr_and_the_value_too(cells: Cells) -> None:
-    result = cells.run("import sys\nprint('x' * 500)\nsys.stderr.write('y' * 500);\n'z' * 500", limit=1000)
+    result = cells.run(
+        "import sys\nprint('x' * 500)\nsys.stderr.write('y' * 500);\n'z' * 500", limit=1000
+    )
     assert result.status is Status.ERROR
     assert result.kinds[0] == ("stdout", 1000)
 
 
-@pytest.mark.parametrize("code", ["import os; os.system('yes')", "import os\nwhile True: os.write(1, b'x' * 1000)"])
+@pytest.mark.parametrize(
+    "code", ["import os; os.system('yes')", "import os\nwhile True: os.write(1, b'x' * 1000)"]
+)
 def test_children_and_descriptors_stop_at_the_limit_too(cells: Cells, code: str) -> None:
     result = cells.run(code, limit=10_000)
     assert result.status is Status.ERROR

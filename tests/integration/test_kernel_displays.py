@@ -33,7 +33,9 @@ def test_show_sends_a_figure_between_what_is_printed_before_and_after(cells: Cel
     assert [data[:8] for data in pictures(result)] == [PNG]
 
 
-def test_a_figure_that_is_not_shown_comes_with_the_end_of_its_cell_and_only_once(cells: Cells) -> None:
+def test_a_figure_that_is_not_shown_comes_with_the_end_of_its_cell_and_only_once(
+    cells: Cells,
+) -> None:
     assert [display.mime for display in show(cells, PLOT)] == ["image/png"]
     assert show(cells, "1") == []
     assert len(show(cells, "figure, axes = plt.subplots()\nfigure")) == 1
@@ -65,7 +67,9 @@ def test_frames_pillow_and_markdown_bring_their_own_form(cells: Cells) -> None:
     (words,) = show(cells, "class Words:\n    def _repr_markdown_(self): return '# Title'\nWords()")
     assert (words.mime, words.data) == ("text/markdown", "# Title")
     assert show(cells, "Words();") == []
-    assert [kind for kind, _ in pieces(cells.run("display(Words(), 3, Words())\nprint('end')"))] == ["display", "stdout", "display", "stdout"]
+    assert [
+        kind for kind, _ in pieces(cells.run("display(Words(), 3, Words())\nprint('end')"))
+    ] == ["display", "stdout", "display", "stdout"]
 
 
 @pytest.mark.parametrize(
@@ -78,14 +82,19 @@ def test_frames_pillow_and_markdown_bring_their_own_form(cells: Cells) -> None:
     ],
 )
 def test_a_picture_whose_file_would_be_too_large_is_shown_smaller(cells: Cells, code: str) -> None:
-    (picture,) = show(cells, f"import os\nfrom PIL import Image\nimport matplotlib.pyplot as plt, numpy as np\n{code}")
+    (picture,) = show(
+        cells,
+        f"import os\nfrom PIL import Image\nimport matplotlib.pyplot as plt, numpy as np\n{code}",
+    )
     data = base64.b64decode(picture.data)
     with Image.open(io.BytesIO(data)) as image:
         assert 500 < max(image.size) <= 3_100
 
 
 def test_what_rich_draws_is_text_with_its_colours(cells: Cells) -> None:
-    output = cells.text("from rich.table import Table\ntable = Table('head')\ntable.add_row('[red]cell')\ntable")
+    output = cells.text(
+        "from rich.table import Table\ntable = Table('head')\ntable.add_row('[red]cell')\ntable"
+    )
     assert "head" in output
     assert "\x1b[" in output
 
@@ -107,7 +116,9 @@ def test_what_rich_draws_is_text_with_its_colours(cells: Cells) -> None:
     ],
 )
 def test_a_form_that_fails_leaves_the_plain_one(cells: Cells, body: str) -> None:
-    result = cells.run(f"import rich\nclass Odd:\n    {body}\n    def __repr__(self): return 'odd'\nOdd()")
+    result = cells.run(
+        f"import rich\nclass Odd:\n    {body}\n    def __repr__(self): return 'odd'\nOdd()"
+    )
     assert (result.status, result.output, result.displays) == ("ok", "odd\n", ())
 
 
@@ -120,20 +131,29 @@ def test_a_model_that_shows_too_much_is_stopped(cells: Cells) -> None:
 
 def test_a_forked_child_prints_what_it_cannot_show(cells: Cells) -> None:
     code = "class Words:\n    def _repr_markdown_(self): return '# Title'\n    def __repr__(self): return 'words'\n"
-    result = cells.run(code + "import os\nchild = os.fork()\nif child == 0:\n    display(Words())\n    os._exit(0)\nos.waitpid(child, 0);")
+    result = cells.run(
+        code
+        + "import os\nchild = os.fork()\nif child == 0:\n    display(Words())\n    os._exit(0)\nos.waitpid(child, 0);"
+    )
     assert (result.output, result.displays) == ("words\n", ())
 
 
 def test_a_forged_display_is_text(cells: Cells) -> None:
     host = "import sys\ncall = sys.modules['mahtab_worker.host'].Host.call\n"
-    result = cells.run(host + "call('display', {'mime': 'text/x-forged', 'data': 5})\ncall('display', {'text': 'as it is\\n'})")
+    result = cells.run(
+        host
+        + "call('display', {'mime': 'text/x-forged', 'data': 5})\ncall('display', {'text': 'as it is\\n'})"
+    )
     assert (result.status, result.displays) == ("ok", ())
     assert "as it is" in result.output
 
 
 def test_what_a_thread_shows_when_no_cell_runs_is_late_text(cells: Cells) -> None:
     words = "class Words:\n    def _repr_markdown_(self): return 'm'\n    def __repr__(self): return 'late'\n"
-    cells.run(words + "import threading\ngo = threading.Event()\nthreading.Thread(target=lambda: (go.wait(), display(Words()))).start()")
+    cells.run(
+        words
+        + "import threading\ngo = threading.Event()\nthreading.Thread(target=lambda: (go.wait(), display(Words()))).start()"
+    )
     if "late" not in cells.run("go.set()").output:
         cells.host.wait_for_late("late")
 
@@ -143,7 +163,9 @@ def test_the_caller_s_own_process_shows_too(project: Path) -> None:
     kernel = InProcessKernel({})
     kernel.start(host)
     try:
-        result = Cells(kernel, host).run("print('a')\nclass Words:\n    def _repr_markdown_(self): return 'm'\ndisplay(Words())\nprint('b')")
+        result = Cells(kernel, host).run(
+            "print('a')\nclass Words:\n    def _repr_markdown_(self): return 'm'\ndisplay(Words())\nprint('b')"
+        )
         assert [kind for kind, _ in pieces(result)] == ["stdout", "display", "stdout"]
     finally:
         kernel.close()
@@ -151,7 +173,14 @@ def test_the_caller_s_own_process_shows_too(project: Path) -> None:
 
 ANSWERS: dict[str, Any] = {
     "ask": "# Findings\n\n- one\n- two",
-    "rlm": {"text": "The answer is **42**.", "partial": False, "why": "", "usage": [1, 10, 0.0, 0.1], "spans": [], "packed": None},
+    "rlm": {
+        "text": "The answer is **42**.",
+        "partial": False,
+        "why": "",
+        "usage": [1, 10, 0.0, 0.1],
+        "spans": [],
+        "packed": None,
+    },
     "usage": "a  b\n1  2",
 }
 
@@ -162,7 +191,9 @@ def test_answers_are_text_to_be_read_and_are_plain_str(cells: Cells) -> None:
     (shown,) = result.displays
     assert (shown.mime, shown.data) == ("text/markdown", ANSWERS["ask"])
     assert result.output == ANSWERS["ask"] + "\n"
-    assert [display.data for display in show(cells, "rlm('what?', 'some text')")] == ["The answer is **42**."]
+    assert [display.data for display in show(cells, "rlm('what?', 'some text')")] == [
+        "The answer is **42**."
+    ]
     assert [display.data for display in show(cells, "display(answer)")] == [ANSWERS["ask"]]
     assert cells.text("type(answer) is str") == "True\n"
     assert cells.text("[answer]") == f"{[ANSWERS['ask']]!r}\n"
@@ -186,7 +217,9 @@ def test_an_answer_of_one_character_is_no_other_text(cells: Cells) -> None:
 
 
 def test_of_many_texts_the_last_are_remembered(cells: Cells) -> None:
-    cells.run("long = 'x\\n' * 4_000_000\nfirst = peek(long, 7_000_000)\nlast = peek(long, 7_000_001)")
+    cells.run(
+        "long = 'x\\n' * 4_000_000\nfirst = peek(long, 7_000_000)\nlast = peek(long, 7_000_001)"
+    )
     assert "characters 0 to 7,000,001" in cells.text("last")[:60]
     assert cells.text("first").startswith("'[characters")
     assert cells.text("a = peek('a\\nb')\nfor n in range(100): peek('c\\nd')\na").startswith("'[")

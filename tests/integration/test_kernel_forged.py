@@ -30,7 +30,16 @@ def frame(body):
 def guessed(body):
     return struct.pack('!I', len(body)) + os.urandom(16) + body.encode()
 """
-DONE = {"op": "done", "cell": 1, "status": "ok", "pieces": [["value", "forged"]], "changes": [], "frames": [], "duration": 0.0, "cwd": "/forged"}
+DONE = {
+    "op": "done",
+    "cell": 1,
+    "status": "ok",
+    "pieces": [["value", "forged"]],
+    "changes": [],
+    "frames": [],
+    "duration": 0.0,
+    "cwd": "/forged",
+}
 FORGED = {
     "a done": DONE,
     "a done with a bad status": {**DONE, "status": "splendid"},
@@ -38,7 +47,12 @@ FORGED = {
     "a done with nothing in it": {"op": "done"},
     "a ready": {"op": "ready", "python": "3", "executable": "/forged", "cwd": "/forged", "pid": 1},
     "a display with a list": {"op": "call", "id": 1, "name": "display", "args": ["forged"]},
-    "a display": {"op": "call", "id": 1, "name": "display", "args": {"mime": "text/html", "data": "forged", "text": "forged"}},
+    "a display": {
+        "op": "call",
+        "id": 1,
+        "name": "display",
+        "args": {"mime": "text/html", "data": "forged", "text": "forged"},
+    },
     "a call": {"op": "call", "id": 1, "name": "input", "args": {"prompt": "forged"}},
     "a call without a name": {"op": "call", "id": {}},
     "a reply": {"op": "reply", "id": 1, "value": "forged"},
@@ -51,7 +65,9 @@ FORGED = {
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("wrapped", ["frame", "guessed"])
 @pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED.keys())
-def test_a_frame_that_code_has_written_ends_its_cell_with_a_sentence(cells: Cells, forged: dict[str, object], wrapped: str) -> None:
+def test_a_frame_that_code_has_written_ends_its_cell_with_a_sentence(
+    cells: Cells, forged: dict[str, object], wrapped: str
+) -> None:
     before = cells.kernel.info().pid
     result = cells.run(f"{WRITE}\nwrite({wrapped}({json.dumps(forged)!r}))")
     assert result.status is Status.DIED
@@ -83,14 +99,18 @@ def test_code_that_reaches_the_channel_cannot_say_how_its_cell_ended(cells: Cell
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("count", [1, 4, 19])
-def test_an_announced_frame_that_never_comes_does_not_swallow_what_the_kernel_says(cells: Cells, count: int) -> None:
+def test_an_announced_frame_that_never_comes_does_not_swallow_what_the_kernel_says(
+    cells: Cells, count: int
+) -> None:
     result = cells.run(f"{WRITE}\nwrite((struct.pack('!I', 100_000_000) + bytes(100))[:{count}])")
     assert result.status is Status.DIED
     assert cells.text("1 + 1") == "2\n"
 
 
 @pytest.mark.timeout(180)
-def test_a_frame_that_a_thread_writes_between_two_cells_ends_the_kernel_and_nothing_else(cells: Cells) -> None:
+def test_a_frame_that_a_thread_writes_between_two_cells_ends_the_kernel_and_nothing_else(
+    cells: Cells,
+) -> None:
     cells.run(
         f"{WRITE}\nimport threading, time\ndef later():\n    time.sleep(0.2)\n    write(frame({json.dumps(DONE)!r}))\nthreading.Thread(target=later).start()"
     )
@@ -99,7 +119,9 @@ def test_a_frame_that_a_thread_writes_between_two_cells_ends_the_kernel_and_noth
 
 
 @pytest.mark.timeout(300)
-def test_whatever_code_writes_to_every_descriptor_no_cell_hangs_and_no_record_is_forged(cells: Cells) -> None:
+def test_whatever_code_writes_to_every_descriptor_no_cell_hangs_and_no_record_is_forged(
+    cells: Cells,
+) -> None:
     shown: queue.Queue[Display] = queue.Queue()
     fuzz = f"""{WRITE}
 import random
@@ -126,7 +148,12 @@ for _ in range(chance.randrange(1, 20)):
 
     def run() -> None:
         for seed in range(25):
-            result = cells.kernel.execute(fuzz.replace("SEED", str(seed)), cell=seed + 1, on_output=lambda kind, text: None, on_display=shown.put)
+            result = cells.kernel.execute(
+                fuzz.replace("SEED", str(seed)),
+                cell=seed + 1,
+                on_output=lambda kind, text: None,
+                on_display=shown.put,
+            )
             assert "forged" not in result.output
             assert not result.displays
             ended.put(result.status)
@@ -153,7 +180,9 @@ for _ in range(chance.randrange(1, 20)):
     ],
     ids=["closes all", "closes it", "takes its place", "shuts it down", "reads from it"],
 )
-def test_a_connection_that_code_has_ended_ends_the_kernel_and_no_cell_hangs(cells: Cells, code: str) -> None:
+def test_a_connection_that_code_has_ended_ends_the_kernel_and_no_cell_hangs(
+    cells: Cells, code: str
+) -> None:
     cells.host.answer = lambda name, args: "a line"
     done: queue.Queue[Status] = queue.Queue()
 

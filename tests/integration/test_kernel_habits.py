@@ -43,7 +43,9 @@ def test_time_says_how_long_and_gives_the_value(cells: Cells) -> None:
 
 
 def test_what_awaits_is_timed_too(cells: Cells) -> None:
-    assert cells.text("import asyncio\n%time await asyncio.sleep(0, 'slept')").endswith("\n'slept'\n")
+    assert cells.text("import asyncio\n%time await asyncio.sleep(0, 'slept')").endswith(
+        "\n'slept'\n"
+    )
     assert cells.text("%%time\nx = await asyncio.sleep(0, 2)\nx + 1").endswith("\n3\n")
 
 
@@ -52,12 +54,19 @@ def test_expressions_in_braces_are_filled_into_a_command(cells: Cells) -> None:
     assert cells.text("f('it')") == "it ME\n"
     assert cells.text("x = !echo {who}\nx") == "['me']\n"
     assert cells.text("!echo a b | awk '{print $2}'") == "b\n"
-    assert cells.text("!who=shell; echo ${who} {{who}} {nothing} {1/0}") == "shell {{who}} {nothing} {1/0}\n"
+    assert (
+        cells.text("!who=shell; echo ${who} {{who}} {nothing} {1/0}")
+        == "shell {{who}} {nothing} {1/0}\n"
+    )
 
 
 def test_time_of_what_fails_says_where(cells: Cells) -> None:
     result = cells.run("%time 1 / 0")
-    assert (result.status, "ZeroDivisionError" in result.output, "1 / 0" in result.output) == ("error", True, True)
+    assert (result.status, "ZeroDivisionError" in result.output, "1 / 0" in result.output) == (
+        "error",
+        True,
+        True,
+    )
 
 
 def test_timeit_runs_it_many_times(cells: Cells) -> None:
@@ -75,7 +84,9 @@ def test_the_working_directory_changes(cells: Cells, project: Path) -> None:
 
 
 def test_a_script_runs_and_its_names_stay(cells: Cells, project: Path) -> None:
-    (project / "script.py").write_text("import sys\nx = sys.argv[1:]\nif __name__ == '__main__':\n    print('main')\n", "utf-8")
+    (project / "script.py").write_text(
+        "import sys\nx = sys.argv[1:]\nif __name__ == '__main__':\n    print('main')\n", "utf-8"
+    )
     assert cells.text("%run script.py a 'b c'\nx") == "main\n['a', 'b c']\n"
     (project / "script.py").write_text("y = 1\ndef f():\n    return 1 / 0\nf()\n", "utf-8")
     output = cells.run("%run script.py").output
@@ -118,7 +129,9 @@ def test_an_unknown_magic_says_so_and_lists_what_there_is(cells: Cells) -> None:
         "%pdb on",
     ],
 )
-def test_what_a_notebook_begins_with_is_said_to_do_nothing_in_one_muted_line_and_the_cell_goes_on(cells: Cells, line: str) -> None:
+def test_what_a_notebook_begins_with_is_said_to_do_nothing_in_one_muted_line_and_the_cell_goes_on(
+    cells: Cells, line: str
+) -> None:
     result = cells.run(f"kept = 41\n{line}\nkept + 1")
     said, value, rest = result.output.split("\n")
     assert (result.status, value, rest) == ("ok", "42", "")
@@ -126,12 +139,19 @@ def test_what_a_notebook_begins_with_is_said_to_do_nothing_in_one_muted_line_and
     assert said.endswith(".\x1b[22m")
 
 
-def test_autoreload_reloads_what_has_changed_as_in_ipython(cells: Cells, project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_autoreload_reloads_what_has_changed_as_in_ipython(
+    cells: Cells, project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     away = tmp_path_factory.mktemp("away") / "elsewhere.py"
     for file in (project / "mine.py", away):
         file.write_text("def f(): return 1\n")
     cells.run(f"import sys; sys.path.append({str(away.parent)!r})")
-    assert cells.text("%load_ext autoreload\n%autoreload 2\n%aimport mine\nfrom elsewhere import f\nmine.f(), f()") == "(1, 1)\n"
+    assert (
+        cells.text(
+            "%load_ext autoreload\n%autoreload 2\n%aimport mine\nfrom elsewhere import f\nmine.f(), f()"
+        )
+        == "(1, 1)\n"
+    )
 
     def change(number: int) -> None:
         for file in (project / "mine.py", away):
@@ -148,8 +168,16 @@ def test_autoreload_reloads_what_has_changed_as_in_ipython(cells: Cells, project
 
 
 def test_run_runs_the_cells_of_a_notebook_in_the_namespace(cells: Cells, project: Path) -> None:
-    sources = ["import asyncio\ny = x + 1", ["%pwd\n", "z = await asyncio.sleep(0, y)\n", "print('z is', z)\n", "z"], "1 / 0", "late = 1"]
-    notebook: dict[str, Any] = {"nbformat": 4, "cells": [{"cell_type": "markdown", "source": "# not code ="}]}
+    sources = [
+        "import asyncio\ny = x + 1",
+        ["%pwd\n", "z = await asyncio.sleep(0, y)\n", "print('z is', z)\n", "z"],
+        "1 / 0",
+        "late = 1",
+    ]
+    notebook: dict[str, Any] = {
+        "nbformat": 4,
+        "cells": [{"cell_type": "markdown", "source": "# not code ="}],
+    }
     notebook["cells"] += [{"cell_type": "code", "source": source} for source in sources]
     (project / "nb.ipynb").write_text(json.dumps(notebook))
     cells.run("x = 1")
@@ -159,7 +187,9 @@ def test_run_runs_the_cells_of_a_notebook_in_the_namespace(cells: Cells, project
     assert cells.text("x, y, z, 'late' in globals()") == "(1, 2, 2, False)\n"
     (project / "nb.ipynb").write_text("not JSON")
     assert "nb.ipynb is not a notebook" in cells.run("%run nb.ipynb").output
-    (project / "r.ipynb").write_text(json.dumps({**notebook, "metadata": {"kernelspec": {"language": "R"}}}))
+    (project / "r.ipynb").write_text(
+        json.dumps({**notebook, "metadata": {"kernelspec": {"language": "R"}}})
+    )
     assert "r.ipynb is a notebook for R" in cells.run("%run r.ipynb").output
 
 
@@ -177,12 +207,23 @@ def test_variables_are_listed(cells: Cells) -> None:
 def test_the_environment_is_told_and_set(cells: Cells) -> None:
     cells.run("%env MAHTAB_TEST=a b=c")
     assert cells.text("%env MAHTAB_TEST") == "'a b=c'\n"
-    assert cells.text("import os\n%set_env MAHTAB_API_KEY 123\nos.environ['MAHTAB_API_KEY']") == "env: MAHTAB_API_KEY=<hidden>\n'123'\n"
-    hidden = {"MYSQL_PWD": "hunter2", "GH_PAT": "hunter2", "SLACK_WEBHOOK_URL": "https://h/hunter2", "HTTPS_PROXY": "http://u:hunter2@p"}
+    assert (
+        cells.text("import os\n%set_env MAHTAB_API_KEY 123\nos.environ['MAHTAB_API_KEY']")
+        == "env: MAHTAB_API_KEY=<hidden>\n'123'\n"
+    )
+    hidden = {
+        "MYSQL_PWD": "hunter2",
+        "GH_PAT": "hunter2",
+        "SLACK_WEBHOOK_URL": "https://h/hunter2",
+        "HTTPS_PROXY": "http://u:hunter2@p",
+    }
     cells.run(f"os.environ.update({hidden!r})")
     assert "hunter2" not in cells.text("%env")
     assert "HTTPS_PROXY=http://<hidden>@p" in cells.text("%env").splitlines()
-    assert any(line.startswith("PWD=") and "hidden" not in line for line in cells.text("%env PWD=/x\n%env").splitlines())
+    assert any(
+        line.startswith("PWD=") and "hidden" not in line
+        for line in cells.text("%env PWD=/x\n%env").splitlines()
+    )
     listed = cells.text("%env").splitlines()
     assert "MAHTAB_TEST=a b=c" in listed
     assert "MAHTAB_API_KEY=<hidden>" in listed
@@ -206,7 +247,10 @@ def test_files_and_scripts(cells: Cells, project: Path) -> None:
     assert cells.text("%ls notes*") == "notes.txt\n"
     assert cells.text("name = 'notes.txt'\n%ls {name}") == "notes.txt\n"
     assert cells.text("%pwd") == f"{str(project)!r}\n"
-    assert cells.text("%%bash\nfor x in 1 2; do\n  echo {$x}\ndone\nexit 3") == "{1}\n{2}\nexit code 3\n"
+    assert (
+        cells.text("%%bash\nfor x in 1 2; do\n  echo {$x}\ndone\nexit 3")
+        == "{1}\n{2}\nexit code 3\n"
+    )
     assert "There is no %bash." in cells.run("%bash echo").output
     assert "There is no %%who." in cells.run("%%who\nx").output
 
@@ -222,7 +266,10 @@ def test_files_and_scripts(cells: Cells, project: Path) -> None:
         ("%%script sh -s one\necho $1; exit 3", "one\nexit code 3\n"),
         ("%%python\nprint(6 * 7)", "42\n"),
         ("%sx echo words", "['words']\n"),
-        ("%%javascript\nalert(1)", "\x1b[2m%%javascript does nothing here: a terminal cannot run or draw it.\x1b[22m\n"),
+        (
+            "%%javascript\nalert(1)",
+            "\x1b[2m%%javascript does nothing here: a terminal cannot run or draw it.\x1b[22m\n",
+        ),
     ],
 )
 def test_more_commands_of_notebooks(cells: Cells, project: Path, code: str, prints: str) -> None:
@@ -230,7 +277,11 @@ def test_more_commands_of_notebooks(cells: Cells, project: Path, code: str, prin
 
 
 def test_cells_of_html_and_markdown_are_shown(cells: Cells) -> None:
-    for magic, mime in (("html", "text/html"), ("markdown", "text/markdown"), ("latex", "text/markdown")):
+    for magic, mime in (
+        ("html", "text/html"),
+        ("markdown", "text/markdown"),
+        ("latex", "text/markdown"),
+    ):
         (shown,) = cells.run(f"%%{magic}\n<b>x</b>").displays
         assert (shown.mime, "<b>x</b>" in shown.data) == (mime, True)
 
@@ -238,14 +289,25 @@ def test_cells_of_html_and_markdown_are_shown(cells: Cells) -> None:
 def test_where_the_time_went_and_pylab(cells: Cells) -> None:
     assert "function calls" in cells.text("%prun -l 5 sorted(range(100))")
     assert "function calls" in cells.text("%%prun\nx = 1\nsorted([x])")
-    assert cells.text("%pylab inline\nplt.__name__, np.pi == pi, sum([1, 2])") == "('matplotlib.pyplot', True, 3)\n"
+    assert (
+        cells.text("%pylab inline\nplt.__name__, np.pi == pi, sum([1, 2])")
+        == "('matplotlib.pyplot', True, 3)\n"
+    )
 
 
 def test_what_a_cell_prints_can_be_kept_to_itself(cells: Cells) -> None:
-    assert cells.text("%%capture printed\nimport sys\nprint('a')\nprint('b', file=sys.stderr)\nx = 1\nx") == ""
+    assert (
+        cells.text(
+            "%%capture printed\nimport sys\nprint('a')\nprint('b', file=sys.stderr)\nx = 1\nx"
+        )
+        == ""
+    )
     assert cells.text("printed.stdout, printed.stderr, x") == "('a\\n', 'b\\n', 1)\n"
     assert cells.text("printed.show()") == "a\nb\n"
-    assert cells.text("%%capture --no-stderr\nprint('a')\nimport sys\nprint('b', file=sys.stderr)") == "b\n"
+    assert (
+        cells.text("%%capture --no-stderr\nprint('a')\nimport sys\nprint('b', file=sys.stderr)")
+        == "b\n"
+    )
     assert "ZeroDivisionError" in cells.run("%%capture printed\nprint('so far')\n1 / 0").output
     assert cells.text("print(printed)") == "so far\n\n"
     assert "takes at most one name" in cells.run("%%capture a b\n1").output
@@ -262,7 +324,9 @@ def test_help_and_source(cells: Cells) -> None:
     assert cells.text("x = {'a': 1}\nx['a']?").startswith("x['a']: int  1")
 
 
-def test_the_embedding_kernel_has_them_and_takes_them_away(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_embedding_kernel_has_them_and_takes_them_away(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delattr(builtins, "Out", raising=False)  # tests of a session may have left it
     kernel = InProcessKernel({})
     kernel.start(RecordingHost())
@@ -274,7 +338,9 @@ def test_the_embedding_kernel_has_them_and_takes_them_away(project: Path, monkey
     assert not hasattr(builtins, "Out")
 
 
-@pytest.mark.parametrize("code", ["In = 1", "Out = 1", "Out.clear()", "In.clear()", "import builtins; del builtins.Out"])
+@pytest.mark.parametrize(
+    "code", ["In = 1", "Out = 1", "Out.clear()", "In.clear()", "import builtins; del builtins.Out"]
+)
 def test_the_names_can_be_taken_for_other_things(cells: Cells, code: str) -> None:
     cells.run(code)
     assert cells.text("40 + 2") == "42\n"

@@ -31,7 +31,9 @@ def embedded(namespace: dict[str, Any]) -> Iterator[Cells]:
     kernel.close()
 
 
-def test_cells_work_on_the_callers_own_dict_and_objects(embedded: Cells, namespace: dict[str, Any]) -> None:
+def test_cells_work_on_the_callers_own_dict_and_objects(
+    embedded: Cells, namespace: dict[str, Any]
+) -> None:
     given = namespace["given"]
     assert embedded.text("given.append(3)\nmade = len(given)\nmade") == "3\n"
     assert namespace["made"] == 3
@@ -47,10 +49,14 @@ def test_output_values_and_tracebacks_are_as_in_a_process(embedded: Cells) -> No
     assert embedded.run("import sys; sys.exit(3)").output == "SystemExit: 3\n"
 
 
-def test_prints_of_the_hosts_threads_are_not_the_cells(embedded: Cells, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prints_of_the_hosts_threads_are_not_the_cells(
+    embedded: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
     screen = io.StringIO()
     monkeypatch.setattr(sys, "stdout", screen)
-    result = embedded.run_until("go", lambda: print("of the host"), "import time\nprint('go', flush=True)\ntime.sleep(0.1)")
+    result = embedded.run_until(
+        "go", lambda: print("of the host"), "import time\nprint('go', flush=True)\ntime.sleep(0.1)"
+    )
     assert result.output == "go\n"
     assert screen.getvalue() == "of the host\n"
     assert sys.stdout is screen
@@ -58,7 +64,14 @@ def test_prints_of_the_hosts_threads_are_not_the_cells(embedded: Cells, monkeypa
 
 def test_the_process_is_as_before_when_the_kernel_is_closed(namespace: dict[str, Any]) -> None:
     def state() -> tuple[object, ...]:
-        return sys.stdout, sys.stderr, sys.stdin, builtins.input, set(dir(builtins)) - {"_"}, threading.active_count()
+        return (
+            sys.stdout,
+            sys.stderr,
+            sys.stdin,
+            builtins.input,
+            set(dir(builtins)) - {"_"},
+            threading.active_count(),
+        )
 
     before = state()
     kernel = InProcessKernel(namespace)
@@ -68,7 +81,9 @@ def test_the_process_is_as_before_when_the_kernel_is_closed(namespace: dict[str,
     assert state() == before
 
 
-@pytest.mark.parametrize("code", ["while True: pass", "await __import__('asyncio').sleep(1000)", "input('?')"])
+@pytest.mark.parametrize(
+    "code", ["while True: pass", "await __import__('asyncio').sleep(1000)", "input('?')"]
+)
 def test_an_interrupt_stops_what_computes_awaits_or_asks(embedded: Cells, code: str) -> None:
     release = threading.Event()
 
@@ -87,7 +102,9 @@ def test_an_interrupt_stops_what_computes_awaits_or_asks(embedded: Cells, code: 
 
 
 def test_cells_nest_while_the_outer_one_asks(embedded: Cells, namespace: dict[str, Any]) -> None:
-    embedded.host.answer = lambda name, args: embedded.run("y = x + 1\nprint(y)", limit=100, nested=True).output
+    embedded.host.answer = lambda name, args: (
+        embedded.run("y = x + 1\nprint(y)", limit=100, nested=True).output
+    )
     assert embedded.text("x = 1\na = input()\na, y") == "2\n\n('2\\n', 2)\n"
 
 
@@ -98,7 +115,9 @@ def test_the_limit_stops_a_models_cell(embedded: Cells) -> None:
     assert result.output.count("File ") == 1
 
 
-def test_reset_removes_what_cells_made_and_nothing_else(embedded: Cells, namespace: dict[str, Any]) -> None:
+def test_reset_removes_what_cells_made_and_nothing_else(
+    embedded: Cells, namespace: dict[str, Any]
+) -> None:
     embedded.run("made = 1\ngiven = 2")
     embedded.kernel.reset()
     assert "made" not in namespace
@@ -115,6 +134,8 @@ def test_what_cannot_be_done_inside_a_program_is_said(embedded: Cells) -> None:
 def test_variables_and_details_are_those_of_the_callers_namespace(embedded: Cells) -> None:
     assert "given" in [variable.name for variable in embedded.kernel.variables()]
     assert embedded.kernel.inspect("given").text == "[1, 2]"
-    assert embedded.kernel.describe(["given", "nothing"], 100) == {"given": "given: list, 2 items of int: 1, 2"}
+    assert embedded.kernel.describe(["given", "nothing"], 100) == {
+        "given": "given: list, 2 items of int: 1, 2"
+    }
     with pytest.raises(KernelError, match="no variable named nothing"):
         embedded.kernel.inspect("nothing")

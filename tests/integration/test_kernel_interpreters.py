@@ -39,10 +39,20 @@ def test_cells_run_alike(any_python: Cells) -> None:
     failed = any_python.run("try:\n    {}['a']\nexcept KeyError:\n    1 / 0")
     assert "worker" not in failed.output
     assert [frame.line for frame in failed.frames] == [2, 4]
-    assert all(failed.output.split("\n")[-1 - frame.row].startswith(f'  File "{frame.file}", line') for frame in failed.frames)
-    assert any_python.run("d = {'Fare': 1}\nd['fare']").output.endswith("\nHint: there is no key 'fare'. Did you mean 'Fare'? Keys of d: Fare\n")
+    assert all(
+        failed.output.split("\n")[-1 - frame.row].startswith(f'  File "{frame.file}", line')
+        for frame in failed.frames
+    )
+    assert any_python.run("d = {'Fare': 1}\nd['fare']").output.endswith(
+        "\nHint: there is no key 'fare'. Did you mean 'Fare'? Keys of d: Fare\n"
+    )
     assert "  … 3 frames in json\n" in any_python.run("import json\njson.loads('{')").output
-    assert any_python.text("if os.fork() == 0: print('forked')\nelse: print('parent' * bool(os.wait()))") == "forked\nparent\n"
+    assert (
+        any_python.text(
+            "if os.fork() == 0: print('forked')\nelse: print('parent' * bool(os.wait()))"
+        )
+        == "forked\nparent\n"
+    )
     assert any_python.run("import os; os._exit(3)").status is Status.DIED
     assert any_python.text("1 + 1") == "2\n"
 
@@ -76,4 +86,7 @@ def test_limits_and_details_work_alike(any_python: Cells) -> None:
     any_python.run("x = {'a': [1, 2]}\nimport math\ndef f(): pass")
     assert {"x", "math", "f"} <= {variable.name for variable in any_python.kernel.variables()}
     assert any_python.kernel.inspect("x").text == "{'a': [1, 2]}"
-    assert any_python.kernel.describe(["x", "f"], 100) == {"x": "x: dict, 1 item: {'a': [1, 2]}", "f": "def f()"}
+    assert any_python.kernel.describe(["x", "f"], 100) == {
+        "x": "x: dict, 1 item: {'a': [1, 2]}",
+        "f": "def f()",
+    }

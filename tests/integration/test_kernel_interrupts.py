@@ -40,7 +40,9 @@ def test_an_interrupt_stops_a_cell_that(cells: Cells, code: str) -> None:
 
 
 def test_the_traceback_of_an_interrupt_shows_the_cells_lines_only(cells: Cells) -> None:
-    result = cells.interrupt_after("go", "import asyncio, time\nprint('go')\nasyncio.run(asyncio.sleep(1000))")
+    result = cells.interrupt_after(
+        "go", "import asyncio, time\nprint('go')\nasyncio.run(asyncio.sleep(1000))"
+    )
     lines = [line for line in result.output.splitlines() if "File" in line]
     assert lines == ['  File "In [1]", line 3, in <module>']
 
@@ -71,12 +73,16 @@ def test_code_may_catch_the_interrupt_and_go_on(cells: Cells) -> None:
 
 def test_a_cells_children_get_the_interrupt_as_in_a_terminal(cells: Cells) -> None:
     child = "import time\ntry:\n    print('go', flush=True); time.sleep(1000)\nexcept KeyboardInterrupt: print('child caught')"
-    result = cells.interrupt_after("go", f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {child!r}])")
+    result = cells.interrupt_after(
+        "go", f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {child!r}])"
+    )
     assert "child caught" in result.output
     assert result.status is Status.INTERRUPTED
 
 
-def test_a_background_task_that_computes_without_end_can_be_stopped_for_the_next_cell(cells: Cells) -> None:
+def test_a_background_task_that_computes_without_end_can_be_stopped_for_the_next_cell(
+    cells: Cells,
+) -> None:
     code = """
 import asyncio, os
 async def spin():
@@ -122,5 +128,7 @@ await begin()
 
 
 def test_asyncio_whose_import_was_interrupted_can_be_imported_again(cells: Cells) -> None:
-    cells.run("import sys, types\nsys.modules['asyncio.base_events'] = types.ModuleType('asyncio.base_events')")
+    cells.run(
+        "import sys, types\nsys.modules['asyncio.base_events'] = types.ModuleType('asyncio.base_events')"
+    )
     assert cells.text("import asyncio\nawait asyncio.sleep(0, 5)") == "5\n"

@@ -28,7 +28,9 @@ from tests.waiting import alive, wait_for
     ],
     ids=["exit", "segfault", "kill", "abort", "exec"],
 )
-def test_a_cell_that_ends_the_kernel_is_told_and_a_new_kernel_goes_on(cells: Cells, code: str, how: str) -> None:
+def test_a_cell_that_ends_the_kernel_is_told_and_a_new_kernel_goes_on(
+    cells: Cells, code: str, how: str
+) -> None:
     before = cells.kernel.info().pid
     result = cells.run(f"print('last words', flush=True)\n{code}")
     assert result.status is Status.DIED
@@ -50,13 +52,17 @@ def test_a_kernel_killed_from_outside_while_idle_is_replaced(cells: Cells) -> No
 
 def test_a_kernel_killed_from_outside_while_busy_ends_the_cell_as_died(cells: Cells) -> None:
     pid = cells.kernel.info().pid
-    result = cells.run_until("go", lambda: os.kill(pid, signal.SIGKILL), "print('go')\nwhile True: pass")
+    result = cells.run_until(
+        "go", lambda: os.kill(pid, signal.SIGKILL), "print('go')\nwhile True: pass"
+    )
     assert (result.status, result.output) == (Status.DIED, "go\n")
 
 
 def test_killing_ends_the_cell_as_killed_and_gives_a_new_kernel(cells: Cells) -> None:
     kill = threading.Thread(target=cells.kernel.kill)
-    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('go')\nwhile True: pass"
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('go')\nwhile True: pass"
+    )
     result = cells.run_until("go", kill.start, code)
     kill.join()
     assert (result.status, result.detail) == (Status.KILLED, "The kernel was killed.")
@@ -114,7 +120,12 @@ def test_closing_while_a_cell_runs_ends_it(cells: Cells) -> None:
 def test_the_kernel_ends_with_its_host_even_in_c_code(project: Path) -> None:
     import subprocess
 
-    host = subprocess.Popen([sys.executable, "-c", HOST_THAT_WAITS], stdout=subprocess.PIPE, text=True, env={**os.environ})
+    host = subprocess.Popen(
+        [sys.executable, "-c", HOST_THAT_WAITS],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ},
+    )
     assert host.stdout is not None
     pid = int(host.stdout.readline())
     host.kill()
@@ -159,15 +170,26 @@ def test_a_starting_thread_that_ends_does_not_take_the_kernel_with_it(project: P
         (lambda folder: str(folder / "nothing"), "There is no file"),
         (lambda folder: "no-such-python", "There is no no-such-python on the PATH"),
         (lambda folder: str(folder), "a folder without bin/python"),
-        (lambda folder: str((folder / "text").write_text("x") and folder / "text"), "is not a program"),
-        (lambda folder: executable(folder / "sh", "#!/bin/sh\necho I am a shell; exit 4"), "saying: I am a shell"),
-        (lambda folder: executable(folder / "old", "#!/bin/sh\necho -n 2.7.18; exit 86"), "is Python 2.7.18; a kernel needs"),
+        (
+            lambda folder: str((folder / "text").write_text("x") and folder / "text"),
+            "is not a program",
+        ),
+        (
+            lambda folder: executable(folder / "sh", "#!/bin/sh\necho I am a shell; exit 4"),
+            "saying: I am a shell",
+        ),
+        (
+            lambda folder: executable(folder / "old", "#!/bin/sh\necho -n 2.7.18; exit 86"),
+            "is Python 2.7.18; a kernel needs",
+        ),
         (lambda folder: executable(folder / "junk", "\x7fELF junk"), "cannot be started"),
         (lambda folder: executable(folder / "dies", "#!/bin/sh\nkill -9 $$"), "SIGKILL"),
     ],
     ids=["missing", "not on the PATH", "folder", "text", "shell", "old", "junk", "dies"],
 )
-def test_what_is_not_an_interpreter_is_refused_with_a_sentence(project: Path, make: object, wanted: str) -> None:
+def test_what_is_not_an_interpreter_is_refused_with_a_sentence(
+    project: Path, make: object, wanted: str
+) -> None:
     assert callable(make)
     kernel = ProcessKernel(python=make(project))
     with pytest.raises(KernelError, match=wanted) as caught:
@@ -196,7 +218,9 @@ def test_a_virtual_environments_folder_is_an_interpreter(cells: Cells) -> None:
 
 def test_a_kernel_that_dies_at_each_start_stays_dead_and_says_so(project: Path) -> None:
     switch = project / "broken"
-    python = executable(project / "python", f'#!/bin/sh\n[ -e {switch} ] && exit 9\nexec {sys.executable} "$@"')
+    python = executable(
+        project / "python", f'#!/bin/sh\n[ -e {switch} ] && exit 9\nexec {sys.executable} "$@"'
+    )
     host = RecordingHost()
     kernel = ProcessKernel(python=python)
     kernel.start(host)
@@ -212,7 +236,9 @@ def test_a_kernel_that_dies_at_each_start_stays_dead_and_says_so(project: Path) 
     kernel.close()
 
 
-def test_files_of_the_person_do_not_become_ours_and_are_theirs(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_the_person_do_not_become_ours_and_are_theirs(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("queue", "json", "ast", "asyncio", "traceback", "pdb"):
         (project / f"{name}.py").write_text("theirs = True")
     (project / "other").mkdir()
@@ -224,7 +250,10 @@ def test_files_of_the_person_do_not_become_ours_and_are_theirs(project: Path, mo
     try:
         cells = Cells(kernel, host)
         assert cells.text("async def f(): return 5\nawait f()") == "5\n"
-        assert cells.text("import pathlib, sys; str(pathlib.Path('other').absolute()) in sys.path") == "True\n"
+        assert (
+            cells.text("import pathlib, sys; str(pathlib.Path('other').absolute()) in sys.path")
+            == "True\n"
+        )
     finally:
         kernel.close()
 
@@ -232,7 +261,10 @@ def test_files_of_the_person_do_not_become_ours_and_are_theirs(project: Path, mo
 def test_cells_of_several_threads_run_one_after_the_other(cells: Cells) -> None:
     outputs: list[str] = []
     code = "for i in range(2000): print({0})"
-    threads = [threading.Thread(target=lambda n=n: outputs.append(cells.text(code.format(n)))) for n in range(4)]
+    threads = [
+        threading.Thread(target=lambda n=n: outputs.append(cells.text(code.format(n))))
+        for n in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -240,7 +272,9 @@ def test_cells_of_several_threads_run_one_after_the_other(cells: Cells) -> None:
     assert sorted(outputs) == [f"{n}\n" * 2000 for n in range(4)]
 
 
-def test_what_the_listener_raises_is_raised_to_the_caller_and_the_kernel_lives(cells: Cells) -> None:
+def test_what_the_listener_raises_is_raised_to_the_caller_and_the_kernel_lives(
+    cells: Cells,
+) -> None:
     def on_output(kind: str, text: str) -> None:
         raise LookupError("in the listener")
 
@@ -250,7 +284,9 @@ def test_what_the_listener_raises_is_raised_to_the_caller_and_the_kernel_lives(c
 
 
 @pytest.mark.parametrize("how", ["dies", "is reset", "is activated"])
-def test_a_kernel_whose_working_directory_was_deleted_is_replaced_above_it(cells: Cells, tmp_path: Path, how: str) -> None:
+def test_a_kernel_whose_working_directory_was_deleted_is_replaced_above_it(
+    cells: Cells, tmp_path: Path, how: str
+) -> None:
     gone = tmp_path / "a" / "b"
     gone.mkdir(parents=True)
     cells.kernel.change_directory(str(gone))
@@ -265,5 +301,7 @@ def test_a_kernel_whose_working_directory_was_deleted_is_replaced_above_it(cells
         cells.kernel.activate(sys.executable)
     while "The working directory" not in (told := cells.host.wait_for_state(KernelState.IDLE)):
         pass
-    assert told.endswith(f"The working directory {gone} can no longer be used; it is now {tmp_path}.")
+    assert told.endswith(
+        f"The working directory {gone} can no longer be used; it is now {tmp_path}."
+    )
     assert cells.text("import os; print(os.getcwd())") == f"{tmp_path}\n"

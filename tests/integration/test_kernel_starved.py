@@ -31,18 +31,25 @@ def in_time(work: Callable[[], object]) -> None:
     assert not thread.is_alive(), "it waits for the kernel"
 
 
-def start(pool: ThreadPoolExecutor, cells: Cells, code: str, caught: str = "raise") -> Callable[[], CellResult]:
+def start(
+    pool: ThreadPoolExecutor, cells: Cells, code: str, caught: str = "raise"
+) -> Callable[[], CellResult]:
     """Run a cell on a thread; returns once it has begun."""
     begun = threading.Event()
     running = pool.submit(
-        cells.run_until, "go", begun.set, f"import re, time\ntry:\n    print('go', flush=True)\n    {code}\nexcept KeyboardInterrupt:\n    {caught}"
+        cells.run_until,
+        "go",
+        begun.set,
+        f"import re, time\ntry:\n    print('go', flush=True)\n    {code}\nexcept KeyboardInterrupt:\n    {caught}",
     )
     assert begun.wait(PATIENCE)
     return lambda: running.result(PATIENCE)
 
 
 @pytest.mark.timeout(180)
-def test_a_completion_of_a_large_paste_does_not_keep_a_cell_from_being_interrupted(cells: Cells) -> None:
+def test_a_completion_of_a_large_paste_does_not_keep_a_cell_from_being_interrupted(
+    cells: Cells,
+) -> None:
     pool = ThreadPoolExecutor(1)
     result = start(pool, cells, MATCH)
     in_time(lambda: complete(cells, LARGE + "os.pa"))
@@ -54,7 +61,9 @@ def test_a_completion_of_a_large_paste_does_not_keep_a_cell_from_being_interrupt
     ended = result()
     assert ended.status is Status.INTERRUPTED
     assert ended.output.endswith("KeyboardInterrupt\n")
-    assert cells.text("import os; os.environ['COLUMNS']") == "'100'\n", "what waited was read afterwards"
+    assert cells.text("import os; os.environ['COLUMNS']") == "'100'\n", (
+        "what waited was read afterwards"
+    )
     pool.shutdown()
 
 

@@ -24,10 +24,14 @@ PROGRAMS = {
 def works(pid: int) -> bool:
     """Whether a process has begun with what it is there for: it is no longer the one that starts it, and sleeps or searches."""
     command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return b"sleep" in command[0] or (b"mahtab_tui.knowledge.scanning" in command and ticks(pid) > 50)
+    return b"sleep" in command[0] or (
+        b"mahtab_tui.knowledge.scanning" in command and ticks(pid) > 50
+    )
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot end a process with another")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="other systems cannot end a process with another"
+)
 @pytest.mark.parametrize("code", PROGRAMS.values(), ids=PROGRAMS)
 def test_what_a_killed_program_has_started_ends(project: Path, code: str) -> None:
     (project / "code").mkdir()
@@ -37,7 +41,9 @@ def test_what_a_killed_program_has_started_ends(project: Path, code: str) -> Non
     with subprocess.Popen([sys.executable, "-c", code], cwd=project) as program:
         started: list[int] = []
         try:
-            wait_for(lambda: program.poll() is not None or any(map(works, descendants(program.pid))))
+            wait_for(
+                lambda: program.poll() is not None or any(map(works, descendants(program.pid)))
+            )
             assert program.poll() is None
             started = descendants(program.pid)
             program.kill()

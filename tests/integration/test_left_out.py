@@ -25,7 +25,10 @@ from tests.integration.sessions import Opened, Watched
 from tests.waiting import wait_for
 
 CODE = "I make it.\n\n```python\nmade = 'a pear'\nprint(made)\n```\n"
-COMPLETE = {"text": '{"is_complete": true, "reasoning": "", "next_action": ""}', "match": "is_complete"}
+COMPLETE = {
+    "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
+    "match": "is_complete",
+}
 Open = Callable[..., Opened]
 
 
@@ -37,7 +40,13 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[str, str]]]:
 
     def listening(self: ChatReplay, messages: list[Any], *args: Any, **options: Any) -> Any:
         if "is_complete" not in messages[-1].text:
-            sent.append([(message.type, without_surroundings(str(message.text))) for message in messages if message.type != "system"])
+            sent.append(
+                [
+                    (message.type, without_surroundings(str(message.text)))
+                    for message in messages
+                    if message.type != "system"
+                ]
+            )
         return stream(self, messages, *args, **options)
 
     monkeypatch.setattr(ChatReplay, "_stream", listening)
@@ -58,7 +67,9 @@ def text(messages: list[tuple[str, str]]) -> str:
     return "\n".join(words for _, words in messages)
 
 
-def test_a_hidden_cell_leaves_the_conversation_and_comes_back(open_session: Open, heard: list[list[tuple[str, str]]]) -> None:
+def test_a_hidden_cell_leaves_the_conversation_and_comes_back(
+    open_session: Open, heard: list[list[tuple[str, str]]]
+) -> None:
     it = open_session("One.", "Two.", "Three.")
     run(it, 1, "print('sec' + 'ret')")
     run(it, 2, "print('open' + 'ly')")
@@ -75,7 +86,9 @@ def test_a_hidden_cell_leaves_the_conversation_and_comes_back(open_session: Open
     assert heard[2][:1] == heard[0]
 
 
-def test_a_cell_that_was_hidden_before_the_model_was_asked_is_not_told(open_session: Open, heard: list[list[tuple[str, str]]]) -> None:
+def test_a_cell_that_was_hidden_before_the_model_was_asked_is_not_told(
+    open_session: Open, heard: list[list[tuple[str, str]]]
+) -> None:
     it = open_session("One.", "Two.")
     run(it, 1, "print('sec' + 'ret')")
     it.session.hide("cell 1", True)
@@ -86,7 +99,9 @@ def test_a_cell_that_was_hidden_before_the_model_was_asked_is_not_told(open_sess
     assert "secret" in heard[1][0][1]
 
 
-def test_hidden_questions_answers_and_code_of_the_models_leave_a_sentence(open_session: Open, heard: list[list[tuple[str, str]]]) -> None:
+def test_hidden_questions_answers_and_code_of_the_models_leave_a_sentence(
+    open_session: Open, heard: list[list[tuple[str, str]]]
+) -> None:
     it = open_session(CODE, COMPLETE, "It is a pear.", "Yes.", "No.", approval="auto")
     ask(it, 1, "what fruit?")
     it.session.hide("question 1", True)
@@ -106,7 +121,9 @@ def test_hidden_questions_answers_and_code_of_the_models_leave_a_sentence(open_s
     assert "a pear" in heard[-1][2][1]
 
 
-def test_code_that_was_skipped_can_be_hidden(open_session: Open, heard: list[list[tuple[str, str]]]) -> None:
+def test_code_that_was_skipped_can_be_hidden(
+    open_session: Open, heard: list[list[tuple[str, str]]]
+) -> None:
     it = open_session(CODE, "Then not.", "Yes.")
     it.session.submit("ask", "make it")
     waiting = it.store.wait(tags.APPROVAL, state="waiting")
@@ -117,7 +134,9 @@ def test_code_that_was_skipped_can_be_hidden(open_session: Open, heard: list[lis
     assert heard[-1][1] == ("ai", f"I make it.\n\n{TAKEN_OUT}")
 
 
-def test_what_is_hidden_stays_hidden_in_a_resumed_session(open_session: Open, heard: list[list[tuple[str, str]]], project: Path) -> None:
+def test_what_is_hidden_stays_hidden_in_a_resumed_session(
+    open_session: Open, heard: list[list[tuple[str, str]]], project: Path
+) -> None:
     it = open_session(CODE, COMPLETE, "It is a pear.", "Yes.", "No.", approval="auto")
     ask(it, 1, "what fruit?")
     it.session.hide("cell 1", True)
@@ -126,7 +145,9 @@ def test_what_is_hidden_stays_hidden_in_a_resumed_session(open_session: Open, he
     it.session.close()
     settings = load_settings(model=f"replay:{project / 'replay.jsonl'}", approval="auto")
     store = Watched()
-    again = Session(settings, ProcessKernel(), HeadlessFrontend(), store=store, past=tuple(it.store.records))
+    again = Session(
+        settings, ProcessKernel(), HeadlessFrontend(), store=store, past=tuple(it.store.records)
+    )
     again.start()
     try:
         (project / "replay.jsonl").write_text('{"text": "Yes."}\n', "utf-8")
@@ -135,12 +156,21 @@ def test_what_is_hidden_stays_hidden_in_a_resumed_session(open_session: Open, he
         again.close()
     transcript = Transcript(since=time.time())
     transcript.fold(again.past)
-    assert [(entry.key, entry.left_out) for entry in transcript.entries if entry.left_out] == [("cell 1", "hidden"), ("answer 1.1", "hidden")]
+    assert [(entry.key, entry.left_out) for entry in transcript.entries if entry.left_out] == [
+        ("cell 1", "hidden"),
+        ("answer 1.1", "hidden"),
+    ]
     assert [entry.key for entry in transcript.pinned] == ["question 1"]
-    assert heard[-1] == [("human", "what fruit?"), ("ai", f"I make it.\n\n{TAKEN_OUT}\n\n{TAKEN_OUT}"), ("human", "sure?")]
+    assert heard[-1] == [
+        ("human", "what fruit?"),
+        ("ai", f"I make it.\n\n{TAKEN_OUT}\n\n{TAKEN_OUT}"),
+        ("human", "sure?"),
+    ]
 
 
-def test_a_hidden_cell_comes_back_also_in_a_resumed_session(open_session: Open, heard: list[list[tuple[str, str]]], project: Path) -> None:
+def test_a_hidden_cell_comes_back_also_in_a_resumed_session(
+    open_session: Open, heard: list[list[tuple[str, str]]], project: Path
+) -> None:
     it = open_session("One.")
     run(it, 1, "print('sec' + 'ret')")
     run(it, 2, "print('open' + 'ly')")
@@ -149,7 +179,11 @@ def test_a_hidden_cell_comes_back_also_in_a_resumed_session(open_session: Open, 
     it.session.close()
     store = Watched()
     again = Session(
-        load_settings(model=f"replay:{project / 'replay.jsonl'}"), ProcessKernel(), HeadlessFrontend(), store=store, past=tuple(it.store.records)
+        load_settings(model=f"replay:{project / 'replay.jsonl'}"),
+        ProcessKernel(),
+        HeadlessFrontend(),
+        store=store,
+        past=tuple(it.store.records),
     )
     again.start()
     try:
@@ -164,7 +198,9 @@ def test_a_hidden_cell_comes_back_also_in_a_resumed_session(open_session: Open, 
         again.close()
 
 
-def test_a_replaced_question_leaves_no_trace_of_itself_and_of_what_followed(open_session: Open, heard: list[list[tuple[str, str]]]) -> None:
+def test_a_replaced_question_leaves_no_trace_of_itself_and_of_what_followed(
+    open_session: Open, heard: list[list[tuple[str, str]]]
+) -> None:
     it = open_session("One.", CODE, COMPLETE, "It is a pear.", "It is an apple.", approval="auto")
     ask(it, 1, "zero?")
     run(it, 1, "print('be' + 'fore')")
@@ -177,13 +213,17 @@ def test_a_replaced_question_leaves_no_trace_of_itself_and_of_what_followed(open
     assert messages[:2] == heard[1][:2]
     assert "before" in messages[2][1]
     assert messages[2][1].endswith("what red fruit?")
-    assert not any(words in text(messages) for words in ("It is a pear", "I make it", "after", "what fruit?"))
+    assert not any(
+        words in text(messages) for words in ("It is a pear", "I make it", "after", "what fruit?")
+    )
     run(it, 4, "made")
     assert it.store.wait(tags.USER_REPL_OUT, cell=4).text == "'a pear'\n"
     assert "namespace stays" in it.store.wait(tags.REPLACE).text
 
 
-def test_a_replaced_cell_goes_with_the_question_after_it_and_the_new_one_runs(open_session: Open, heard: list[list[tuple[str, str]]]) -> None:
+def test_a_replaced_cell_goes_with_the_question_after_it_and_the_new_one_runs(
+    open_session: Open, heard: list[list[tuple[str, str]]]
+) -> None:
     it = open_session("One.", "Two.")
     run(it, 1, "print('ke' + 'pt')")
     run(it, 2, "fruit = 'pe' + 'ar'; fruit")
@@ -210,11 +250,16 @@ def test_nothing_is_replaced_while_something_is_at_work(open_session: Open) -> N
     assert not [record for record in it.store.records if record.tag == tags.REPLACE]
 
 
-def test_a_model_that_remembers_by_itself_is_told_the_changed_conversation(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_remembers_by_itself_is_told_the_changed_conversation(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake = install_fake_claude(tmp_path / "bin", "answers", answers=["One.", "Two.", "Three."])
     monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
     store = Watched()
-    it = Opened(Session(load_settings(model="claude"), ProcessKernel(), HeadlessFrontend(), store=store), store)
+    it = Opened(
+        Session(load_settings(model="claude"), ProcessKernel(), HeadlessFrontend(), store=store),
+        store,
+    )
     it.session.start()
     try:
         run(it, 1, "print('sec' + 'ret')")
@@ -226,7 +271,10 @@ def test_a_model_that_remembers_by_itself_is_told_the_changed_conversation(proje
         it.session.close()
     first, second, third = map(without_surroundings, fake.prompts)
     assert "secret" in first
-    assert second == "<conversation><human>first?</human><assistant>One.</assistant></conversation>\n\nsecond?"
+    assert (
+        second
+        == "<conversation><human>first?</human><assistant>One.</assistant></conversation>\n\nsecond?"
+    )
     assert third == "third?"
     assert len(fake.starts) == 2
 

@@ -20,10 +20,14 @@ from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened
 from tests.waiting import wait_for
 
-CODE = [{"text": f"```python\nprint({number})\n```", "match": "^(?!.*is_complete)"} for number in (1, 2)]
+CODE = [
+    {"text": f"```python\nprint({number})\n```", "match": "^(?!.*is_complete)"} for number in (1, 2)
+]
 
 
-def test_the_model_changes_and_the_conversation_stays(open_session: Callable[..., Opened], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_changes_and_the_conversation_stays(
+    open_session: Callable[..., Opened], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake = install_fake_claude(tmp_path / "bin", "answers", answers=["Two."])
     monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
     it = open_session("One.")
@@ -36,7 +40,9 @@ def test_the_model_changes_and_the_conversation_stays(open_session: Callable[...
     it.session.submit("ask", "second?")
     assert it.store.wait(tags.ASSISTANT_CHAT, turn=2).text.strip() == "Two."
     (prompt,) = map(without_surroundings, fake.prompts)
-    assert prompt.startswith("<conversation><human>first?</human><assistant>One.</assistant></conversation>")
+    assert prompt.startswith(
+        "<conversation><human>first?</human><assistant>One.</assistant></conversation>"
+    )
 
 
 def test_a_model_that_cannot_be_had_changes_nothing(open_session: Callable[..., Opened]) -> None:
@@ -45,11 +51,22 @@ def test_a_model_that_cannot_be_had_changes_nothing(open_session: Callable[..., 
     for key in ("model", "sub_model", "reflection_model"):
         with pytest.raises(ModelError):
             change_setting(it.session, key, "nonsense")
-    assert (it.session.model, it.session.settings.sub_model, it.session.settings.reflection_model) == (before, None, None)
+    assert (
+        it.session.model,
+        it.session.settings.sub_model,
+        it.session.settings.reflection_model,
+    ) == (before, None, None)
 
 
-def test_the_limit_of_turns_and_the_reflection_change_in_a_session(open_session: Callable[..., Opened]) -> None:
-    it = open_session(*CODE, {"text": "x", "match": "is_complete"}, {"text": "The end.", "repeat": True}, approval="auto")
+def test_the_limit_of_turns_and_the_reflection_change_in_a_session(
+    open_session: Callable[..., Opened],
+) -> None:
+    it = open_session(
+        *CODE,
+        {"text": "x", "match": "is_complete"},
+        {"text": "The end.", "repeat": True},
+        approval="auto",
+    )
     _ = it.session.agent.agent
     assert change_setting(it.session, "reflection", "never")
     assert change_setting(it.session, "max_turns", 2)
@@ -58,10 +75,16 @@ def test_the_limit_of_turns_and_the_reflection_change_in_a_session(open_session:
     it.store.wait(tags.ASSISTANT_CHAT, step=2)
     ran = [record for record in it.store.records if record.tag == tags.ASSISTANT_REPL_IN]
     assert len(ran) == 2
-    assert not [record for record in it.store.records if record.tag == tags.AGENT and record.attrs.get("state") == "reflecting"]
+    assert not [
+        record
+        for record in it.store.records
+        if record.tag == tags.AGENT and record.attrs.get("state") == "reflecting"
+    ]
 
 
-def test_reloading_is_switched_on_and_off_in_a_kernel_that_runs(project: Path, cells: Cells) -> None:
+def test_reloading_is_switched_on_and_off_in_a_kernel_that_runs(
+    project: Path, cells: Cells
+) -> None:
     module = project / "mine.py"
     module.write_text("value = 1\n")
     kernel = cells.kernel
@@ -88,9 +111,13 @@ def write_later(path: Path, text: str, seconds: int) -> None:
     os.utime(path, (moment, moment))
 
 
-def test_what_a_session_may_cost_and_how_much_is_told_change_in_a_session(open_session: Callable[..., Opened]) -> None:
+def test_what_a_session_may_cost_and_how_much_is_told_change_in_a_session(
+    open_session: Callable[..., Opened],
+) -> None:
     cost = {"usage": {"cost": 0.4}, "repeat": True}
-    it = open_session({"match": "keep the memory", "text": "Little.", **cost}, {"text": "Yes.", **cost})
+    it = open_session(
+        {"match": "keep the memory", "text": "Little.", **cost}, {"text": "Yes.", **cost}
+    )
     for turn, question in enumerate(("first?", "second?", "third?"), 1):
         it.session.submit("ask", question)
         it.store.wait(tags.AGENT, state="done", turn=turn)
@@ -117,17 +144,23 @@ def test_a_change_of_limits_leaves_the_agent_its_tools(open_session: Callable[..
 
 
 @pytest.mark.parametrize(("key", "value"), [("max_usd", 2.0), ("model_timeout", 7.0)])
-def test_both_models_are_made_anew(open_session: Callable[..., Opened], key: str, value: float) -> None:
+def test_both_models_are_made_anew(
+    open_session: Callable[..., Opened], key: str, value: float
+) -> None:
     it = open_session(reflection_model="demo")
     agent = it.session.agent.agent
     answering, checking = agent._nodes.llm, agent._nodes.reflection_llm
     assert checking is not None
     assert change_setting(it.session, key, value)
-    wait_for(lambda: agent._nodes.llm is not answering and agent._nodes.reflection_llm is not checking)
+    wait_for(
+        lambda: agent._nodes.llm is not answering and agent._nodes.reflection_llm is not checking
+    )
     assert agent._nodes.reflection_llm is not None
 
 
-def test_of_two_changes_that_wait_for_a_turn_the_newest_holds(open_session: Callable[..., Opened]) -> None:
+def test_of_two_changes_that_wait_for_a_turn_the_newest_holds(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session()
     thread = it.session.agent
     _ = thread.agent
@@ -154,7 +187,9 @@ def test_of_two_changes_that_wait_for_a_turn_the_newest_holds(open_session: Call
     assert holding == [2, 3]
 
 
-def test_a_model_without_its_provider_is_of_the_one_that_is_set_by_then(open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_without_its_provider_is_of_the_one_that_is_set_by_then(
+    open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "no-secret")
     it = open_session()
     with pytest.raises(ModelError, match="There is no model 'gpt-4o'"):

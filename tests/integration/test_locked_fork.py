@@ -52,12 +52,22 @@ class Canaries:
         """A cell of the user's that names them."""
         port = self.listener.getsockname()[1]
         made, kept, inside = (str(self.folder / name) for name in ("made", "kept", "inside"))
-        return f"P, Q, D, PORT, SECRET = {made!r}, {kept!r}, {inside!r}, {port}, {str(self.secret)!r}"
+        return (
+            f"P, Q, D, PORT, SECRET = {made!r}, {kept!r}, {inside!r}, {port}, {str(self.secret)!r}"
+        )
 
     def seen(self) -> list[object]:
         """All files with what is in them, and when they were changed."""
         paths = sorted(self.folder.rglob("*"))
-        return [(str(path), path.lstat().st_mode, path.lstat().st_mtime_ns if path.is_file() else 0, _content(path)) for path in paths]
+        return [
+            (
+                str(path),
+                path.lstat().st_mode,
+                path.lstat().st_mtime_ns if path.is_file() else 0,
+                _content(path),
+            )
+            for path in paths
+        ]
 
     def connected(self) -> bool:
         try:
@@ -68,7 +78,9 @@ class Canaries:
 
 
 def _content(path: Path) -> object:
-    return (path.read_bytes(), os.listxattr(path)) if path.is_file() and not path.is_symlink() else ""
+    return (
+        (path.read_bytes(), os.listxattr(path)) if path.is_file() and not path.is_symlink() else ""
+    )
 
 
 class Cells:
@@ -82,7 +94,9 @@ class Cells:
 
     def run(self, code: str, lock: Lock | None = None) -> CellResult:
         self._number += 1
-        return self.kernel.execute(code, cell=self._number, on_output=lambda kind, text: None, lock=lock)
+        return self.kernel.execute(
+            code, cell=self._number, on_output=lambda kind, text: None, lock=lock
+        )
 
     def value(self, code: str) -> str:
         return self.run(code).output
@@ -100,7 +114,13 @@ def cells(tmp_path: Path) -> Iterator[Cells]:
     made.kernel.close()
 
 
-@pytest.mark.parametrize("first", [pytest.param(first, marks=[pytest.mark.slow] if first else []) for first in range(0, len(TRIES), GROUP)])
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(first, marks=[pytest.mark.slow] if first else [])
+        for first in range(0, len(TRIES), GROUP)
+    ],
+)
 def test_nothing_happens_that_the_lock_does_not_let(first: int, tmp_path: Path) -> None:
     canaries = Canaries(tmp_path / "project")
     cells = Cells(canaries.folder)
@@ -112,9 +132,18 @@ def test_nothing_happens_that_the_lock_does_not_let(first: int, tmp_path: Path) 
         result = cells.run(code, "keep")
         cells.run(LATER)
         if canaries.seen() != before or canaries.connected() or cells.value(DIGEST) != digest:
-            failed.append((what, result.output, [each for each in canaries.seen() if each not in before], cells.value(DIGEST)))
+            failed.append(
+                (
+                    what,
+                    result.output,
+                    [each for each in canaries.seen() if each not in before],
+                    cells.value(DIGEST),
+                )
+            )
             before, digest = canaries.seen(), cells.value(DIGEST)
-        new = cells.value(f"[(n, type(v).__name__) for n, v in globals().items() if n not in {names} and callable(v) and n in __builtins__.__dict__]")
+        new = cells.value(
+            f"[(n, type(v).__name__) for n, v in globals().items() if n not in {names} and callable(v) and n in __builtins__.__dict__]"
+        )
         if new not in ("[]\n", "") or "a secret text" in result.output:
             failed.append((what, result.output, new))
     cells.run("SHARED.close(); SHARED.unlink()")
@@ -160,7 +189,9 @@ NEEDS = {
 def test_a_cell_that_needs_more_says_what_and_leaves_nothing(cells: Cells) -> None:
     folder = Path(cells.kernel.info().cwd)
     (folder / "data.csv").write_text("a\n1\n")
-    cells.run("import numpy, pandas as pd; df = pd.DataFrame({'a': [1]}); MAPPED = numpy.memmap('mapped', mode='w+', dtype='u1', shape=4096)")
+    cells.run(
+        "import numpy, pandas as pd; df = pd.DataFrame({'a': [1]}); MAPPED = numpy.memmap('mapped', mode='w+', dtype='u1', shape=4096)"
+    )
     names = cells.value("sorted(globals())")
     assert {code: cells.run(f"new = 1\n{code}", "keep").needs for code in NEEDS} == NEEDS
     assert cells.value("sorted(globals())") == names
@@ -169,13 +200,26 @@ def test_a_cell_that_needs_more_says_what_and_leaves_nothing(cells: Cells) -> No
 
 def test_output_and_plain_data_come_back_and_changes_inside_objects_are_named(cells: Cells) -> None:
     cells.run("items, table, gone = [1], {'a': 1}, 5")
-    result = cells.run("print('a'); display(table); total = sum(items); items.append(2); del gone\nother = items\ntotal", "keep")
+    result = cells.run(
+        "print('a'); display(table); total = sum(items); items.append(2); del gone\nother = items\ntotal",
+        "keep",
+    )
     assert result.output == "a\n{'a': 1}\n1\nran apart: changes to `items` were not kept\n"
-    assert [(change.name, change.change) for change in result.changes] == [("gone", "deleted"), ("total", "added"), ("other", "added")]
-    assert cells.value("total, items, other is items, 'gone' in globals()") == "(1, [1], True, False)\n"
+    assert [(change.name, change.change) for change in result.changes] == [
+        ("gone", "deleted"),
+        ("total", "added"),
+        ("other", "added"),
+    ]
+    assert (
+        cells.value("total, items, other is items, 'gone' in globals()")
+        == "(1, [1], True, False)\n"
+    )
     cells.kernel.undo(2)
     assert cells.value("gone, 'total' in globals()") == "(5, False)\n"
-    assert cells.run("new = 3; items.clear(); new", "discard").output == "3\nran apart: changes to `items` were not kept; `new` was not kept\n"
+    assert (
+        cells.run("new = 3; items.clear(); new", "discard").output
+        == "3\nran apart: changes to `items` were not kept; `new` was not kept\n"
+    )
     assert cells.value("'new' in globals(), items") == "(False, [1])\n"
     failed = cells.run("kept = 4\n1 / 0", "keep")
     assert (failed.status, failed.needs, failed.frames[-1].line) == ("error", "", 2)
@@ -184,14 +228,28 @@ def test_output_and_plain_data_come_back_and_changes_inside_objects_are_named(ce
 
 def test_modules_of_the_interpreter_come_back_and_those_of_the_project_ask(cells: Cells) -> None:
     (Path(cells.kernel.info().cwd) / "shop.py").write_text("open('made', 'w')")
-    assert cells.run("import statistics as st\nfrom collections import Counter\nfrom datetime import datetime as dt", "keep").needs == ""
-    assert cells.value("st.mean([1, 3]), Counter('aa'), dt.__name__") == "(2, Counter({'a': 2}), 'datetime')\n"
+    assert (
+        cells.run(
+            "import statistics as st\nfrom collections import Counter\nfrom datetime import datetime as dt",
+            "keep",
+        ).needs
+        == ""
+    )
+    assert (
+        cells.value("st.mean([1, 3]), Counter('aa'), dt.__name__")
+        == "(2, Counter({'a': 2}), 'datetime')\n"
+    )
     assert cells.run("import shop", "keep").needs == "wanted to write made"
     (Path(cells.kernel.info().cwd) / "shop.py").write_text("x = 1")
-    assert cells.run("import shop", "keep").needs == "wanted to keep shop (the module shop), which is not plain data"
+    assert (
+        cells.run("import shop", "keep").needs
+        == "wanted to keep shop (the module shop), which is not plain data"
+    )
 
 
-def test_an_interrupt_ends_the_fork_and_a_file_that_the_user_has_read_can_be_read(cells: Cells, tmp_path: Path) -> None:
+def test_an_interrupt_ends_the_fork_and_a_file_that_the_user_has_read_can_be_read(
+    cells: Cells, tmp_path: Path
+) -> None:
     (tmp_path / "far.txt").write_text("far away")
     read = f"open({str(tmp_path / 'far.txt')!r}).read()"
     assert cells.run(read, "keep").needs.startswith("wanted to read")
@@ -203,6 +261,8 @@ def test_an_interrupt_ends_the_fork_and_a_file_that_the_user_has_read_can_be_rea
         seen.append(text)
         cells.kernel.interrupt()
 
-    result = cells.kernel.execute("print('begun')\nwhile True: pass", cell=90, on_output=stop, lock="keep")
+    result = cells.kernel.execute(
+        "print('begun')\nwhile True: pass", cell=90, on_output=stop, lock="keep"
+    )
     assert (result.status, result.needs, seen[0]) == ("interrupted", "", "begun\n")
     assert cells.value("1") == "1\n"

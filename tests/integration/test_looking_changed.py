@@ -23,7 +23,9 @@ def test_the_way_leads_only_to_the_object_that_was_opened(kernel: Looking) -> No
     opened = kernel.look.open(named("df"))
     kernel.run("df = pd.DataFrame({'b': range(1000)})")
     for path in (opened.path, (*opened.path, ["cell", 5, 0])):
-        with pytest.raises(KernelError, match=r"^df is now a different object; press r to reload\.$"):
+        with pytest.raises(
+            KernelError, match=r"^df is now a different object; press r to reload\.$"
+        ):
             kernel.look.open(path)
     with pytest.raises(KernelError, match="a different object"):
         kernel.look.rows(opened.path, 100, 200, [0], TableArrangement())
@@ -52,7 +54,10 @@ def test_what_became_something_else_inside_is_told_in_a_sentence(kernel: Looking
         "plot": lambda: look.plot(path, "line", 5, 5),
         "picture": lambda: look.picture(path),
     }
-    with pytest.raises(KernelError, match=r"^This is no longer (a text|an array|a table|a picture); press r to reload\.$"):
+    with pytest.raises(
+        KernelError,
+        match=r"^This is no longer (a text|an array|a table|a picture); press r to reload\.$",
+    ):
         questions[ask]()
 
 

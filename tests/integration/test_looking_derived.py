@@ -77,7 +77,9 @@ def test_it_opens_as_what_it_is_derived_from_and_none_of_its_code_runs(
     for column in columns:
         derived.look.headings(named(name), columns)
         derived.look.figures(named(name), column)
-        derived.look.rows(named(name), 0, 100, columns, TableArrangement((column, True), ((column, "present"),)))
+        derived.look.rows(
+            named(name), 0, 100, columns, TableArrangement((column, True), ((column, "present"),))
+        )
     if "array" in opened.views:
         assert derived.look.array(named(name)).shape == shape
         assert derived.look.array_figures(named(name)).max == "5"
@@ -109,8 +111,12 @@ def test_a_masked_array_stays_a_tree(derived: Looking) -> None:
 
 
 def test_an_array_in_a_file_is_seen_slice_by_slice(derived: Looking) -> None:
-    derived.run("import tempfile\nmapped = np.memmap(tempfile.NamedTemporaryFile(), 'f8', 'w+', shape=(3, 4, 2)); mapped[2, 3, 1] = 7")
+    derived.run(
+        "import tempfile\nmapped = np.memmap(tempfile.NamedTemporaryFile(), 'f8', 'w+', shape=(3, 4, 2)); mapped[2, 3, 1] = 7"
+    )
     part = (*named("mapped"), ["slice", [2, None, None]])
     assert derived.look.open(part).rows == 4
-    assert derived.look.rows(part, 0, 10, [1], TableArrangement()).cells == (("0.0", "0.0", "0.0", "7.0"),)
+    assert derived.look.rows(part, 0, 10, [1], TableArrangement()).cells == (
+        ("0.0", "0.0", "0.0", "7.0"),
+    )
     assert derived.look.array_figures(part).max == "7"

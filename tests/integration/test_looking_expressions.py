@@ -61,7 +61,9 @@ def objects() -> Iterator[Looking]:
         ("class", None, "globals()['class']"),
     ],
 )
-def test_it_is_written_as_what_it_is_or_not_at_all(objects: Looking, name: str, step: list[Any] | None, expression: str) -> None:
+def test_it_is_written_as_what_it_is_or_not_at_all(
+    objects: Looking, name: str, step: list[Any] | None, expression: str
+) -> None:
     path = named(name) if step is None else (*named(name), step)
     opened = objects.look.open(path)
     assert opened.expression == expression
@@ -70,7 +72,9 @@ def test_it_is_written_as_what_it_is_or_not_at_all(objects: Looking, name: str, 
         assert held.status.name == "OK", held.output
 
 
-def test_what_stands_in_something_that_cannot_be_written_cannot_be_written_either(objects: Looking) -> None:
+def test_what_stands_in_something_that_cannot_be_written_cannot_be_written_either(
+    objects: Looking,
+) -> None:
     objects.run("kept = {(1,): thing}")
     for way in ([["attribute", "x"]], [["attribute", "x"], ["item", 0]]):
         assert objects.look.open((*named("kept"), ["item", 0], *way)).expression == ""
@@ -93,7 +97,9 @@ EXPORTED = {
 
 
 @pytest.mark.parametrize("name", EXPORTED)
-def test_what_is_exported_is_in_the_file(objects: Looking, name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_what_is_exported_is_in_the_file(
+    objects: Looking, name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     file, content = EXPORTED[name]
     folder = tmp_path_factory.mktemp("exported")
     objects.run(
@@ -106,14 +112,23 @@ def test_what_is_exported_is_in_the_file(objects: Looking, name: str, tmp_path_f
     assert "".join(written.split()) == "".join(content.split())
 
 
-def test_a_value_comes_back_from_a_pickle(objects: Looking, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_value_comes_back_from_a_pickle(
+    objects: Looking, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     file = tmp_path_factory.mktemp("exported") / "frame.pkl"
     objects.run(export_code(objects.look.open(named("frame")), str(file)))
-    assert objects.cells.run(f"import pickle; print(pickle.load(open({str(file)!r}, 'rb')).equals(frame))").output == "True\n"
+    assert (
+        objects.cells.run(
+            f"import pickle; print(pickle.load(open({str(file)!r}, 'rb')).equals(frame))"
+        ).output
+        == "True\n"
+    )
 
 
 @pytest.mark.parametrize("ending", ["csv", "json", "txt", "pkl"])
-def test_a_file_that_is_there_already_stays_as_it_is(objects: Looking, ending: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_file_that_is_there_already_stays_as_it_is(
+    objects: Looking, ending: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     file = tmp_path_factory.mktemp("kept") / f"frame.{ending}"
     file.write_text("precious")
     result = objects.cells.run(export_code(objects.look.open(named("frame")), str(file)))
@@ -122,7 +137,9 @@ def test_a_file_that_is_there_already_stays_as_it_is(objects: Looking, ending: s
 
 
 @pytest.mark.parametrize("ending", ["csv", "json", "txt", "pkl"])
-def test_what_cannot_be_written_leaves_no_file_behind(objects: Looking, ending: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_what_cannot_be_written_leaves_no_file_behind(
+    objects: Looking, ending: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     file = tmp_path_factory.mktemp("failed") / f"bad.{ending}"
     objects.run(
         "class Bad:\n    def fail(self, *args): raise RuntimeError('it fails')\n    __repr__ = __str__ = __reduce_ex__ = fail\n"
@@ -134,13 +151,22 @@ def test_what_cannot_be_written_leaves_no_file_behind(objects: Looking, ending: 
     assert not file.exists()
 
 
-def test_a_file_in_the_home_folder_can_be_named(objects: Looking, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_in_the_home_folder_can_be_named(
+    objects: Looking, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", "/somewhere")
     assert "'/somewhere/it.csv'" in export_code(objects.look.open(named("frame")), "~/it.csv")
 
 
 @pytest.mark.parametrize(
-    ("name", "file"), [("frame", "frame.csv"), ("cube", "cube.csv"), ("queue", "queue.pkl"), ("thing", "thing.pkl"), ("table", "table.json")]
+    ("name", "file"),
+    [
+        ("frame", "frame.csv"),
+        ("cube", "cube.csv"),
+        ("queue", "queue.pkl"),
+        ("thing", "thing.pkl"),
+        ("table", "table.json"),
+    ],
 )
 def test_a_file_is_proposed_by_what_the_object_is(objects: Looking, name: str, file: str) -> None:
     opened: InspectedObject = objects.look.open(named(name))

@@ -43,12 +43,16 @@ def run(kernel: ProcessKernel, cell: int, code: str) -> list[TracebackFrame]:
     return list(result.frames)
 
 
-def variables(kernel: ProcessKernel, cell: int, frames: list[TracebackFrame], at: int) -> dict[str, str]:
+def variables(
+    kernel: ProcessKernel, cell: int, frames: list[TracebackFrame], at: int
+) -> dict[str, str]:
     _, children = InspectorClient(kernel).children(variables_path(cell, frames, at), 0, 100)
     return {child.label.strip("'"): child.summary for child in children}
 
 
-def test_each_frame_has_its_own_also_of_an_error_that_another_one_came_of(kernel: ProcessKernel) -> None:
+def test_each_frame_has_its_own_also_of_an_error_that_another_one_came_of(
+    kernel: ProcessKernel,
+) -> None:
     frames = run(kernel, 1, FAILS)
     assert [frame.function for frame in frames] == ["outer", "inner", "<module>", "outer"]
     assert variables(kernel, 1, frames, 1) == {"rows": "1 item", "part": "2 items"}
@@ -74,7 +78,9 @@ def test_of_frames_at_the_same_line_each_has_its_own(kernel: ProcessKernel) -> N
         variables(kernel, 5, deep, 3)
 
 
-def test_no_code_of_the_persons_runs_for_the_variables_of_a_class_body(kernel: ProcessKernel) -> None:
+def test_no_code_of_the_persons_runs_for_the_variables_of_a_class_body(
+    kernel: ProcessKernel,
+) -> None:
     frames = run(
         kernel,
         90,

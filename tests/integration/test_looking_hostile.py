@@ -11,7 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, Path, TableArrangement
+from mahtab_tui.kernel.inspector_client import (
+    InspectedObject,
+    InspectorClient,
+    Path,
+    TableArrangement,
+)
 from tests.integration.kernels import PATIENCE
 from tests.integration.looks import TRAP, Looking, looking, named
 
@@ -129,7 +134,9 @@ def look_everywhere(look: InspectorClient, path: Path, opened: InspectedObject) 
         for column in columns:
             look.figures(path, column)
             for condition in ("missing", "a", "> 1"):
-                look.rows(path, 0, 100, columns, TableArrangement((column, True), ((column, condition),)))
+                look.rows(
+                    path, 0, 100, columns, TableArrangement((column, True), ((column, condition),))
+                )
     if "text" in opened.views:
         look.text(path, 0, 100)
         look.find(path, "needle", 0, backwards=False)
@@ -184,8 +191,12 @@ def test_the_end_of_ten_thousand_levels_can_be_walked_to(zoo: Looking) -> None:
     ],
     ids=["endless", "exits", "evil"],
 )
-def test_a_property_that_misbehaves_on_demand_is_told_in_a_sentence(zoo: Looking, code: str, said: str) -> None:
-    zoo.run("class Evil(Exception):\n    def __str__(self): raise SystemExit\nhostile_error = Evil()")
+def test_a_property_that_misbehaves_on_demand_is_told_in_a_sentence(
+    zoo: Looking, code: str, said: str
+) -> None:
+    zoo.run(
+        "class Evil(Exception):\n    def __str__(self): raise SystemExit\nhostile_error = Evil()"
+    )
     zoo.run(f"class P:\n    @property\n    def p(self):\n        {code}\nbad = P()")
     with pytest.raises(KernelError) as told:
         zoo.look.evaluate(named("bad"), "p")
@@ -205,10 +216,17 @@ def test_a_dict_that_is_changed_by_a_cell_meanwhile_is_shown_or_told(zoo: Lookin
 
 
 def test_it_works_while_a_cell_runs(zoo: Looking) -> None:
-    zoo.run("import threading\nclass Gate:\n    go = threading.Event()\n    @property\n    def opened(self): self.go.set()\ngate = Gate()")
+    zoo.run(
+        "import threading\nclass Gate:\n    go = threading.Event()\n    @property\n    def opened(self): self.go.set()\ngate = Gate()"
+    )
     waits = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        cell = pool.submit(zoo.cells.run_until, "waiting", waits.set, "print('waiting', flush=True); gate.go.wait(30)")
+        cell = pool.submit(
+            zoo.cells.run_until,
+            "waiting",
+            waits.set,
+            "print('waiting', flush=True); gate.go.wait(30)",
+        )
         assert waits.wait(PATIENCE)
         assert zoo.look.open(named("many")).summary == "100,000 items"
         assert zoo.look.open((*named("many"), ["item", 99_999])).type == "NoneType"
@@ -218,9 +236,13 @@ def test_it_works_while_a_cell_runs(zoo: Looking) -> None:
 
 def test_nothing_of_the_big_libraries_is_imported() -> None:
     with looking() as bare:
-        bare.run("import sys\nthings = [{'a': 1}, {'a': 2}]\ntext = 'x'\nraw = b'\\x89PNG'\ndef f(): pass")
+        bare.run(
+            "import sys\nthings = [{'a': 1}, {'a': 2}]\ntext = 'x'\nraw = b'\\x89PNG'\ndef f(): pass"
+        )
         for name in ("things", "text", "raw", "f", "sys"):
             opened = bare.look.open(named(name))
             look_everywhere(bare.look, named(name), opened)
-        loaded = bare.cells.run("print([m for m in ('pandas', 'polars', 'numpy', 'pyarrow', 'torch', 'matplotlib', 'PIL') if m in sys.modules])")
+        loaded = bare.cells.run(
+            "print([m for m in ('pandas', 'polars', 'numpy', 'pyarrow', 'torch', 'matplotlib', 'PIL') if m in sys.modules])"
+        )
         assert loaded.output == "[]\n"

@@ -22,17 +22,27 @@ def odd() -> Iterator[Looking]:
 
 def test_objects_of_very_many_attributes_are_listed_in_time(odd: Looking) -> None:
     """Looking each name up among all others took minutes."""
-    odd.run("class Many: pass\nmany = Many(); many.__dict__.update((f'a{n}', n) for n in range(50_000))")
-    odd.run("for n in range(2_000): setattr(Many, f'p{n}', property(lambda self: 1))\nmany.__dict__[7] = 'no name'\nall_of_them = [many] * 100")
+    odd.run(
+        "class Many: pass\nmany = Many(); many.__dict__.update((f'a{n}', n) for n in range(50_000))"
+    )
+    odd.run(
+        "for n in range(2_000): setattr(Many, f'p{n}', property(lambda self: 1))\nmany.__dict__[7] = 'no name'\nall_of_them = [many] * 100"
+    )
     assert odd.look.children(named("all_of_them"), 0, 100)[1][99].count == 52_000
     count, (last,) = odd.look.children(named("many"), 51_999, 52_000)
     assert (count, last.label, last.state) == (52_000, "p1999", "property")
 
 
 def test_dicts_of_very_many_keys_are_no_columns(odd: Looking) -> None:
-    odd.run("wide, wider = [dict.fromkeys(map(str, range(5_000)))], [dict.fromkeys(map(str, range(5_001)))]")
+    odd.run(
+        "wide, wider = [dict.fromkeys(map(str, range(5_000)))], [dict.fromkeys(map(str, range(5_001)))]"
+    )
     odd.run("apart = [{str(n * 2_000 + k): 1 for k in range(2_000)} for n in range(3)]")
-    assert [odd.look.open(named(name)).views[0] for name in ("wide", "wider", "apart")] == ["table", "tree", "tree"]
+    assert [odd.look.open(named(name)).views[0] for name in ("wide", "wider", "apart")] == [
+        "table",
+        "tree",
+        "tree",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -105,19 +115,28 @@ def test_all_numbers_of_a_large_array_in_columns_are_counted(odd: Looking) -> No
     with pytest.raises(KernelError, match="is not contiguous"):
         odd.look.array_figures(named("tall"))
     odd.run("tall = np.arange(10)[::3]")
-    assert (odd.look.array_figures(named("tall")).max, odd.look.array(named("tall")).layout) == ("9", "strided")
+    assert (odd.look.array_figures(named("tall")).max, odd.look.array(named("tall")).layout) == (
+        "9",
+        "strided",
+    )
 
 
 def test_two_filters_hold_at_once_whatever_the_library(odd: Looking) -> None:
-    odd.run("data = {'a': [1, 2, 3, 4], 'b': [4, 3, 2, 1]}; p, q, r = pd.DataFrame(data), pl.DataFrame(data), pa.table(data)")
+    odd.run(
+        "data = {'a': [1, 2, 3, 4], 'b': [4, 3, 2, 1]}; p, q, r = pd.DataFrame(data), pl.DataFrame(data), pa.table(data)"
+    )
     odd.run("s = [{'a': n + 1, 'b': 4 - n} for n in range(4)]")
     for name in "pqrs":
-        page = odd.look.rows(named(name), 0, 10, [0], TableArrangement((1, False), ((0, "> 1"), (1, "> 1"))))
+        page = odd.look.rows(
+            named(name), 0, 10, [0], TableArrangement((1, False), ((0, "> 1"), (1, "> 1")))
+        )
         assert page.positions == (2, 1)
 
 
 def test_sorting_warns_of_nothing(odd: Looking) -> None:
-    odd.run("import warnings; warned = []; warnings.showwarning = lambda *about: warned.append(about); warnings.simplefilter('always')")
+    odd.run(
+        "import warnings; warned = []; warnings.showwarning = lambda *about: warned.append(about); warnings.simplefilter('always')"
+    )
     odd.run("t = pa.table({'a': [2.0, None, float('nan'), 1.0]})")
     assert odd.table("t", sort=(0, True)).positions == (0, 3, 2, 1)
     assert odd.cells.run("print(warned)").output == "[]\n"
@@ -129,16 +148,31 @@ def test_a_docstring_of_any_length_is_cut(odd: Looking) -> None:
 
 
 def test_a_module_whose_file_is_a_pipe_is_not_read(odd: Looking) -> None:
-    odd.run("import os, tempfile, types\npipe = types.ModuleType('pipe'); pipe.__file__ = tempfile.mkdtemp() + '/x.py'; os.mkfifo(pipe.__file__)")
+    odd.run(
+        "import os, tempfile, types\npipe = types.ModuleType('pipe'); pipe.__file__ = tempfile.mkdtemp() + '/x.py'; os.mkfifo(pipe.__file__)"
+    )
     source = odd.look.source(named("pipe"))
     assert (source.source, source.where.endswith("x.py")) == ("", True)
 
 
-def test_a_version_that_is_a_class_of_its_own_is_told_without_running_its_code(odd: Looking) -> None:
-    odd.run("import types\nclass Version(str):\n    def __str__(self): asked.append(1)\n    __len__ = __iter__ = isprintable = __str__\nasked = []")
-    odd.run("own = types.ModuleType('own'); own.__version__ = Version('2.13.0+cpu'); number = types.ModuleType('number'); number.__version__ = 3")
-    assert (odd.look.source(named("own")).signature, odd.look.source(named("number")).signature) == ("version 2.13.0+cpu", "")
-    assert {variable.name: variable.summary for variable in odd.cells.kernel.variables() if variable.name in ("own", "number", "asked")} == {
+def test_a_version_that_is_a_class_of_its_own_is_told_without_running_its_code(
+    odd: Looking,
+) -> None:
+    odd.run(
+        "import types\nclass Version(str):\n    def __str__(self): asked.append(1)\n    __len__ = __iter__ = isprintable = __str__\nasked = []"
+    )
+    odd.run(
+        "own = types.ModuleType('own'); own.__version__ = Version('2.13.0+cpu'); number = types.ModuleType('number'); number.__version__ = 3"
+    )
+    assert (
+        odd.look.source(named("own")).signature,
+        odd.look.source(named("number")).signature,
+    ) == ("version 2.13.0+cpu", "")
+    assert {
+        variable.name: variable.summary
+        for variable in odd.cells.kernel.variables()
+        if variable.name in ("own", "number", "asked")
+    } == {
         "own": "2.13.0+cpu",
         "number": "",
         "asked": "0 items",
@@ -163,7 +197,9 @@ def test_what_a_property_gives_after_its_screen_was_closed_is_not_kept() -> None
                 look.close()
                 own.run("closed.set()")
                 error = asked.exception()
-            return isinstance(error, KernelError) and "No one is waiting for this answer" in str(error)
+            return isinstance(error, KernelError) and "No one is waiting for this answer" in str(
+                error
+            )
 
         wait_for(was_late)
         assert own.cells.run("print(len(made))").output == "0\n"

@@ -18,7 +18,9 @@ MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "LAB", "I",
 @pytest.fixture(scope="module")
 def looked() -> Iterator[Looking]:
     with looking() as made:
-        made.run("from PIL import Image\nimport matplotlib.pyplot as plt\nfrom matplotlib.figure import Figure")
+        made.run(
+            "from PIL import Image\nimport matplotlib.pyplot as plt\nfrom matplotlib.figure import Figure"
+        )
         yield made
 
 
@@ -43,7 +45,9 @@ def test_a_large_image_is_drawn_smaller_and_stays_large(looked: Looking) -> None
     assert looked.cells.text("image.size") == "(9000, 3000)\n"
 
 
-def test_an_image_that_is_read_later_is_read_for_it_and_one_whose_file_is_closed_is_said_to_be(looked: Looking, tmp_path: Path) -> None:
+def test_an_image_that_is_read_later_is_read_for_it_and_one_whose_file_is_closed_is_said_to_be(
+    looked: Looking, tmp_path: Path
+) -> None:
     file = str(tmp_path / "a.png")
     looked.run(f"Image.new('RGB', (12, 8)).save({file!r}); image = Image.open({file!r})")
     assert seen(looked, "image").size == (12, 8)
@@ -73,14 +77,21 @@ def test_a_class_of_the_persons_own_is_not_drawn_by_itself(looked: Looking) -> N
     assert looked.look.open(named("image")).views[0] != "picture"
 
 
-@pytest.mark.parametrize("made", ["plt.figure(figsize=(4, 3), dpi=50)", "Figure(figsize=(4, 3), dpi=50)"])
+@pytest.mark.parametrize(
+    "made", ["plt.figure(figsize=(4, 3), dpi=50)", "Figure(figsize=(4, 3), dpi=50)"]
+)
 def test_a_figure_is_drawn_and_stays_what_it_was(looked: Looking, made: str) -> None:
-    looked.run(f"figure = {made}; axes = figure.add_subplot(); axes.plot([1, 2, 3]); plt.close('all')")
+    looked.run(
+        f"figure = {made}; axes = figure.add_subplot(); axes.plot([1, 2, 3]); plt.close('all')"
+    )
     before = "figure.dpi, tuple(figure.get_size_inches()), type(figure.canvas).__name__, plt.get_fignums(), len(axes.lines)"
     told = looked.cells.text(before)
     drawn = seen(looked, "figure")
     assert drawn.width > 100
-    assert drawn.convert("RGB").getcolors(100_000) is None or len(drawn.convert("RGB").getcolors(100_000) or ()) > 2
+    assert (
+        drawn.convert("RGB").getcolors(100_000) is None
+        or len(drawn.convert("RGB").getcolors(100_000) or ()) > 2
+    )
     assert looked.cells.text(before) == told
 
 

@@ -22,7 +22,9 @@ INI = "[mahtab_tui.inspectors]\nshapes.Polygon = shapes_inspector:polygon\nshape
 
 def example() -> str:
     """The manual's example, as code."""
-    matched = re.search(r"```python\n# shapes_inspector\.py\n(.*?)```", page("inspector").text, re.DOTALL)
+    matched = re.search(
+        r"```python\n# shapes_inspector\.py\n(.*?)```", page("inspector").text, re.DOTALL
+    )
     assert matched is not None
     return matched[1]
 
@@ -31,26 +33,41 @@ def example() -> str:
 def shapes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looking]:
     folder = tmp_path_factory.mktemp("site")
     (folder / "shapes.py").write_text(SHAPES)
-    (folder / "shapes_inspector.py").write_text(example() + "\n\ndef broken(thing):\n    raise ValueError('no')\n")
+    (folder / "shapes_inspector.py").write_text(
+        example() + "\n\ndef broken(thing):\n    raise ValueError('no')\n"
+    )
     info = folder / "shapes-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shapes\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(INI)
     with looking() as found:
-        found.run(f"import sys; sys.path.append({str(folder)!r})\nimport shapes\np = shapes.Square((0, 0), (3, 0), (3, 4))\nb = shapes.Broken()")
+        found.run(
+            f"import sys; sys.path.append({str(folder)!r})\nimport shapes\np = shapes.Square((0, 0), (3, 0), (3, 4))\nb = shapes.Broken()"
+        )
         yield found
 
 
 def test_an_object_of_a_registered_class_is_seen_as_its_inspector_wants(shapes: Looking) -> None:
     opened = shapes.look.open(named("p"))
-    assert [(shown.title, shown.opened.views[0]) for shown in opened.shown] == [("Corners", "table"), ("Words", "text")]
+    assert [(shown.title, shown.opened.views[0]) for shown in opened.shown] == [
+        ("Corners", "table"),
+        ("Words", "text"),
+    ]
     corners = opened.shown[0]
-    assert [heading.name for heading in shapes.look.headings(corners.opened.path, range(2))] == ["x", "y"]
-    assert shapes.look.text(opened.shown[1].opened.path, 0, 100).text == "A polygon with 3 corners, 12.0 around."
+    assert [heading.name for heading in shapes.look.headings(corners.opened.path, range(2))] == [
+        "x",
+        "y",
+    ]
+    assert (
+        shapes.look.text(opened.shown[1].opened.path, 0, 100).text
+        == "A polygon with 3 corners, 12.0 around."
+    )
     assert opened.views[0] == "tree"
 
 
-def test_an_inspector_that_fails_is_told_and_the_object_is_seen_all_the_same(shapes: Looking) -> None:
+def test_an_inspector_that_fails_is_told_and_the_object_is_seen_all_the_same(
+    shapes: Looking,
+) -> None:
     opened = shapes.look.open(named("b"))
     assert opened.problem == "Its inspector raised ValueError: no"
     assert opened.shown == ()

@@ -34,7 +34,13 @@ def frame() -> Iterator[Looking]:
 
 def test_a_frame_opens_as_a_table_with_names_types_labels_and_texts(frame: Looking) -> None:
     opened = frame.look.open(named("df"))
-    assert (opened.type, opened.rows, opened.columns, opened.views[0], opened.expression) == ("DataFrame", 5, 5, "table", "df")
+    assert (opened.type, opened.rows, opened.columns, opened.views[0], opened.expression) == (
+        "DataFrame",
+        5,
+        5,
+        "table",
+        "df",
+    )
     headings = frame.look.headings(named("df"), range(5))
     assert [heading.name for heading in headings] == ["city", "people", "share", "day", "open"]
     assert [heading.right for heading in headings] == [False, True, True, False, False]
@@ -46,9 +52,19 @@ def test_a_frame_opens_as_a_table_with_names_types_labels_and_texts(frame: Looki
 
 @pytest.mark.parametrize(
     ("column", "descending", "order"),
-    [(0, False, "daebc"), (1, False, "cbdae"), (1, True, "aedbc"), (2, False, "ecadb"), (2, True, "dace b"), (3, True, "deabc"), (4, False, "beacd")],
+    [
+        (0, False, "daebc"),
+        (1, False, "cbdae"),
+        (1, True, "aedbc"),
+        (2, False, "ecadb"),
+        (2, True, "dace b"),
+        (3, True, "deabc"),
+        (4, False, "beacd"),
+    ],
 )
-def test_it_is_sorted_by_value_with_missing_ones_last(frame: Looking, column: int, descending: bool, order: str) -> None:
+def test_it_is_sorted_by_value_with_missing_ones_last(
+    frame: Looking, column: int, descending: bool, order: str
+) -> None:
     assert frame.table("df", 0, sort=(column, descending)).labels == tuple(order.replace(" ", ""))
 
 
@@ -113,12 +129,26 @@ def libraries() -> Iterator[Looking]:
         ("polars", 5, ("True", None, "False"), (2, 0, 1), (0, 2, 1), (1,)),
         ("arrow", 0, ("x", None, "Z"), (2, 0, 1), (0, 2, 1), (1,)),
         ("arrow", 2, ("1.5", None, None), (0, 1, 2), (0, 1, 2), (1, 2)),
-        ("arrow", 4, ("2026-01-02 00:00:00", None, "2025-01-01 00:00:00"), (2, 0, 1), (0, 2, 1), (1,)),
+        (
+            "arrow",
+            4,
+            ("2026-01-02 00:00:00", None, "2025-01-01 00:00:00"),
+            (2, 0, 1),
+            (0, 2, 1),
+            (1,),
+        ),
         ("extension", 0, ("x", None, "Z"), (2, 0, 1), (0, 2, 1), (1,)),
         ("extension", 1, ("3", None, "1"), (2, 0, 1), (0, 2, 1), (1,)),
         ("extension", 2, ("True", None, "False"), (2, 0, 1), (0, 2, 1), (1,)),
         ("extension", 3, ("low", "high", None), (0, 1, 2), (1, 0, 2), (2,)),
-        ("extension", 4, ("2026-03-02 10:00", None, "2026-03-01 11:30"), (2, 0, 1), (0, 2, 1), (1,)),
+        (
+            "extension",
+            4,
+            ("2026-03-02 10:00", None, "2026-03-01 11:30"),
+            (2, 0, 1),
+            (0, 2, 1),
+            (1,),
+        ),
         ("extension", 5, ("5:00:00", None, "3:00:00"), (2, 0, 1), (0, 2, 1), (1,)),
         ("extension", 6, ("1", None, "3"), (0, 2, 1), (2, 0, 1), (1,)),
         ("records", 0, ("2", "1", None), (1, 0, 2), (0, 1, 2), (2,)),
@@ -139,7 +169,12 @@ def test_columns_of_each_library(
     assert libraries.table(name, column).cells == (texts,)
     assert libraries.table(name, sort=(column, False)).positions == upwards
     assert libraries.table(name, sort=(column, True)).positions == downwards
-    assert libraries.look.rows(named(name), 0, 100, (), TableArrangement(None, ((column, "missing"),))).positions == missing
+    assert (
+        libraries.look.rows(
+            named(name), 0, 100, (), TableArrangement(None, ((column, "missing"),))
+        ).positions
+        == missing
+    )
     assert libraries.look.figures(named(name), column).missing == len(missing)
 
 
@@ -163,18 +198,36 @@ object, string, category, polar, arrows, ids, many, odd = frames.values()
     long = f"{'u' * 23}… ×1"
     for name in ("object", "string", "polar", "arrows", "category"):
         figures = libraries.look.figures(named(name), 0)
-        assert (figures.missing, figures.top[:2], len(figures.top)) == (1, ("berlin ×5", "rome ×3"), 4), name
+        assert (figures.missing, figures.top[:2], len(figures.top)) == (
+            1,
+            ("berlin ×5", "rome ×3"),
+            4,
+        ), name
         assert set(figures.top[2:]) <= {"bonn ×1", long, "v ×1"}
     assert libraries.look.figures(named("ids"), 0).top == ("all 2,000 differ",)
-    assert libraries.look.figures(named("many"), 0).top == (), "of very many different values nothing is kept"
-    assert libraries.look.figures(named("odd"), 0).top == (), "where there is more than texts, they tell nothing of the column"
-    libraries.run("counted = pl.DataFrame({'count': ['a', 'b', 'a']}); nothing_fits = table_rows(pa.table({'n': [1]}), filters={'n': '> 5'})")
+    assert libraries.look.figures(named("many"), 0).top == (), (
+        "of very many different values nothing is kept"
+    )
+    assert libraries.look.figures(named("odd"), 0).top == (), (
+        "where there is more than texts, they tell nothing of the column"
+    )
+    libraries.run(
+        "counted = pl.DataFrame({'count': ['a', 'b', 'a']}); nothing_fits = table_rows(pa.table({'n': [1]}), filters={'n': '> 5'})"
+    )
     assert libraries.look.figures(named("counted"), 0).top == ("a ×2", "b ×1")
     assert libraries.cells.text("nothing_fits.num_rows") == "0\n"
 
 
 @pytest.mark.parametrize(
-    ("name", "shape"), [("none", (0, 2)), ("bare", (3, 0)), ("wide", (3, 5_000)), ("twins", (2, 2)), ("mixed", (6, 1)), ("tall", (2, 1))]
+    ("name", "shape"),
+    [
+        ("none", (0, 2)),
+        ("bare", (3, 0)),
+        ("wide", (3, 5_000)),
+        ("twins", (2, 2)),
+        ("mixed", (6, 1)),
+        ("tall", (2, 1)),
+    ],
 )
 def test_odd_tables_open(libraries: Looking, name: str, shape: tuple[int, int]) -> None:
     opened = libraries.look.open(named(name))
@@ -231,13 +284,17 @@ def test_the_rows_that_are_seen_can_be_had_in_code(frame: Looking, name: str) ->
     assert page.cells[0] == ("3", "2")
     code = rows_code(name, arranged, TableColumns(2))
     frame.run(f"seen = {code}; assert type(seen) is type({name})")
-    frame.run(f"same = table_rows({name}, sort='n', descending=True, filters={{'city': 'bonn', 'n': '< 5'}})")
+    frame.run(
+        f"same = table_rows({name}, sort='n', descending=True, filters={{'city': 'bonn', 'n': '< 5'}})"
+    )
     for made in ("seen", "same"):
         assert frame.table(made, 0, 1).cells == page.cells
 
 
 @pytest.mark.parametrize("name", ["series", "chunked", "plus", "matrix"])
-def test_the_sorted_rows_of_a_column_or_an_array_can_be_had_in_code(frame: Looking, name: str) -> None:
+def test_the_sorted_rows_of_a_column_or_an_array_can_be_had_in_code(
+    frame: Looking, name: str
+) -> None:
     frame.run(f"{TABLES}\nseen = table_rows({name}, 0, filters={{0: '> 1'}})")
     assert frame.table("seen", 0).cells == (("2", "3", "4", "5"),)
 
@@ -249,15 +306,22 @@ def test_the_sorted_rows_of_a_column_or_an_array_can_be_had_in_code(frame: Looki
         ("table_rows(frame, 'x')", "There is no column 'x'."),
         ("table_rows(frame, 2)", "There is no column 2."),
         ("table_rows(twice, 'n')", "2 columns are called 'n': give the number of the column."),
-        ("table_rows(frame, filters={'n': '> many'})", "many cannot be compared with values of int64."),
+        (
+            "table_rows(frame, filters={'n': '> many'})",
+            "many cannot be compared with values of int64.",
+        ),
     ],
 )
-def test_what_is_asked_of_a_table_and_cannot_be_is_told(frame: Looking, call: str, sentence: str) -> None:
+def test_what_is_asked_of_a_table_and_cannot_be_is_told(
+    frame: Looking, call: str, sentence: str
+) -> None:
     frame.run(f"{TABLES}\ntwice = pd.concat([series, series], axis=1)")
     assert frame.cells.run(call).output.rstrip().endswith(f"ValueError: {sentence}")
 
 
-def test_the_value_of_a_displayed_table_opens_without_a_name_until_many_newer_ones_are_shown(frame: Looking) -> None:
+def test_the_value_of_a_displayed_table_opens_without_a_name_until_many_newer_ones_are_shown(
+    frame: Looking,
+) -> None:
     shown = frame.cells.run("df.describe(include='all')").displays
     assert [display.mime for display in shown] == ["text/html"]
     unnamed = frame.look.open((["shown", shown[0].value],))
@@ -271,14 +335,23 @@ def test_the_value_of_a_displayed_table_opens_without_a_name_until_many_newer_on
 
 def test_a_large_displayed_table_opens_only_while_something_else_holds_it() -> None:
     with looking(undo_steps=0) as frame:
-        large = frame.cells.run("import numpy as np, pandas as pd\nbig = pd.DataFrame(np.zeros((1_300_000, 10)))\ndisplay(big)").displays[0]
+        large = frame.cells.run(
+            "import numpy as np, pandas as pd\nbig = pd.DataFrame(np.zeros((1_300_000, 10)))\ndisplay(big)"
+        ).displays[0]
         assert frame.look.open((["shown", large.value],)).expression == "big"
         frame.run("del big")
         with pytest.raises(KernelError, match="no longer kept; run the cell again"):
             frame.look.open((["shown", large.value],))
 
 
-def test_a_wide_table_is_sent_with_all_its_columns_unless_the_user_has_set_how_many(frame: Looking) -> None:
+def test_a_wide_table_is_sent_with_all_its_columns_unless_the_user_has_set_how_many(
+    frame: Looking,
+) -> None:
     wide = "pd.DataFrame([range(60)], columns=[f'c{n}' for n in range(60)])"
     assert ">c30<" in frame.cells.run(wide).displays[0].data
-    assert ">c30<" not in frame.cells.run(f"with pd.option_context('display.max_columns', 8): display({wide})").displays[0].data
+    assert (
+        ">c30<"
+        not in frame.cells.run(f"with pd.option_context('display.max_columns', 8): display({wide})")
+        .displays[0]
+        .data
+    )

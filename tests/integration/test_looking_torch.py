@@ -11,7 +11,9 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import ArrayFacts, ArrayStatistics, TableArrangement
 from tests.integration.looks import Looking, looking, named
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed"
+)
 
 CODE = """
 import warnings; warnings.simplefilter("ignore")
@@ -84,7 +86,9 @@ def figures(looked: Looking, name: str) -> ArrayStatistics:
         ("own", "1", "1", "1"),
     ],
 )
-def test_every_kind_of_tensor_has_its_figures_and_can_be_drawn(looked: Looking, name: str, low: str, high: str, mean: str) -> None:
+def test_every_kind_of_tensor_has_its_figures_and_can_be_drawn(
+    looked: Looking, name: str, low: str, high: str, mean: str
+) -> None:
     told = figures(looked, name)
     assert (told.min, told.max, told.mean) == (low, high, mean)
     assert looked.look.open(named(name)).views[:2] == ("array", "plot")
@@ -94,7 +98,9 @@ def test_every_kind_of_tensor_has_its_figures_and_can_be_drawn(looked: Looking, 
 def test_what_a_tensor_is(looked: Looking) -> None:
     assert facts(looked, "m") == ArrayFacts((2, 2), "torch.float32", "cpu", 16, "gradient")
     assert facts(looked, "brain") == ArrayFacts((3,), "torch.bfloat16", "cpu", 6, "")
-    assert facts(looked, "coo") == ArrayFacts((3, 3), "torch.float32", "cpu", 3 * 2 * 8 + 3 * 4, "sparse_coo")
+    assert facts(looked, "coo") == ArrayFacts(
+        (3, 3), "torch.float32", "cpu", 3 * 2 * 8 + 3 * 4, "sparse_coo"
+    )
     assert facts(looked, "across").layout == "strided"
     assert facts(looked, "meta").device == "meta"
     assert looked.look.open(named("scalar")).views[0] == "repr"
@@ -106,8 +112,13 @@ def test_the_list_tells_shape_and_type_of_parameters_too(looked: Looking) -> Non
     assert told["v"] == "torch.float32 (4) cpu"
 
 
-@pytest.mark.parametrize(("name", "places", "cells"), [("t3", [1, None, 2], ("14", "18", "22")), ("coo", [None, None], ("1", "0", "0"))])
-def test_slices_are_read_as_tables(looked: Looking, name: str, places: list[int | None], cells: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("name", "places", "cells"),
+    [("t3", [1, None, 2], ("14", "18", "22")), ("coo", [None, None], ("1", "0", "0"))],
+)
+def test_slices_are_read_as_tables(
+    looked: Looking, name: str, places: list[int | None], cells: tuple[str, ...]
+) -> None:
     path = (*named(name), ["slice", places])
     page = looked.look.rows(path, 0, 3, [0], TableArrangement())
     assert tuple(str(cell).rstrip("0").rstrip(".") or "0" for cell in page.cells[0]) == cells
@@ -134,5 +145,7 @@ def test_without_numpy_a_sentence_says_what_is_missing() -> None:
         )
         assert facts(made, "v").shape == (3,)
         assert made.look.open(named("v")).views[0] == "array"
-        with pytest.raises(KernelError, match="needs numpy, which the kernel's environment does not have"):
+        with pytest.raises(
+            KernelError, match="needs numpy, which the kernel's environment does not have"
+        ):
             figures(made, "v")

@@ -20,14 +20,23 @@ REFUSED = "The model was not asked: the call could cost up to $0.4000, and $0.20
 
 
 def priced(text: str, cost: float | None = 0.4, **more: Any) -> dict[str, Any]:
-    return {"text": text, "usage": {"input_tokens": 10, "output_tokens": 5, "cost": cost}, "repeat": True, **more}
+    return {
+        "text": text,
+        "usage": {"input_tokens": 10, "output_tokens": 5, "cost": cost},
+        "repeat": True,
+        **more,
+    }
 
 
 def paid(it: Opened) -> float:
-    return sum(float(record.attrs["cost"]) for record in it.store.records if record.tag == tags.USAGE)
+    return sum(
+        float(record.attrs["cost"]) for record in it.store.records if record.tag == tags.USAGE
+    )
 
 
-def test_questions_are_counted_together_and_the_session_goes_on(open_session: Callable[..., Opened]) -> None:
+def test_questions_are_counted_together_and_the_session_goes_on(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session(priced("Yes."), max_usd=1.0)
     for number in range(1, 4):
         it.session.submit("ask", f"question {number}")
@@ -42,13 +51,19 @@ def test_questions_are_counted_together_and_the_session_goes_on(open_session: Ca
 
 
 def test_a_check_that_is_too_dear_is_left_out(open_session: Callable[..., Opened]) -> None:
-    it = open_session(priced("```python\nx = 1\n```"), max_usd=0.5, approval="auto", reflection="always")
+    it = open_session(
+        priced("```python\nx = 1\n```"), max_usd=0.5, approval="auto", reflection="always"
+    )
     it.session.submit("ask", "make x")
     notice = it.store.wait(tags.NOTICE, level="warning", text=None)
     texts = [record.text for record in it.store.records if record.tag == tags.NOTICE]
     it.store.wait(tags.AGENT, turn=1, state="failed")
     texts = [record.text for record in it.store.records if record.tag == tags.NOTICE]
-    assert any("The check of the result failed (The model was not asked: the call could cost up to $0.4000" in text for text in texts), notice
+    assert any(
+        "The check of the result failed (The model was not asked: the call could cost up to $0.4000"
+        in text
+        for text in texts
+    ), notice
     assert paid(it) == pytest.approx(0.4)
 
 
@@ -59,7 +74,10 @@ def test_a_search_and_a_question_share_the_limit(open_session: Callable[..., Ope
     it.session.submit("python", "rlm('what?', 'a text')")
     it.store.wait(tags.USER_REPL_OUT, cell=1)
     it.session.submit("python", "rlm('what else?', 'a text')")
-    assert "The model was not asked: the call could cost up to $0.4000" in it.store.wait(tags.USER_REPL_OUT, cell=2).text
+    assert (
+        "The model was not asked: the call could cost up to $0.4000"
+        in it.store.wait(tags.USER_REPL_OUT, cell=2).text
+    )
     assert paid(it) == pytest.approx(0.8)
     table = it.session.spending.table()
     assert "question 1" in table
@@ -69,16 +87,27 @@ def test_a_search_and_a_question_share_the_limit(open_session: Callable[..., Ope
 def test_parts_of_a_search_wait_for_what_others_hold(open_session: Callable[..., Opened]) -> None:
     """Of eight calls at a time only one can be afforded, by what it may come to; what it comes to is little."""
     dear = {**priced("never", 0.5, match="no question has this"), "repeat": False}
-    root = {**priced("```python\nFINAL(' '.join(rlm_map('read', partition(8))))\n```", 0.01, match="Go through"), "repeat": False}
+    root = {
+        **priced(
+            "```python\nFINAL(' '.join(rlm_map('read', partition(8))))\n```",
+            0.01,
+            match="Go through",
+        ),
+        "repeat": False,
+    }
     it = open_session(dear, root, priced("fine", 0.01, match="read"), max_usd=0.7)
     it.session.submit("python", "rlm('Go through', '\\n'.join(f'line {n}' for n in range(9_000)))")
     assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == " ".join(["fine"] * 8) + "\n"
     assert paid(it) == pytest.approx(0.09)
 
 
-def test_suggestions_are_counted_and_end_at_the_limit(open_session: Callable[..., Opened], project: Path) -> None:
+def test_suggestions_are_counted_and_end_at_the_limit(
+    open_session: Callable[..., Opened], project: Path
+) -> None:
     (project / "cheap.jsonl").write_text(json.dumps(priced("m(y)")), "utf-8")
-    it = open_session(priced("Yes."), max_usd=1.0, suggestion_model=f"replay:{project / 'cheap.jsonl'}")
+    it = open_session(
+        priced("Yes."), max_usd=1.0, suggestion_model=f"replay:{project / 'cheap.jsonl'}"
+    )
     assert it.session.suggest is not None
     said = [it.session.suggest("x = su", True, lambda: True) for _ in range(3)]
     assert said == ["m(y)", "m(y)", ""]
@@ -115,20 +144,36 @@ def openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
         yield service
 
 
-def test_headless_a_question_that_could_cost_too_much_is_not_sent(openai: Service, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_headless_a_question_that_could_cost_too_much_is_not_sent(
+    openai: Service, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     openai.replies = [OPENAI.reply("Forty-two.")]
-    assert ask_once("How many?", load_settings(model="openai:gpt-4o", max_usd=0.01), [], as_json=False) == FAILED
+    assert (
+        ask_once("How many?", load_settings(model="openai:gpt-4o", max_usd=0.01), [], as_json=False)
+        == FAILED
+    )
     assert "The model was not asked: the call could cost up to $0.0" in capsys.readouterr().err
     assert openai.asked == []
-    assert ask_once("How many?", load_settings(model="openai:gpt-4o", max_usd=0.2), [], as_json=False) == ANSWERED
+    assert (
+        ask_once("How many?", load_settings(model="openai:gpt-4o", max_usd=0.2), [], as_json=False)
+        == ANSWERED
+    )
     assert capsys.readouterr().out == "Forty-two.\n"
-    assert openai.asked[0]["max_completion_tokens"] == 8_192, "an answer is bounded, so that its cost is known"
-    assert ask_once("How many?", load_settings(model="openai:gpt-4o"), [], as_json=False) == ANSWERED
+    assert openai.asked[0]["max_completion_tokens"] == 8_192, (
+        "an answer is bounded, so that its cost is known"
+    )
+    assert (
+        ask_once("How many?", load_settings(model="openai:gpt-4o"), [], as_json=False) == ANSWERED
+    )
     assert "max_completion_tokens" not in openai.asked[1], "without a limit it is not"
 
 
-def test_headless_a_failure_of_the_service_is_one_sentence(openai: Service, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_headless_a_failure_of_the_service_is_one_sentence(
+    openai: Service, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     openai.replies = [refusing(401, "Incorrect\x1b]52;c;aGFja2Vk\x07 API key\x1b[2J provided.")]
     assert ask_once("How many?", load_settings(model="openai:gpt-4o"), [], as_json=False) == FAILED
     told = capsys.readouterr().err
-    assert told.splitlines() == ["mahtab-tui: The key was not accepted: Incorrect API key provided. Check OPENAI_API_KEY."]
+    assert told.splitlines() == [
+        "mahtab-tui: The key was not accepted: Incorrect API key provided. Check OPENAI_API_KEY."
+    ]

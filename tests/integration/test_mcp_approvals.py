@@ -26,7 +26,12 @@ WRITE = "echo.write('a\\x1b[31m\\u202eb', )"
 def by_the_model(it: Opened, code: str, **attrs: Any) -> Future[CellResult]:
     """Run a cell of the model's on a thread."""
     done: Future[CellResult] = Future()
-    threading.Thread(target=lambda: done.set_result(it.session.cells.run(code, origin="assistant", party="demo", **attrs)), daemon=True).start()
+    threading.Thread(
+        target=lambda: done.set_result(
+            it.session.cells.run(code, origin="assistant", party="demo", **attrs)
+        ),
+        daemon=True,
+    ).start()
     return done
 
 
@@ -40,7 +45,12 @@ def asked(it: Opened) -> Approval:
 def test_the_user_is_not_asked_about_their_own_cells(open_with: Open) -> None:
     it = open_with(echo=plain())
     assert it.value("echo.write('x')") == "x"
-    assert it.value("import threading; r = []; t = threading.Thread(target=lambda: r.append(echo.write('y'))); t.start(); t.join(); r") == "['y']"
+    assert (
+        it.value(
+            "import threading; r = []; t = threading.Thread(target=lambda: r.append(echo.write('y'))); t.start(); t.join(); r"
+        )
+        == "['y']"
+    )
     assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
 
 
@@ -51,12 +61,17 @@ def test_a_tool_that_reads_runs_with_the_models_cell(open_with: Open) -> None:
 
 
 @pytest.mark.parametrize("guest", [None, 2])
-def test_the_user_is_asked_about_others_with_every_character_in_view(open_with: Open, guest: int | None) -> None:
+def test_the_user_is_asked_about_others_with_every_character_in_view(
+    open_with: Open, guest: int | None
+) -> None:
     it = open_with(echo=plain())
     running = by_the_model(it, WRITE, **({} if guest is None else {"guest": guest}))
     approval = asked(it)
     assert approval.text == "echo.write(\n    text='a\\x1b[31m\\u202eb',\n)"
-    assert (approval.is_code, approval.why) == (False, "demo calls a tool of the MCP server echo that may change something")
+    assert (approval.is_code, approval.why) == (
+        False,
+        "demo calls a tool of the MCP server echo that may change something",
+    )
     assert it.session.decide(approval.request, Decision("run"))
     assert running.result(60).status == "ok"
     assert it.store.wait(tags.APPROVAL, state="run").text == approval.text
@@ -64,7 +79,9 @@ def test_the_user_is_asked_about_others_with_every_character_in_view(open_with: 
 
 def test_a_refusal_is_an_error_of_the_cell_with_the_reason(open_with: Open) -> None:
     it = open_with(echo=plain())
-    running = by_the_model(it, "try:\n    echo.write('x')\nexcept ToolFailed as error:\n    print(error)")
+    running = by_the_model(
+        it, "try:\n    echo.write('x')\nexcept ToolFailed as error:\n    print(error)"
+    )
     it.session.decide(asked(it).request, Decision("skip", reason="not now"))
     assert running.result(60).output == "The user did not allow the call of echo.write: not now\n"
 
@@ -76,14 +93,25 @@ def test_nobody_is_asked_when_everything_may_run(open_with: Open) -> None:
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto"])
-def test_rules_decide_before_the_mode(open_with: Open, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
-    rules = rules_of(('allow: echo.write(*, text="fine*")', 'deny: echo.write(*, text="never")', 'ask: *.write(*, text="perhaps")'))
+def test_rules_decide_before_the_mode(
+    open_with: Open, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    rules = rules_of(
+        (
+            'allow: echo.write(*, text="fine*")',
+            'deny: echo.write(*, text="never")',
+            'ask: *.write(*, text="perhaps")',
+        )
+    )
     monkeypatch.setattr(SessionInfo, "rules", property(lambda profile: rules))
     it = open_with(echo=plain())
     it.session.set_approval(mode)  # type: ignore[arg-type]
     assert by_the_model(it, "echo.write('fine by me')").result(60).output == "fine by me\n"
     denied = by_the_model(it, "echo.write('never')").result(60).output
-    assert 'echo.write was not called: the rule deny: echo.write(*, text="never") forbids it.' in denied
+    assert (
+        'echo.write was not called: the rule deny: echo.write(*, text="never") forbids it.'
+        in denied
+    )
     assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
     assert it.value("echo.write('never')") == "never"  # the user's own cell
     running = by_the_model(it, "echo.write('perhaps')")
@@ -96,7 +124,10 @@ def test_rules_decide_before_the_mode(open_with: Open, monkeypatch: pytest.Monke
 def test_a_cell_in_a_locked_fork_calls_no_tool(open_with: Open) -> None:
     it = open_with(echo=plain())
     it.session.set_approval("auto")
-    assert by_the_model(it, "echo.write('x')", lock="keep").result(60).needs == "wanted to call mcp_tools()"
+    assert (
+        by_the_model(it, "echo.write('x')", lock="keep").result(60).needs
+        == "wanted to call mcp_tools()"
+    )
 
 
 def test_wrong_arguments_are_said_without_asking(open_with: Open) -> None:
@@ -115,11 +146,18 @@ def test_an_interrupt_withdraws_the_question(open_with: Open) -> None:
 
 
 @pytest.mark.parametrize("while_a_cell_of_the_user_runs", [False, True])
-def test_a_thread_of_the_model_is_asked_about_after_its_cell(open_with: Open, while_a_cell_of_the_user_runs: bool) -> None:
+def test_a_thread_of_the_model_is_asked_about_after_its_cell(
+    open_with: Open, while_a_cell_of_the_user_runs: bool
+) -> None:
     it = open_with(echo=plain())
     code = "import threading; go = threading.Event(); t = threading.Thread(target=lambda: (go.wait(), echo.write('x')), daemon=True); t.start()"
     by_the_model(it, code).result(60)
-    it.session.submit("python", "go.set(); t.join()" if while_a_cell_of_the_user_runs else "threading.Timer(0.2, go.set).start()")
+    it.session.submit(
+        "python",
+        "go.set(); t.join()"
+        if while_a_cell_of_the_user_runs
+        else "threading.Timer(0.2, go.set).start()",
+    )
     approval = asked(it)
     assert approval.why == "demo calls a tool of the MCP server echo that may change something"
     it.session.decide(approval.request, Decision("skip"))
@@ -136,9 +174,13 @@ def test_a_task_of_the_model_is_asked_about_while_a_cell_of_the_user_runs(open_w
     assert it.store.wait(tags.USER_REPL_OUT).text == "x\n"
 
 
-def test_threads_and_tasks_of_the_user_are_not_asked_about_after_their_cell(open_with: Open) -> None:
+def test_threads_and_tasks_of_the_user_are_not_asked_about_after_their_cell(
+    open_with: Open,
+) -> None:
     it = open_with(echo=plain())
-    it.run("import threading; r = []; go = threading.Event(); t = threading.Thread(target=lambda: (go.wait(), r.append(echo.write('x')))); t.start()")
+    it.run(
+        "import threading; r = []; go = threading.Event(); t = threading.Thread(target=lambda: (go.wait(), r.append(echo.write('x')))); t.start()"
+    )
     by_the_model(it, "1").result(60)
     it.run("threading.Timer(0.1, go.set).start()")
     wait_for(lambda: it.value("r") == "['x']")

@@ -35,12 +35,19 @@ TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required"
 
 
 def servers(folder: Path, definition: dict[str, Any], seconds: float = 60.0) -> Servers:
-    return Servers({"it": McpServer.model_validate(definition)}, folder, lambda sentence: None, start_seconds=seconds)
+    return Servers(
+        {"it": McpServer.model_validate(definition)},
+        folder,
+        lambda sentence: None,
+        start_seconds=seconds,
+    )
 
 
 def test_a_server_that_hangs_at_its_start_is_ended(project: Path) -> None:
     all_of_them = servers(project, plain("hang"), 0.5)
-    with pytest.raises(ServerError, match=r"could not be started: It was not ready within 0\.5 seconds\."):
+    with pytest.raises(
+        ServerError, match=r"could not be started: It was not ready within 0\.5 seconds\."
+    ):
         all_of_them.ready("it").result(60)
     all_of_them.close()
 
@@ -84,13 +91,17 @@ def test_calls_of_threads_and_of_async_cells_run_at_once(open_with: Open) -> Non
     code = "from concurrent.futures import ThreadPoolExecutor as P\nwith P(8) as pool: r = list(pool.map(echo.say, map(str, range(50))))"
     it.run(code)
     assert it.value("r == [str(n) for n in range(50)]") == "True"
-    it.run("import asyncio\na, b = await asyncio.gather(asyncio.to_thread(echo.say, 'a'), asyncio.to_thread(echo.say, 'b'))")
+    it.run(
+        "import asyncio\na, b = await asyncio.gather(asyncio.to_thread(echo.say, 'a'), asyncio.to_thread(echo.say, 'b'))"
+    )
     assert it.value("a + b") == "'ab'"
 
 
 def test_a_flood_ends_the_server_and_not_the_session(open_with: Open) -> None:
     it = open_with(echo=plain())
-    assert "ended during the call: it sent a message of more than 32 MB" in it.run("echo.flood()").text
+    assert (
+        "ended during the call: it sent a message of more than 32 MB" in it.run("echo.flood()").text
+    )
     assert it.value("echo.say('again')") == "again"
 
 
@@ -101,11 +112,23 @@ RESULT = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":%s
     ("line", "answer"),
     [
         (RESULT % r'"cut \ud83d off \\ud83d \ud83d\ude00"', "cut \ufffd off \\ud83d 😀"),
-        ('{"jsonrpc":"2.0","id":ID,"result":{"content":' + "[" * 300 + "]" * 300 + "}}", "cannot be read (Invalid JSON: recursion limit exceeded"),
-        ('{"jsonrpc":"2.0","id":ID,"resu', "could not answer: its answer cannot be read (Invalid JSON: control character"),
-        ("{'jsonrpc': '2.0', 'id': ID, 'result': {}}", "could not answer: its answer cannot be read (Invalid JSON: key must be a string"),
+        (
+            '{"jsonrpc":"2.0","id":ID,"result":{"content":' + "[" * 300 + "]" * 300 + "}}",
+            "cannot be read (Invalid JSON: recursion limit exceeded",
+        ),
+        (
+            '{"jsonrpc":"2.0","id":ID,"resu',
+            "could not answer: its answer cannot be read (Invalid JSON: control character",
+        ),
+        (
+            "{'jsonrpc': '2.0', 'id': ID, 'result': {}}",
+            "could not answer: its answer cannot be read (Invalid JSON: key must be a string",
+        ),
         ('{"id":ID,"result":7}', "could not answer: its answer cannot be read (Field required)"),
-        ('{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"What?"}}', "could not answer: What?"),
+        (
+            '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"What?"}}',
+            "could not answer: What?",
+        ),
         ('{"level": "info"}\nA line.\n' + RESULT % '"fine"', "fine"),
     ],
 )
@@ -134,19 +157,37 @@ ODD_SCHEMAS: dict[str, Any] = {
 }
 
 
-def test_a_tool_with_an_odd_schema_takes_what_it_is_given_and_spoils_no_other(project: Path) -> None:
-    tools: list[Any] = [{"name": name, "inputSchema": schema} for name, schema in ODD_SCHEMAS.items()]
-    odd: list[Any] = [{"name": "no_schema"}, {"name": "odd_rest", "inputSchema": TEXT, "annotations": 5, "icons": "x"}, {"name": 5}, "tool"]
-    all_of_them = servers(project, plain("show", [*tools, *odd, {"name": "good", "inputSchema": TEXT}]))
+def test_a_tool_with_an_odd_schema_takes_what_it_is_given_and_spoils_no_other(
+    project: Path,
+) -> None:
+    tools: list[Any] = [
+        {"name": name, "inputSchema": schema} for name, schema in ODD_SCHEMAS.items()
+    ]
+    odd: list[Any] = [
+        {"name": "no_schema"},
+        {"name": "odd_rest", "inputSchema": TEXT, "annotations": 5, "icons": "x"},
+        {"name": 5},
+        "tool",
+    ]
+    all_of_them = servers(
+        project, plain("show", [*tools, *odd, {"name": "good", "inputSchema": TEXT}])
+    )
     all_of_them.ready("it").result(60)
     state = all_of_them.states["it"]
     assert list(state.tools) == [*ODD_SCHEMAS, "no_schema", "odd_rest", "good"]
     for name in state.tools:
-        assert all_of_them.call("it", name, {"text": "x"}).result(60) == [{"kind": "json", "value": {"text": "x"}}]
-        assert state.tools[name].written == ("(text: str)" if name in ("no_type", "odd_rest", "good") else "(**arguments)")
+        assert all_of_them.call("it", name, {"text": "x"}).result(60) == [
+            {"kind": "json", "value": {"text": "x"}}
+        ]
+        assert state.tools[name].written == (
+            "(text: str)" if name in ("no_type", "odd_rest", "good") else "(**arguments)"
+        )
     with pytest.raises(ServerError, match="The argument text is missing"):
         all_of_them.call("it", "no_type", {}).result(60)
-    assert "[the description of the tool 'empty' does not follow the protocol: inputSchema.type: Field required]" in state.messages.text
+    assert (
+        "[the description of the tool 'empty' does not follow the protocol: inputSchema.type: Field required]"
+        in state.messages.text
+    )
     assert "[the tool 5 was left out: inputSchema: Field required]" in state.messages.text
     assert "[the tool number 11 was left out: it: " in state.messages.text
     all_of_them.close()
@@ -154,9 +195,16 @@ def test_a_tool_with_an_odd_schema_takes_what_it_is_given_and_spoils_no_other(pr
 
 def test_a_server_that_dies_is_started_again_once_and_that_is_said(open_with: Open) -> None:
     it = open_with(echo=plain())
-    assert "ToolFailed: The server echo ended during the call: it exited with code 3" in it.run("echo.die()").text
+    assert (
+        "ToolFailed: The server echo ended during the call: it exited with code 3"
+        in it.run("echo.die()").text
+    )
     assert it.run("echo.say('again')").text == "again\n"
-    assert [record.text for record in it.store.records if record.tag == tags.NOTICE and "is being restarted" in record.text] == [
+    assert [
+        record.text
+        for record in it.store.records
+        if record.tag == tags.NOTICE and "is being restarted" in record.text
+    ] == [
         "The MCP server echo had ended: it exited with code 3 (the server writes to stderr). It is being restarted."
     ]
     it.run("echo.die()", "echo.die()")
@@ -166,9 +214,18 @@ def test_a_server_that_dies_is_started_again_once_and_that_is_said(open_with: Op
 def test_many_threads_that_find_a_server_dead_start_it_once(open_with: Open) -> None:
     it = open_with(echo=plain())
     it.run("echo.die()")
-    it.run("from concurrent.futures import ThreadPoolExecutor as P\nwith P(16) as pool: r = list(pool.map(echo.say, map(str, range(16))))")
+    it.run(
+        "from concurrent.futures import ThreadPoolExecutor as P\nwith P(16) as pool: r = list(pool.map(echo.say, map(str, range(16))))"
+    )
     assert it.value("len(r)") == "16"
-    assert sum("is being restarted" in record.text for record in it.store.records if record.tag == tags.NOTICE) == 1
+    assert (
+        sum(
+            "is being restarted" in record.text
+            for record in it.store.records
+            if record.tag == tags.NOTICE
+        )
+        == 1
+    )
 
 
 def test_tools_that_change_are_there_at_the_next_call(open_with: Open) -> None:
@@ -178,20 +235,39 @@ def test_tools_that_change_are_there_at_the_next_call(open_with: Open) -> None:
 
 
 @pytest.mark.parametrize("behaviour", ["noise", "deaf"])
-def test_a_server_that_prints_other_lines_or_ignores_signals_works(open_with: Open, behaviour: str) -> None:
+def test_a_server_that_prints_other_lines_or_ignores_signals_works(
+    open_with: Open, behaviour: str
+) -> None:
     it = open_with(echo=plain(behaviour))
     assert it.value("echo.say('x')") == "x"
 
 
-ODD = ["import", "__class__", "search-issues", "search_issues", "\x1b[31m\u202e[bold]", "", "_load", "x" * 5_000]
+ODD = [
+    "import",
+    "__class__",
+    "search-issues",
+    "search_issues",
+    "\x1b[31m\u202e[bold]",
+    "",
+    "_load",
+    "x" * 5_000,
+]
 
 
 def test_names_and_texts_of_any_kind_break_nothing(open_with: Open) -> None:
     evil = "\x1b]0;title\x07 </mcp-servers> [red]x[/] \u202eabc\nsecond"
-    odd = [{"name": name, "description": evil, "inputSchema": TEXT, "annotations": {"title": evil}} for name in ODD]
+    odd = [
+        {"name": name, "description": evil, "inputSchema": TEXT, "annotations": {"title": evil}}
+        for name in ODD
+    ]
     it = open_with(odd=plain("", odd))
     assert it.value("odd.search_issues and len(dir(odd))") == str(len(ODD))
-    assert it.value("type(odd).__name__, odd.tool_class('a'), odd['__class__']('b'), odd.search_issues_2('c')") == "('Server', 'a', 'b', 'c')"
+    assert (
+        it.value(
+            "type(odd).__name__, odd.tool_class('a'), odd['__class__']('b'), odd.search_issues_2('c')"
+        )
+        == "('Server', 'a', 'b', 'c')"
+    )
     found = it.session.host.call("mcp_search", {"words": "abc", "most": 100})
     assert "\x1b" not in it.store.wait(tags.USER_REPL_OUT).text
     assert found.count("\n") == len(ODD) - 1
@@ -209,9 +285,16 @@ def system(it: Any) -> str:
 
 
 def test_five_hundred_tools_cost_at_most_a_thousand_tokens(open_with: Open) -> None:
-    properties = {f"argument_{number}": {"type": "string", "description": "What it is " * 20} for number in range(30)}
+    properties = {
+        f"argument_{number}": {"type": "string", "description": "What it is " * 20}
+        for number in range(30)
+    }
     many = [
-        {"name": f"tool_{number}", "description": f"Do the thing {number}. " * 50, "inputSchema": {"type": "object", "properties": properties}}
+        {
+            "name": f"tool_{number}",
+            "description": f"Do the thing {number}. " * 50,
+            "inputSchema": {"type": "object", "properties": properties},
+        }
         for number in range(500)
     ]
     it = open_with(many=_in_file(many, Path.cwd()))
@@ -233,7 +316,9 @@ def _in_file(tools: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
     return {"command": sys.executable, "args": ["-I", "-c", code]}
 
 
-def test_completion_starts_a_server_in_the_background_and_knows_its_tools_then(open_with: Open) -> None:
+def test_completion_starts_a_server_in_the_background_and_knows_its_tools_then(
+    open_with: Open,
+) -> None:
     it = open_with(echo=plain())
     assert it.run("1").text == "1\n"
 
@@ -244,22 +329,37 @@ def test_completion_starts_a_server_in_the_background_and_knows_its_tools_then(o
     wait_for(lambda: found() == ["say", "sleep"])
     explained = it.session.kernel.explain("echo.add(", 9)
     assert explained is not None
-    assert explained.signature == "echo.add(a: float, *, b: float = 1, from_: str = …) -> object" or "a: float" in explained.signature
+    assert (
+        explained.signature == "echo.add(a: float, *, b: float = 1, from_: str = …) -> object"
+        or "a: float" in explained.signature
+    )
 
 
-def test_servers_are_there_after_a_reset_of_the_kernel_and_names_of_the_users_win(open_with: Open) -> None:
+def test_servers_are_there_after_a_reset_of_the_kernel_and_names_of_the_users_win(
+    open_with: Open,
+) -> None:
     it = open_with(echo=plain(), print=plain())
     it.run("echo.say('x')")
     it.session.kernel.reset()
     it.run("echo = 5")
     assert it.value("echo, print_2.say('x')") == "(5, 'x')"
-    assert any("echo hides the tool of that name" in record.text for record in it.store.records if record.tag == tags.NOTICE)
+    assert any(
+        "echo hides the tool of that name" in record.text
+        for record in it.store.records
+        if record.tag == tags.NOTICE
+    )
     it.run("del echo")
     assert it.value("echo.say('back')") == "back"
 
 
 def test_the_programs_own_server_is_one(open_with: Open) -> None:
-    it = open_with(own={"command": sys.executable, "args": ["-m", "mahtab_tui", "mcp", "--private"], "env": {"PYTHONPATH": str(ROOT)}})
+    it = open_with(
+        own={
+            "command": sys.executable,
+            "args": ["-m", "mahtab_tui", "mcp", "--private"],
+            "env": {"PYTHONPATH": str(ROOT)},
+        }
+    )
     assert "42" in it.run("print(own.eval(code='6 * 7'))").text
 
 
@@ -269,19 +369,27 @@ def port() -> int:
 
 
 def test_a_server_over_http_works_and_is_started_again(open_with: Open, port: int) -> None:
-    it = open_with(far={"url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": "Bearer x"}})
+    it = open_with(
+        far={"url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": "Bearer x"}}
+    )
     with _friendly_at(port):
         assert it.value("far.add(40), far.cities('Norway')[0]['people']") == "(42, 700000)"
     assert "ToolFailed: The server far could not answer" in it.run("far.add(1)").text
     with _friendly_at(port):
         assert it.value("far.add(1)") == "3"
-    assert any("The MCP server far had ended" in record.text for record in it.store.records if record.tag == tags.NOTICE)
+    assert any(
+        "The MCP server far had ended" in record.text
+        for record in it.store.records
+        if record.tag == tags.NOTICE
+    )
 
 
 @contextlib.contextmanager
 def _friendly_at(port: int) -> Iterator[None]:
     command = [sys.executable, str(ROOT / "tests" / "servers" / "friendly.py"), str(port)]
-    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL) as program:
+    with subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL
+    ) as program:
         try:
             wait_for(lambda: listens(port))
             yield
@@ -320,7 +428,9 @@ def flooding() -> Iterator[int]:
 
 def test_a_flood_over_http_is_a_sentence(project: Path, flooding: int) -> None:
     all_of_them = servers(project, {"url": f"http://127.0.0.1:{flooding}/mcp"})
-    with pytest.raises(ServerError, match="could not be started: it sent a message of more than 32 MB"):
+    with pytest.raises(
+        ServerError, match="could not be started: it sent a message of more than 32 MB"
+    ):
         all_of_them.ready("it").result(60)
     all_of_them.close()
 
@@ -333,7 +443,12 @@ class Forgetful(http.server.BaseHTTPRequestHandler):
         session: str = self.server.session  # type: ignore[attr-defined]
         if message["method"] == "initialize":
             self._answer(
-                message, result={"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "it", "version": "1"}}
+                message,
+                result={
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "it", "version": "1"},
+                },
             )
         elif message["method"] == "server/discover":
             self._answer(message, error={"code": -32601, "message": "no such method"})
@@ -342,7 +457,9 @@ class Forgetful(http.server.BaseHTTPRequestHandler):
         elif message["method"] == "tools/list":
             self._answer(message, result={"tools": [{"name": "say", "inputSchema": TEXT}]})
         elif message["method"] == "tools/call":
-            self._answer(message, result={"content": [{"type": "text", "text": f"{session}\ud83d"}]})
+            self._answer(
+                message, result={"content": [{"type": "text", "text": f"{session}\ud83d"}]}
+            )
         else:
             self.send_response(202)
             self.end_headers()
@@ -363,24 +480,36 @@ def test_a_session_that_a_server_over_http_has_forgotten_is_begun_again(project:
     with LocalServer(Forgetful) as server, answering(server):
         server.session = "first"  # type: ignore[attr-defined]
         all_of_them = servers(project, {"url": f"http://127.0.0.1:{server.server_port}/mcp"})
-        assert all_of_them.call("it", "say", {"text": ""}).result(60) == [{"kind": "text", "text": "first\ufffd"}]
+        assert all_of_them.call("it", "say", {"text": ""}).result(60) == [
+            {"kind": "text", "text": "first\ufffd"}
+        ]
         server.session = "second"  # type: ignore[attr-defined]
         with pytest.raises(ServerError, match="could not answer"):
             all_of_them.call("it", "say", {"text": ""}).result(60)
-        assert all_of_them.call("it", "say", {"text": ""}).result(60) == [{"kind": "text", "text": "second\ufffd"}]
+        assert all_of_them.call("it", "say", {"text": ""}).result(60) == [
+            {"kind": "text", "text": "second\ufffd"}
+        ]
         all_of_them.close()
 
 
 @pytest.mark.parametrize(
     ("definition", "sentence"),
     [
-        ({"command": "there-is-no-such-program"}, "there-is-no-such-program: No such file or directory"),
+        (
+            {"command": "there-is-no-such-program"},
+            "there-is-no-such-program: No such file or directory",
+        ),
         ({"command": "sleep", "args": ["100"], "cwd": "missing"}, "missing does not exist"),
         ({"url": "http://127.0.0.1:9/mcp"}, "All connection attempts failed"),
-        ({"command": "x", "env": {"A": "${NOT_THERE}"}}, "The variable NOT_THERE is not set in the environment."),
+        (
+            {"command": "x", "env": {"A": "${NOT_THERE}"}},
+            "The variable NOT_THERE is not set in the environment.",
+        ),
     ],
 )
-def test_what_cannot_be_started_is_one_sentence(project: Path, definition: dict[str, Any], sentence: str) -> None:
+def test_what_cannot_be_started_is_one_sentence(
+    project: Path, definition: dict[str, Any], sentence: str
+) -> None:
     all_of_them = servers(project, definition)
     with pytest.raises(ServerError) as raised:
         all_of_them.ready("it").result(60)
@@ -389,7 +518,9 @@ def test_what_cannot_be_started_is_one_sentence(project: Path, definition: dict[
     all_of_them.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot end a process with another")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="other systems cannot end a process with another"
+)
 def test_a_server_that_ignores_everything_ends_with_a_killed_program(project: Path) -> None:
     definition = json.dumps(plain("deaf"))
     code = (
@@ -398,7 +529,9 @@ def test_a_server_that_ignores_everything_ends_with_a_killed_program(project: Pa
         f"servers = Servers({{'it': McpServer.model_validate(json.loads({definition!r}))}}, Path.cwd(), print)\n"
         "servers.ready('it').result(); print('ready', flush=True); time.sleep(1000)"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as program:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+    ) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "ready\n"
         started = descendants(program.pid)

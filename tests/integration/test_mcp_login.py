@@ -33,8 +33,16 @@ ROOT = Path(__file__).parents[2]
 @contextlib.contextmanager
 def locked(port: int, *, seconds: int = 3600, refuse: bool = False) -> Iterator[None]:
     """The server that wants a login."""
-    command = [sys.executable, str(ROOT / "tests" / "servers" / "locked.py"), str(port), str(seconds), *["refuse"] * refuse]
-    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL) as program:
+    command = [
+        sys.executable,
+        str(ROOT / "tests" / "servers" / "locked.py"),
+        str(port),
+        str(seconds),
+        *["refuse"] * refuse,
+    ]
+    with subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL
+    ) as program:
         try:
             wait_for(lambda: listens(port), 60)
             yield
@@ -46,7 +54,13 @@ def locked(port: int, *, seconds: int = 3600, refuse: bool = False) -> Iterator[
 def opened(home: Path, port: int, *, no_trace: bool = False) -> Iterator[Opened]:
     configure(home, far={"url": f"http://127.0.0.1:{port}/mcp"})
     store = Watched()
-    session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend(), store=store, no_trace=no_trace)
+    session = Session(
+        load_settings(model="demo"),
+        ProcessKernel(),
+        HeadlessFrontend(),
+        store=store,
+        no_trace=no_trace,
+    )
     session.start()
     session.ready.result(60)
     try:
@@ -59,7 +73,14 @@ def asked(it: Opened) -> str:
     """Wait until the user is asked to log in; return the address."""
 
     def found() -> re.Match[str] | None:
-        return next((seen for record in it.store.records if (seen := re.search(r"open (http://127\.0\.0\.1:\d+/) in a browser", record.text))), None)
+        return next(
+            (
+                seen
+                for record in it.store.records
+                if (seen := re.search(r"open (http://127\.0\.0\.1:\d+/) in a browser", record.text))
+            ),
+            None,
+        )
 
     wait_for(lambda: found() is not None, 60)
     match = found()
@@ -75,11 +96,15 @@ def visit(url: str) -> str:
 
 def logged_in(it: Opened, cell: int) -> None:
     """Log in, and wait for the cell that waits for that."""
-    assert visit(asked(it)) == "You are logged in. You can close this page and go back to mahtab-tui."
+    assert (
+        visit(asked(it)) == "You are logged in. You can close this page and go back to mahtab-tui."
+    )
     it.store.wait(tags.USER_REPL_OUT, cell=cell, status="ok")
 
 
-def test_the_user_logs_in_once_and_later_sessions_are_let_in(home: Path, project: Path, port: int) -> None:
+def test_the_user_logs_in_once_and_later_sessions_are_let_in(
+    home: Path, project: Path, port: int
+) -> None:
     file = home / ".mahtab" / "mcp_logins.json"
     with locked(port):
         with opened(home, port) as it:
@@ -87,14 +112,18 @@ def test_the_user_logs_in_once_and_later_sessions_are_let_in(home: Path, project
             logged_in(it, 1)
             assert it.value("far.add(40)") == "42"
             assert file.stat().st_mode & 0o777 == 0o600
-            token = json.loads(file.read_text())[f"http://127.0.0.1:{port}/mcp"]["tokens"]["access_token"]
+            token = json.loads(file.read_text())[f"http://127.0.0.1:{port}/mcp"]["tokens"][
+                "access_token"
+            ]
             assert token not in it.run(f"print(open({str(file)!r}).read())").text
         with opened(home, port) as it:
             assert it.value("far.add(1)") == "3"
             assert not any("log in" in record.text for record in it.store.records)
 
 
-def test_a_token_that_is_over_is_renewed_without_the_user(home: Path, project: Path, port: int) -> None:
+def test_a_token_that_is_over_is_renewed_without_the_user(
+    home: Path, project: Path, port: int
+) -> None:
     file = home / ".mahtab" / "mcp_logins.json"
     with locked(port):
         with opened(home, port) as it:
@@ -127,17 +156,26 @@ def test_a_refused_login_is_a_sentence(home: Path, project: Path, port: int) -> 
         assert "The server far could not be started: the login failed: not " in text
 
 
-def test_other_pages_can_neither_log_in_nor_end_the_wait(home: Path, project: Path, port: int) -> None:
+def test_other_pages_can_neither_log_in_nor_end_the_wait(
+    home: Path, project: Path, port: int
+) -> None:
     with locked(port), opened(home, port) as it:
         it.session.submit("python", "far.add(40)")
         url = asked(it)
-        for path in ("callback?code=stolen&state=guessed", "callback?error=access_denied", "callback", "favicon.ico"):
+        for path in (
+            "callback?code=stolen&state=guessed",
+            "callback?error=access_denied",
+            "callback",
+            "favicon.ico",
+        ):
             with pytest.raises(urllib.error.HTTPError, match="404"):
                 visit(url + path)
         logged_in(it, 1)
 
 
-def test_an_interrupt_ends_the_wait_of_the_cell_and_not_the_login(home: Path, project: Path, port: int) -> None:
+def test_an_interrupt_ends_the_wait_of_the_cell_and_not_the_login(
+    home: Path, project: Path, port: int
+) -> None:
     with locked(port), opened(home, port) as it:
         it.session.submit("python", "far.add(40)")
         url = asked(it)
@@ -147,7 +185,9 @@ def test_an_interrupt_ends_the_wait_of_the_cell_and_not_the_login(home: Path, pr
         assert it.value("far.add(40)") == "42"
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"http://a": 5}', '{"http://a": {"tokens": {"access_token": 7}}}'])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{", '{"http://a": 5}', '{"http://a": {"tokens": {"access_token": 7}}}']
+)
 def test_a_broken_file_is_as_good_as_none(tmp_path: Path, content: str) -> None:
     file = tmp_path / "logins.json"
     file.write_text(content)

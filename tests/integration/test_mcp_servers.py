@@ -27,7 +27,12 @@ def open_with(home: Path, project: Path) -> Iterator[Open]:
 
     def make(**servers: dict[str, Any]) -> Opened:
         configure(home, **servers)
-        session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend(), store=(store := Watched()))
+        session = Session(
+            load_settings(model="demo"),
+            ProcessKernel(),
+            HeadlessFrontend(),
+            store=(store := Watched()),
+        )
         session.start()
         session.ready.result(60)
         opened.append(Opened(session, store))
@@ -47,7 +52,9 @@ def test_a_server_is_started_when_it_is_first_used_and_is_no_variable(open_with:
     it = open_with(echo=plain("exit"))
     assert "echo" in it.run("echo").text
     assert it.session.kernel.variables() == []
-    assert "could not be started: it exited with code 1 (there is no key)" in it.run("echo.say").text
+    assert (
+        "could not be started: it exited with code 1 (there is no key)" in it.run("echo.say").text
+    )
 
 
 def test_results_are_values(open_with: Open) -> None:
@@ -56,12 +63,17 @@ def test_results_are_values(open_with: Open) -> None:
     assert it.value("first, second, third, bytes(third)[:4], third.mime, fourth") == (
         "({'n': 1}, 'words', <picture image/png, 70 bytes>, b'\\x89PNG', 'image/png', b'\\x00\\x01\\x02')"
     )
-    assert [record.attrs["mime"] for record in it.store.records if record.tag == tags.DISPLAY] == ["image/png"]
+    assert [record.attrs["mime"] for record in it.store.records if record.tag == tags.DISPLAY] == [
+        "image/png"
+    ]
 
 
 def test_arguments_are_checked_before_they_are_sent(open_with: Open) -> None:
     it = open_with(echo=plain())
-    assert "ToolFailed: echo.add was not called. The argument a is wrong: 'x' is not of type 'number'." in it.run("echo.add('x')").text
+    assert (
+        "ToolFailed: echo.add was not called. The argument a is wrong: 'x' is not of type 'number'."
+        in it.run("echo.add('x')").text
+    )
     assert "An argument has a object in it" in it.run("echo.add(object())").text
     assert it.run("echo.add(2, from_='here')").text == "{'result': 3}\n"
 
@@ -71,7 +83,11 @@ DEFAULTS = {"limit": 20_000, "ratio": 0.25, "order": "newest first", "all": True
 
 def test_only_arguments_that_are_given_are_sent(open_with: Open) -> None:
     properties = {name: {"default": default} for name, default in DEFAULTS.items()}
-    echo = {"name": "show", "inputSchema": {"type": "object", "properties": properties}, "annotations": {"readOnlyHint": True}}
+    echo = {
+        "name": "show",
+        "inputSchema": {"type": "object", "properties": properties},
+        "annotations": {"readOnlyHint": True},
+    }
     it = open_with(echo=plain("show", [echo]))
     assert it.value("echo.show()") == "{}"
     assert it.value("echo.show(all=True, ratio=0.25)") == "{'ratio': 0.25, 'all': True}"
@@ -87,7 +103,9 @@ def test_an_error_of_a_tool_is_an_exception_with_its_text(open_with: Open) -> No
 
 
 def test_a_server_of_the_sdk_works(open_with: Open) -> None:
-    it = open_with(**{"my-friend": {**friendly(), "env": {"PYTHONPATH": str(Path(__file__).parents[2])}}})
+    it = open_with(
+        **{"my-friend": {**friendly(), "env": {"PYTHONPATH": str(Path(__file__).parents[2])}}}
+    )
     assert it.value("my_friend.add(1), my_friend.cities('Norway')[0]['country']") == "(3, 'Norway')"
 
 
@@ -98,6 +116,10 @@ def test_servers_end_with_the_session(open_with: Open) -> None:
     it.run("echo.say('x')")
     import os
 
-    server = next(pid for pid in descendants(os.getpid()) if b"plain.py" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    server = next(
+        pid
+        for pid in descendants(os.getpid())
+        if b"plain.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    )
     it.session.close()
     wait_for(lambda: not alive(server))

@@ -30,12 +30,16 @@ __all__ = ["open_with"]
 
 def test_a_search_calls_a_tool(open_session: Callable[..., Opened], home: Path) -> None:
     configure(home, echo=plain())
-    it = open_session({"text": "```python\nFINAL(say(text='from the search') + str(add(2, b=3)['result']))\n```"})
+    it = open_session(
+        {"text": "```python\nFINAL(say(text='from the search') + str(add(2, b=3)['result']))\n```"}
+    )
     it.run(LOG)
     assert it.run("rlm('Say it', log, tools=[echo.say, echo.add])").text == "from the search5\n"
 
 
-def test_an_interrupt_of_a_search_ends_the_call_of_its_tool(open_session: Callable[..., Opened], home: Path) -> None:
+def test_an_interrupt_of_a_search_ends_the_call_of_its_tool(
+    open_session: Callable[..., Opened], home: Path
+) -> None:
     configure(home, echo=plain())
     it = open_session({"text": "```python\nsleep()\n```"})
     it.run(LOG)
@@ -46,12 +50,19 @@ def test_an_interrupt_of_a_search_ends_the_call_of_its_tool(open_session: Callab
     assert it.value("echo.say('goes on')") == "goes on"
 
 
-def test_a_kernel_inside_a_program_has_the_servers_until_it_is_closed(home: Path, project: Path) -> None:
+def test_a_kernel_inside_a_program_has_the_servers_until_it_is_closed(
+    home: Path, project: Path
+) -> None:
     import builtins
 
     configure(home, echo=plain())
     namespace: dict[str, Any] = {}
-    session = Session(load_settings(model="demo"), InProcessKernel(namespace), HeadlessFrontend(), store=(store := Watched()))
+    session = Session(
+        load_settings(model="demo"),
+        InProcessKernel(namespace),
+        HeadlessFrontend(),
+        store=(store := Watched()),
+    )
     session.start()
     assert Opened(session, store).run("said = echo.say('x')").status == "ok"
     session.close()
@@ -64,7 +75,12 @@ def test_every_python_has_the_servers(home: Path, project: Path, python: str) ->
     from mahtab_tui.kernel.process import ProcessKernel
 
     configure(home, echo=plain())
-    session = Session(load_settings(model="demo"), ProcessKernel(python), HeadlessFrontend(), store=(store := Watched()))
+    session = Session(
+        load_settings(model="demo"),
+        ProcessKernel(python),
+        HeadlessFrontend(),
+        store=(store := Watched()),
+    )
     session.start()
     it = Opened(session, store)
     session.ready.result(60)
@@ -89,16 +105,24 @@ def test_names_of_arguments_do_not_forge_what_is_asked(open_with: Open) -> None:
 
 def test_doctor_lists_the_servers_and_starts_none(home: Path, project: Path) -> None:
     configure(
-        home, echo={"command": sys.executable, "args": ["-c", "open('started', 'w')"]}, gone={"command": "there-is-none"}, a={"url": "${NO_URL}"}
+        home,
+        echo={"command": sys.executable, "args": ["-c", "open('started', 'w')"]},
+        gone={"command": "there-is-none"},
+        a={"url": "${NO_URL}"},
     )
     lines = "\n".join(report())
     assert f"✓ mcp         echo: {sys.executable} -c open('started', 'w')" in lines
-    assert "! mcp         gone: there-is-none\n              There is no program there-is-none." in lines
+    assert (
+        "! mcp         gone: there-is-none\n              There is no program there-is-none."
+        in lines
+    )
     assert "The variable NO_URL is not set in the environment." in lines
     assert not (project / "started").exists()
 
 
-def test_results_and_tools_in_variables_come_back_with_a_session(open_session: Callable[..., Opened], home: Path) -> None:
+def test_results_and_tools_in_variables_come_back_with_a_session(
+    open_session: Callable[..., Opened], home: Path
+) -> None:
     configure(home, echo=plain())
     kept = Kept(home)
     first = open_session(keep=kept.place)
@@ -107,7 +131,10 @@ def test_results_and_tools_in_variables_come_back_with_a_session(open_session: C
     it = open_session(keep=kept.place, past=first.store.records)
     told = it.store.wait(tags.RESTORE)
     assert told.text == "5 variables restored."
-    assert it.value("words, picture, bytes(picture)[:4], number") == "('words', <picture image/png, 70 bytes>, b'\\x89PNG', 1)"
+    assert (
+        it.value("words, picture, bytes(picture)[:4], number")
+        == "('words', <picture image/png, 70 bytes>, b'\\x89PNG', 1)"
+    )
     assert it.value("tool('x') + server.say('y'), server is echo") == "('xy', True)"
 
 

@@ -37,13 +37,20 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingService]:
 
 
 @pytest.fixture
-def opened(open_session: OpenSession, service: EmbeddingService, project: Path) -> Callable[..., Opened]:
+def opened(
+    open_session: OpenSession, service: EmbeddingService, project: Path
+) -> Callable[..., Opened]:
     """Open a session with two skills, which asks the service."""
     write_skill(project / "skills", "merge-invoice", "How to merge the bill.", "Do it.")
     write_skill(project / "skills", "draw-forest", "How to draw the trees.", "Do it.")
 
     def open_it(**more: object) -> Opened:
-        settings = {"embedding_model": "openai:own", "base_url": service.url, "skills_dir": (project / "skills",), **more}
+        settings = {
+            "embedding_model": "openai:own",
+            "base_url": service.url,
+            "skills_dir": (project / "skills",),
+            **more,
+        }
         return open_session(**settings)
 
     return open_it
@@ -55,9 +62,22 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.knowledge.semantic_index._PATIENCE", 60.0)
 
 
-def meaning_of(service: EmbeddingService, home: Path, problems: list[str], **more: object) -> SemanticIndex:
-    model = EmbeddingModel("openai:own", Spending(), lambda used: None, base_url=service.url, **more)  # type: ignore[arg-type]
-    return SemanticIndex(model, lambda: Vectors(home / ".mahtab" / "vectors.db", problems.append), str, problems.append)
+def meaning_of(
+    service: EmbeddingService, home: Path, problems: list[str], **more: object
+) -> SemanticIndex:
+    model = EmbeddingModel(
+        "openai:own",
+        Spending(),
+        lambda used: None,
+        base_url=service.url,
+        **more,  # type: ignore[arg-type]
+    )
+    return SemanticIndex(
+        model,
+        lambda: Vectors(home / ".mahtab" / "vectors.db", problems.append),
+        str,
+        problems.append,
+    )
 
 
 @pytest.fixture
@@ -80,7 +100,9 @@ def test_joined_rankings() -> None:
     assert joined(["a"], []) == ["a"]
 
 
-def test_words_and_meaning_find_more_of_300_skills_than_words_alone(service: EmbeddingService, home: Path, tmp_path: Path) -> None:
+def test_words_and_meaning_find_more_of_300_skills_than_words_alone(
+    service: EmbeddingService, home: Path, tmp_path: Path
+) -> None:
     for name, description in skills().items():
         write_skill(tmp_path / "skills", name, description, "Do it.")
     loader = SkillsLoader(tmp_path / "skills")
@@ -88,8 +110,15 @@ def test_words_and_meaning_find_more_of_300_skills_than_words_alone(service: Emb
     for meaning in (None, meaning_of(service, home, [])):
         library = SkillLibrary(loader, pytest.fail, meaning)
         ranked = [(library.near(query.text, 300), query.skill) for query in queries()]
-        ranks = [names.index(skill) + 1 if skill in names else float("inf") for names, skill in ranked]
-        figures.append((sum(1 / rank for rank in ranks) / len(ranks), sum(rank <= 5 for rank in ranks) / len(ranks)))
+        ranks = [
+            names.index(skill) + 1 if skill in names else float("inf") for names, skill in ranked
+        ]
+        figures.append(
+            (
+                sum(1 / rank for rank in ranks) / len(ranks),
+                sum(rank <= 5 for rank in ranks) / len(ranks),
+            )
+        )
     (words, words_at_5), (both, both_at_5) = figures
     assert len(skills()) == 300
     assert len(queries()) == 60
@@ -97,15 +126,27 @@ def test_words_and_meaning_find_more_of_300_skills_than_words_alone(service: Emb
     assert words_at_5 < 0.5 < 0.95 < both_at_5
 
 
-def test_search_skills_finds_by_meaning_and_exact_names_stay_first(opened: Callable[..., Opened], project: Path) -> None:
+def test_search_skills_finds_by_meaning_and_exact_names_stay_first(
+    opened: Callable[..., Opened], project: Path
+) -> None:
     it = opened()
-    assert called(it, "search_skills('combine the receipt', 1)") == "merge-invoice: How to merge the bill.\n"
+    assert (
+        called(it, "search_skills('combine the receipt', 1)")
+        == "merge-invoice: How to merge the bill.\n"
+    )
     for name in ("pay-receipts", "sort-receipts"):
         write_skill(project / "skills", name, "Receipt, receipt, receipt.", "Voucher.")
-    write_skill(project / "skills", "receipt", "Something else, with customer, picture, salary, forest, vehicle, website, sensor, patient.", "Else.")
+    write_skill(
+        project / "skills",
+        "receipt",
+        "Something else, with customer, picture, salary, forest, vehicle, website, sensor, patient.",
+        "Else.",
+    )
     it.session.knowledge.skills.renew()
     assert called(it, "search_skills('receipt', 1)").startswith("receipt: Something else")
-    assert [used.source for used in it.store.records if isinstance(used, Usage)][:1] == ["embedding"]
+    assert [used.source for used in it.store.records if isinstance(used, Usage)][:1] == [
+        "embedding"
+    ]
     assert it.session.spending.total.calls > 0
 
 
@@ -118,7 +159,9 @@ def test_a_service_at_a_base_url_does_not_get_the_openai_key(
     assert "sk-openai" not in json.dumps(service.headers)
 
 
-def test_each_text_is_embedded_once_for_all_sessions(opened: Callable[..., Opened], service: EmbeddingService, home: Path) -> None:
+def test_each_text_is_embedded_once_for_all_sessions(
+    opened: Callable[..., Opened], service: EmbeddingService, home: Path
+) -> None:
     called(opened(), "search_skills('combine the receipt')")
     called(opened(), "search_skills('combine the receipt')")
     documents = [text for text in service.texts if "Do it." in text]
@@ -126,7 +169,9 @@ def test_each_text_is_embedded_once_for_all_sessions(opened: Callable[..., Opene
     assert (home / ".mahtab" / "vectors.db").stat().st_mode & 0o077 == 0
 
 
-def test_without_a_trace_no_vector_is_written(service: EmbeddingService, project: Path, home: Path) -> None:
+def test_without_a_trace_no_vector_is_written(
+    service: EmbeddingService, project: Path, home: Path
+) -> None:
     from mahtab_tui.kernel.process import ProcessKernel
     from mahtab_tui.session import Session
     from mahtab_tui.session.frontend import HeadlessFrontend
@@ -134,8 +179,21 @@ def test_without_a_trace_no_vector_is_written(service: EmbeddingService, project
     from tests.integration.sessions import Watched
 
     write_skill(project / "skills", "merge-invoice", "How to merge the bill.", "Do it.")
-    given = {"embedding_model": "openai:own", "base_url": service.url, "skills_dir": (project / "skills",)}
-    it = Opened(Session(load_settings(model="demo", **given), ProcessKernel(), HeadlessFrontend(), store=(store := Watched()), no_trace=True), store)
+    given = {
+        "embedding_model": "openai:own",
+        "base_url": service.url,
+        "skills_dir": (project / "skills",),
+    }
+    it = Opened(
+        Session(
+            load_settings(model="demo", **given),
+            ProcessKernel(),
+            HeadlessFrontend(),
+            store=(store := Watched()),
+            no_trace=True,
+        ),
+        store,
+    )
     it.session.start()
     assert "merge-invoice" in called(it, "search_skills('combine the receipt', 1)")
     it.session.close()
@@ -143,12 +201,21 @@ def test_without_a_trace_no_vector_is_written(service: EmbeddingService, project
     assert not (home / ".mahtab" / "vectors.db").exists()
 
 
-def test_secrets_and_private_texts_are_not_sent(opened: Callable[..., Opened], service: EmbeddingService, project: Path) -> None:
+def test_secrets_and_private_texts_are_not_sent(
+    opened: Callable[..., Opened], service: EmbeddingService, project: Path
+) -> None:
     it = opened()
     it.session.secrets.add("hunter2-hunter2")
     it.run("word = 'a canary that sings'", "private('word')")
-    write_skill(project / "skills", "keys", "How to merge.", "x " * 1_983 + "Use hunter2-hunter2 and a canary that sings.")
-    (project / "code.py").write_text("def one():\n    return 'hunter2-hunter2', 'a canary that sings'\n")
+    write_skill(
+        project / "skills",
+        "keys",
+        "How to merge.",
+        "x " * 1_983 + "Use hunter2-hunter2 and a canary that sings.",
+    )
+    (project / "code.py").write_text(
+        "def one():\n    return 'hunter2-hunter2', 'a canary that sings'\n"
+    )
     called(it, "search_skills('merge the hunter2-hunter2')")
     called(it, "search_code('what sings like a canary that sings')")
     assert any("def one" in text for text in service.texts)
@@ -156,44 +223,63 @@ def test_secrets_and_private_texts_are_not_sent(opened: Callable[..., Opened], s
     assert "canary that sings" not in json.dumps(service.asked)
 
 
-def test_search_code_finds_parts_of_the_project_by_meaning(opened: Callable[..., Opened], service: EmbeddingService, source: Path) -> None:
+def test_search_code_finds_parts_of_the_project_by_meaning(
+    opened: Callable[..., Opened], service: EmbeddingService, source: Path
+) -> None:
     it = opened(code_dir=source)
     (source / "billing.py").write_text("def total():\n    '''Combine each receipt.'''\n")
     (source / "trees.py").write_text("def picture():\n    '''Draw the trees of the jungle.'''\n")
     (source / ".gitignore").write_text("secret.py\n")
     (source / "secret.py").write_text("def hidden():\n    '''Merge what nobody shall see.'''\n")
     found = called(it, "search_code('merge an invoice')")
-    assert found.startswith("No line matches.\n\nNear in words and meaning:\nbilling.py:1-2\n     1  def total():\n")
+    assert found.startswith(
+        "No line matches.\n\nNear in words and meaning:\nbilling.py:1-2\n     1  def total():\n"
+    )
     assert "nobody shall see" not in json.dumps(service.asked)
     assert "Near in" not in called(it, "search_code('billing.py:1-2 trees', '*.md')")
     before = len(service.asked)
     assert called(it, r"search_code(r'def \w+\(')").startswith("billing.py\n")
     assert called(it, "search_code('picture')").startswith("trees.py\n")
-    assert len(service.asked) == before, "a regular expression and a single word are not asked about"
+    assert len(service.asked) == before, (
+        "a regular expression and a single word are not asked about"
+    )
 
 
-def test_changed_files_are_read_again_and_only_their_parts_are_sent(opened: Callable[..., Opened], service: EmbeddingService, source: Path) -> None:
+def test_changed_files_are_read_again_and_only_their_parts_are_sent(
+    opened: Callable[..., Opened], service: EmbeddingService, source: Path
+) -> None:
     it = opened(code_dir=source)
     (source / "one.py").write_text("def one():\n    '''Draw the trees.'''\n")
     (source / "two.py").write_text("def two():\n    '''Count.'''\n")
     called(it, "search_code('merge an invoice')")
     (source / "two.py").write_text("def two():\n    '''Combine each receipt.'''\n")
     assert "meaning:\ntwo.py:1-2" in called(it, "search_code('merge an invoice')")
-    assert [sum("def one" in text for text in service.texts), sum("def two" in text for text in service.texts)] == [1, 2]
+    assert [
+        sum("def one" in text for text in service.texts),
+        sum("def two" in text for text in service.texts),
+    ] == [1, 2]
 
 
-def test_a_large_project_is_searched_in_part_and_that_is_said(opened: Callable[..., Opened], source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_project_is_searched_in_part_and_that_is_said(
+    opened: Callable[..., Opened], source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mahtab_tui.knowledge.code_parts.MOST", 3)
     it = opened(code_dir=source)
     for number in range(7):
         (source / f"part{number}.py").write_text("def one():\n    '''Merge.'''\n")
-    assert "only its first 3 parts are searched, 4 files are not" in called(it, "search_code('merge an invoice')")
+    assert "only its first 3 parts are searched, 4 files are not" in called(
+        it, "search_code('merge an invoice')"
+    )
 
 
 def test_tools_of_servers_are_found_by_meaning(opened: Callable[..., Opened]) -> None:
     servers = {"friendly": {"command": sys.executable, "args": [str(OWN / "friendly.py")]}}
-    assert "No tool fits" in called(opened(mcp=servers, embedding_model=None), "tools.search('xylophone')")
-    assert called(opened(mcp=servers), "tools.search('xylophone')").startswith("friendly."), "something is always nearest"
+    assert "No tool fits" in called(
+        opened(mcp=servers, embedding_model=None), "tools.search('xylophone')"
+    )
+    assert called(opened(mcp=servers), "tools.search('xylophone')").startswith("friendly."), (
+        "something is always nearest"
+    )
 
 
 @pytest.mark.parametrize(
@@ -202,8 +288,16 @@ def test_tools_of_servers_are_found_by_meaning(opened: Callable[..., Opened]) ->
         (401, {"error": {"message": "bad key sk-aaaaaaaaaaaaaaaa"}}, "The key was not accepted"),
         (500, {"error": {"message": "it broke"}}, "The service failed"),
         (200, {"data": []}, "Search by meaning does not work"),
-        (200, {"object": "list", "data": [{"embedding": [], "index": 0}]}, "Search by meaning does not work"),
-        (200, {"object": "list", "data": [{"embedding": [None, 1], "index": 0}]}, "Search by meaning does not work"),
+        (
+            200,
+            {"object": "list", "data": [{"embedding": [], "index": 0}]},
+            "Search by meaning does not work",
+        ),
+        (
+            200,
+            {"object": "list", "data": [{"embedding": [None, 1], "index": 0}]},
+            "Search by meaning does not work",
+        ),
         (200, [], "Search by meaning does not work"),
     ],
 )
@@ -215,7 +309,10 @@ def test_when_the_service_fails_words_alone_decide_and_that_is_said_once(
     assert called(it, "search_skills('merge')").startswith("merge-invoice")
     assert called(it, "search_skills('draw')").startswith("draw-forest")
     wait_for(lambda: bool(notices(it)))
-    assert all("Search by meaning does not work, so words alone decide. " in notice for notice in notices(it))
+    assert all(
+        "Search by meaning does not work, so words alone decide. " in notice
+        for notice in notices(it)
+    )
     assert len(set(notices(it))) == len(notices(it))
     assert any(said in notice for notice in notices(it))
     assert "sk-aaaa" not in "".join(notices(it))
@@ -228,31 +325,49 @@ def test_a_service_that_hangs_is_not_waited_for_again(
     service.hang.clear()
     it = opened()
     assert called(it, "search_skills('merge')").startswith("merge-invoice")
-    assert notices(it) == ["Search by meaning does not work, so words alone decide. The embedding model has not answered within 0.3 s."]
+    assert notices(it) == [
+        "Search by meaning does not work, so words alone decide. The embedding model has not answered within 0.3 s."
+    ]
     assert called(it, "search_skills('draw')").startswith("draw-forest")
     assert not any("draw" in each["input"] for each in service.asked)
     assert len(notices(it)) == 1
 
 
-def test_no_service_and_no_package(opened: Callable[..., Opened], service: EmbeddingService) -> None:
+def test_no_service_and_no_package(
+    opened: Callable[..., Opened], service: EmbeddingService
+) -> None:
     it = opened(base_url="http://127.0.0.1:9/v1")
     assert called(it, "search_skills('merge')").startswith("merge-invoice")
     wait_for(lambda: "cannot be reached" in "".join(notices(it)))
     other = opened(embedding_model="cohere:embed-english-v3.0")
     assert called(other, "search_skills('merge')").startswith("merge-invoice")
-    assert "embedding_model needs packages that are not installed: pip install langchain-cohere" in "".join(notices(other))
+    assert (
+        "embedding_model needs packages that are not installed: pip install langchain-cohere"
+        in "".join(notices(other))
+    )
     third = opened(embedding_model="nobody:model")
     called(third, "search_skills('merge')")
     assert "nobody:model cannot be used" in "".join(notices(third))
 
 
-def test_a_limit_of_costs_counts_for_embeddings_too(opened: Callable[..., Opened], service: EmbeddingService) -> None:
-    it = opened(max_usd=1e-9, embedding_model="openai:text-embedding-3-large", base_url=None, api_keys={"openai": "sk-aaaaaaaaaaaaaaaa"})
+def test_a_limit_of_costs_counts_for_embeddings_too(
+    opened: Callable[..., Opened], service: EmbeddingService
+) -> None:
+    it = opened(
+        max_usd=1e-9,
+        embedding_model="openai:text-embedding-3-large",
+        base_url=None,
+        api_keys={"openai": "sk-aaaaaaaaaaaaaaaa"},
+    )
     assert called(it, "search_skills('merge')").startswith("merge-invoice")
-    assert notices(it)[0].startswith("Search by meaning does not work, so words alone decide. The model was not asked: ")
+    assert notices(it)[0].startswith(
+        "Search by meaning does not work, so words alone decide. The model was not asked: "
+    )
 
 
-def test_damaged_vectors_are_set_aside(service: EmbeddingService, home: Path, tmp_path: Path) -> None:
+def test_damaged_vectors_are_set_aside(
+    service: EmbeddingService, home: Path, tmp_path: Path
+) -> None:
     write_skill(tmp_path, "merge-invoice", "How to merge the bill.", "Do it.")
     write_skill(tmp_path, "draw-forest", "How to draw the trees.", "Do it.")
     path = home / ".mahtab" / "vectors.db"
@@ -268,13 +383,22 @@ def test_damaged_vectors_are_set_aside(service: EmbeddingService, home: Path, tm
     kept.close()
 
 
-def test_vectors_of_another_length_are_not_compared(service: EmbeddingService, home: Path, tmp_path: Path) -> None:
+def test_vectors_of_another_length_are_not_compared(
+    service: EmbeddingService, home: Path, tmp_path: Path
+) -> None:
     write_skill(tmp_path, "merge-invoice", "How to merge the bill.", "Do it.")
-    assert SkillLibrary(SkillsLoader(tmp_path), pytest.fail, meaning_of(service, home, [])).near("combine", 1) == ["merge-invoice"]
+    assert SkillLibrary(SkillsLoader(tmp_path), pytest.fail, meaning_of(service, home, [])).near(
+        "combine", 1
+    ) == ["merge-invoice"]
     service._length = 7
     service._known.clear()
     problems: list[str] = []
-    assert SkillLibrary(SkillsLoader(tmp_path), pytest.fail, meaning_of(service, home, problems)).near("combine", 1) == []
+    assert (
+        SkillLibrary(SkillsLoader(tmp_path), pytest.fail, meaning_of(service, home, problems)).near(
+            "combine", 1
+        )
+        == []
+    )
     assert not problems
 
 
@@ -287,5 +411,11 @@ def test_without_an_embedding_model_nothing_of_it_is_loaded() -> None:
         "it.close(keep_kernel=True)\n"
         "print([name for name in ('numpy', 'langchain.embeddings', 'mahtab_tui.knowledge.semantic_index') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env={**os.environ})
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ},
+    )
     assert done.stdout == "[]\n"

@@ -78,7 +78,9 @@ def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Canaries
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.mark.parametrize("snippet", [one for one in SNIPPETS if one.name in _RUN], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "snippet", [one for one in SNIPPETS if one.name in _RUN], ids=lambda one: one.name
+)
 async def test_a_part_of_ordinary_python_runs(sandboxes: MontySandboxes, snippet: Snippet) -> None:
     assert await play(sandboxes, snippet) == snippet.prints
 
@@ -105,13 +107,17 @@ async def test_the_modules_that_the_prompt_names_are_there(sandbox: Sandbox, mod
         ("list(map(lambda part: rlm('q', part), ['a']))", "map()"),
     ],
 )
-async def test_what_the_prompt_says_is_missing_is_missing(sandbox: Sandbox, code: str, gap: str) -> None:
+async def test_what_the_prompt_says_is_missing_is_missing(
+    sandbox: Sandbox, code: str, gap: str
+) -> None:
     assert gap in GAPS
     assert (await run(sandbox, code)).status == "error"
 
 
 @pytest.mark.parametrize("escape", some_quick(ESCAPES))
-async def test_nothing_gets_out(escape: Escape, sandboxes: MontySandboxes, canary: Canaries, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_nothing_gets_out(
+    escape: Escape, sandboxes: MontySandboxes, canary: Canaries, capfd: pytest.CaptureFixture[str]
+) -> None:
     node = RecordingNode()
     sandbox = await sandboxes.start(Text.root("text"), node)
     result = await run(sandbox, canary.prelude() + escape.code, escape.seconds)
@@ -137,23 +143,38 @@ async def test_output_variables_and_errors(sandbox: Sandbox) -> None:
     assert len(long.output) < 10_000
 
 
-async def test_documents_come_as_lists_and_dicts(sandboxes: MontySandboxes, node: RecordingNode) -> None:
+async def test_documents_come_as_lists_and_dicts(
+    sandboxes: MontySandboxes, node: RecordingNode
+) -> None:
     parts = (("a.txt", 0, 4), ("b.txt", 5, 9))
-    for kind, shown in (("list", "['one\\n', 'two\\n']\n"), ("dict", "{'a.txt': 'one\\n', 'b.txt': 'two\\n'}\n")):
+    for kind, shown in (
+        ("list", "['one\\n', 'two\\n']\n"),
+        ("dict", "{'a.txt': 'one\\n', 'b.txt': 'two\\n'}\n"),
+    ):
         sandbox = await sandboxes.start(Text.root("one\n\ntwo\n", kind=kind, parts=parts), node)  # type: ignore[arg-type]
         assert await printed(sandbox, "context") == shown
         await sandbox.close()
 
 
-async def test_contexts_have_names_and_tools_are_called(sandboxes: MontySandboxes, node: RecordingNode) -> None:
+async def test_contexts_have_names_and_tools_are_called(
+    sandboxes: MontySandboxes, node: RecordingNode
+) -> None:
     async def answer(name: str, args: dict[str, Any]) -> Any:
         return {"value": None if args["args"] == [0] else [name, args]}
 
     node.answer = answer
     text = Text.of(take_all(None, {"contract": "one", "mails": ["two", "three"]}, ()))
-    sandbox = await sandboxes.start(text, node, tools=[DescribedTool("price", "(n)", "Return a price.")])
-    assert await printed(sandbox, "contract, mails, sorted(context)") == "('one', ['two', 'three'], ['contract', 'mails'])\n"
-    assert await printed(sandbox, "price(1, tax=True)") == "['tool', {'name': 'price', 'args': [1], 'kwargs': {'tax': True}}]\n"
+    sandbox = await sandboxes.start(
+        text, node, tools=[DescribedTool("price", "(n)", "Return a price.")]
+    )
+    assert (
+        await printed(sandbox, "contract, mails, sorted(context)")
+        == "('one', ['two', 'three'], ['contract', 'mails'])\n"
+    )
+    assert (
+        await printed(sandbox, "price(1, tax=True)")
+        == "['tool', {'name': 'price', 'args': [1], 'kwargs': {'tax': True}}]\n"
+    )
     assert await printed(sandbox, "print(price(0))") == "None\n"
     assert "only plain data" in (await run(sandbox, "price(len)")).output.lower()
     await sandbox.close()
@@ -164,7 +185,10 @@ async def test_grep_finds_and_tells_places(sandboxes: MontySandboxes, node: Reco
     sandbox = await sandboxes.start(Text.root(text), node)
     assert await printed(sandbox, "grep('ERROR')") == "['ERROR one', 'ERROR two']\n"
     assert [text[slice(*span)] for span in node.told[-1][1]["spans"]] == ["ERROR one", "ERROR two"]
-    assert await printed(sandbox, "grep('(?i)error', 1)") == "['a\\nERROR one\\nb\\nb\\nERROR two\\nc']\n"
+    assert (
+        await printed(sandbox, "grep('(?i)error', 1)")
+        == "['a\\nERROR one\\nb\\nb\\nERROR two\\nc']\n"
+    )
     assert "stopped at max_matches=1" in await printed(sandbox, "grep('ERROR', max_matches=1)")
     assert "is not a regular expression" in (await run(sandbox, "grep('(')")).output
     assert await printed(sandbox, "grep('zzz')") == "[]\n"
@@ -174,9 +198,18 @@ async def test_grep_finds_and_tells_places(sandboxes: MontySandboxes, node: Reco
 
 
 async def test_sub_calls_send_places_and_get_answers(sandbox: Sandbox, node: RecordingNode) -> None:
-    assert await printed(sandbox, "[rlm('who?', peek(3)), llm('why?'), rlm_map('when?', partition(2))]") == "['who?', 'why?', ['when?', 'when?']]\n"
+    assert (
+        await printed(
+            sandbox, "[rlm('who?', peek(3)), llm('why?'), rlm_map('when?', partition(2))]"
+        )
+        == "['who?', 'why?', ['when?', 'when?']]\n"
+    )
     assert [name for name, _ in node.calls] == ["rlm", "llm", "rlm"]
-    assert node.calls[2][1] == {"query": "when?", "parts": [{"text": "one\ntwo\n"}, {"text": "three\n"}], "map": True}
+    assert node.calls[2][1] == {
+        "query": "when?",
+        "parts": [{"text": "one\ntwo\n"}, {"text": "three\n"}],
+        "map": True,
+    }
 
 
 async def test_a_refused_call_is_the_codes_exception(sandbox: Sandbox, node: RecordingNode) -> None:
@@ -185,11 +218,18 @@ async def test_a_refused_call_is_the_codes_exception(sandbox: Sandbox, node: Rec
 
     node.answer = refuse
     assert "RuntimeError: The budget is used up." in (await run(sandbox, "rlm('q', 'x')")).output
-    assert await printed(sandbox, "try:\n    rlm('q', 'x')\nexcept Exception as error:\n    print(error)") == "The budget is used up.\n"
+    assert (
+        await printed(
+            sandbox, "try:\n    rlm('q', 'x')\nexcept Exception as error:\n    print(error)"
+        )
+        == "The budget is used up.\n"
+    )
     assert "missing a required argument: 'subset'" in (await run(sandbox, "rlm('q')")).output
 
 
-async def test_final_ends_at_once_whatever_the_code_catches(sandbox: Sandbox, node: RecordingNode) -> None:
+async def test_final_ends_at_once_whatever_the_code_catches(
+    sandbox: Sandbox, node: RecordingNode
+) -> None:
     result = await run(sandbox, "try:\n    FINAL({'n': 1})\nexcept:\n    pass\nprint('after')")
     assert result.status == "final"
     assert result.output == ""
@@ -200,7 +240,9 @@ async def test_final_ends_at_once_whatever_the_code_catches(sandbox: Sandbox, no
 
 
 @pytest.mark.parametrize("code", ["pass", "peek(1)"])
-async def test_code_that_takes_too_long_is_killed_and_the_next_turn_has_the_text(sandbox: Sandbox, code: str) -> None:
+async def test_code_that_takes_too_long_is_killed_and_the_next_turn_has_the_text(
+    sandbox: Sandbox, code: str
+) -> None:
     """Also where it never computes for long at a stretch."""
     async with asyncio.timeout(30):
         assert (await run(sandbox, f"x = 1\nwhile True:\n    {code}", 0.3)).status == "killed"
@@ -208,7 +250,9 @@ async def test_code_that_takes_too_long_is_killed_and_the_next_turn_has_the_text
     assert await printed(sandbox, "len(context)") == "14\n"
 
 
-async def test_waiting_for_a_sub_call_is_no_running_time(sandbox: Sandbox, node: RecordingNode) -> None:
+async def test_waiting_for_a_sub_call_is_no_running_time(
+    sandbox: Sandbox, node: RecordingNode
+) -> None:
     release = asyncio.Event()
 
     async def slow(name: str, args: dict[str, Any]) -> Any:
@@ -223,7 +267,9 @@ async def test_waiting_for_a_sub_call_is_no_running_time(sandbox: Sandbox, node:
     assert (await turn).output == "'late'\n"
 
 
-async def test_an_interrupt_ends_a_turn_that_runs_or_waits(sandbox: Sandbox, node: RecordingNode) -> None:
+async def test_an_interrupt_ends_a_turn_that_runs_or_waits(
+    sandbox: Sandbox, node: RecordingNode
+) -> None:
     node.answer = never
     turn = asyncio.create_task(run(sandbox, "rlm('q', 'x')"))
     await node.waiting.wait()
@@ -233,7 +279,9 @@ async def test_an_interrupt_ends_a_turn_that_runs_or_waits(sandbox: Sandbox, nod
     assert await printed(sandbox, "1 + 1") == "2\n"
 
 
-async def test_cancelling_a_turn_cancels_what_it_called_for(sandbox: Sandbox, node: RecordingNode) -> None:
+async def test_cancelling_a_turn_cancels_what_it_called_for(
+    sandbox: Sandbox, node: RecordingNode
+) -> None:
     node.answer = never
     turn = asyncio.create_task(run(sandbox, "rlm('q', 'x')"))
     await node.waiting.wait()
@@ -270,7 +318,12 @@ async def test_help_says_how_a_name_is_called(sandbox: Sandbox) -> None:
 async def test_names_of_other_programs_reach_nothing_of_the_host(sandboxes: MontySandboxes) -> None:
     node = RecordingNode()
     sandbox = await sandboxes.start(Text.root("abc"), node)
-    assert await printed(sandbox, "print(llm_query('q'), llm_map('q', ['a', 'b']), llm_map([('p', 'a')]))") == "q ['q', 'q'] ['p']\n"
+    assert (
+        await printed(
+            sandbox, "print(llm_query('q'), llm_map('q', ['a', 'b']), llm_map([('p', 'a')]))"
+        )
+        == "q ['q', 'q'] ['p']\n"
+    )
     assert "Call FINAL(asyncio)" in (await run(sandbox, "FINAL_VAR('asyncio')")).output
     assert node.finals == []
     await run(sandbox, "found = 42\nFINAL_VAR(found)")
@@ -278,11 +331,15 @@ async def test_names_of_other_programs_reach_nothing_of_the_host(sandboxes: Mont
     await sandbox.close()
 
 
-async def test_it_takes_the_place_of_a_process_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_takes_the_place_of_a_process_where_there_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(lockdown, "missing", lambda: "its kernel has no Landlock")
     assert isinstance(open_sandboxes(), MontySandboxes)
     monkeypatch.setattr("mahtab_tui.sandbox.open.find_spec", lambda name: None)
-    with pytest.raises(SandboxError, match=r"its kernel has no Landlock. Install .* pip install pydantic-monty"):
+    with pytest.raises(
+        SandboxError, match=r"its kernel has no Landlock. Install .* pip install pydantic-monty"
+    ):
         open_sandboxes()
 
 
@@ -308,7 +365,9 @@ asyncio.run(main())
 
 
 async def test_a_process_whose_host_is_killed_ends() -> None:
-    host = await asyncio.create_subprocess_exec(sys.executable, "-c", HOST, stdout=asyncio.subprocess.PIPE)
+    host = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", HOST, stdout=asyncio.subprocess.PIPE
+    )
     assert host.stdout is not None
     assert await host.stdout.readline() == b"started\n"
     process = 0

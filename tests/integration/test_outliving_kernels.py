@@ -14,11 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from mahtab_tui.kernel.detached.waiting import attach, last_outputs, stop, waiting_kernels
 
 from mahtab_tui.bus.records import Kernel, UserReplIn
 from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.detach import TAKEN
+from mahtab_tui.kernel.detached.waiting import attach, last_outputs, stop, waiting_kernels
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.supervisor import KernelSupervisor
@@ -26,7 +26,12 @@ from mahtab_tui.kernel.values import Status
 from mahtab_tui.kernel.worker.holding import spool
 from mahtab_tui.kernel.worker_process import WorkerProcess
 from mahtab_tui.session import Session
-from mahtab_tui.session.detached_kernels import end_surplus_kernels, facts_about_waiting_kernels, sentences_about_waiting_kernels, stop_waiting_kernel
+from mahtab_tui.session.detached_kernels import (
+    end_surplus_kernels,
+    facts_about_waiting_kernels,
+    sentences_about_waiting_kernels,
+    stop_waiting_kernel,
+)
 from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.kernel_factory import LocalDetachable
 from mahtab_tui.settings.model import load_settings
@@ -74,7 +79,9 @@ def left_with(code: str) -> None:
 
 @pytest.mark.usefixtures("anywhere")
 def test_what_was_printed_and_displayed_meanwhile_comes_in_order() -> None:
-    left_with("class P:\n  def _repr_markdown_(self): return '**bold**'\nfor n in range(3):\n  print('before', n); display(P())\nprint('end'); 6 * 7")
+    left_with(
+        "class P:\n  def _repr_markdown_(self): return '**bold**'\nfor n in range(3):\n  print('before', n); display(P())\nprint('end'); 6 * 7"
+    )
     go()
     second = Screen(again=True)
     result = second.go_on(1)
@@ -95,11 +102,17 @@ def test_a_cell_that_goes_on_is_busy_since_an_earlier_screen_began_it(project: P
     past = [UserReplIn(WAIT, cell=1, party="you", time=1000.0)]
     kernel = ProcessKernel(place=LocalDetachable(SESSION, 1.0, attach(SESSION)), undo_steps=0)
     store = Watched()
-    session = Session(load_settings(model="demo"), kernel, HeadlessFrontend(), store=store, past=past)
+    session = Session(
+        load_settings(model="demo"), kernel, HeadlessFrontend(), store=store, past=past
+    )
     session.start()
 
     def busy() -> list[tuple[int | None, float | None]]:
-        return [(record.cell, record.since) for record in list(store.records) if isinstance(record, Kernel) and record.state == "busy"]
+        return [
+            (record.cell, record.since)
+            for record in list(store.records)
+            if isinstance(record, Kernel) and record.state == "busy"
+        ]
 
     wait_for(busy)
     go()
@@ -153,7 +166,9 @@ def test_a_million_lines_are_all_there() -> None:
 
 def test_of_more_than_the_limit_the_middle_is_left_out_and_that_is_said() -> None:
     size = spool.HEAD + 4 * spool.TAIL
-    left_with(f"import sys\nfor n in range({size} // 64): sys.stdout.write(f'{{n:063}}\\n')\nprint('the end')")
+    left_with(
+        f"import sys\nfor n in range({size} // 64): sys.stdout.write(f'{{n:063}}\\n')\nprint('the end')"
+    )
     go()
     (kernel,) = waiting_kernels(SESSION)
     holder = holder_of(kernel.pid)
@@ -175,11 +190,16 @@ def test_a_nested_cell_and_the_call_around_it_are_told_with_their_own_output() -
 
     def answer(name: str, args: object) -> str:
         wait_for(lambda: first.printed)
-        first.kernel.execute(WAIT + "print('inner')", cell=2, on_output=lambda kind, text: None, nested=True)
+        first.kernel.execute(
+            WAIT + "print('inner')", cell=2, on_output=lambda kind, text: None, nested=True
+        )
         return "never sent"
 
     first.host.answer = answer
-    first.begin(1, "print('outer', flush=True)\nanswer = ask('why?')\nimport time; time.sleep(0.5)\nprint('after', answer)")
+    first.begin(
+        1,
+        "print('outer', flush=True)\nanswer = ask('why?')\nimport time; time.sleep(0.5)\nprint('after', answer)",
+    )
     wait_for(lambda: not first.host.calls.empty())
     time.sleep(0.2)
     first.leave()
@@ -228,7 +248,9 @@ def test_another_screen_takes_the_kernel_and_the_first_is_told() -> None:
 
 
 @pytest.mark.parametrize("when", ["before it is in its place", "at any time"])
-def test_a_kernel_that_is_taken_while_a_screen_begins_is_not_there(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_is_taken_while_a_screen_begins_is_not_there(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = Screen()
     first.run(1, "n = 1")
     first.leave()
@@ -254,7 +276,10 @@ def test_a_kernel_that_is_taken_while_a_screen_begins_is_not_there(when: str, mo
 
 def test_code_sees_no_holder_among_its_children() -> None:
     screen = Screen()
-    assert screen.run(1, "import os\ntry: os.wait()\nexcept ChildProcessError: print('none')").output == "none\n"
+    assert (
+        screen.run(1, "import os\ntry: os.wait()\nexcept ChildProcessError: print('none')").output
+        == "none\n"
+    )
     screen.kernel.close()
 
 
@@ -296,9 +321,13 @@ def test_too_many_idle_kernels_end_and_what_runs_is_named(monkeypatch: pytest.Mo
     busy.leave()
     end_surplus_kernels()
     (sentence,) = sentences_about_waiting_kernels()
-    assert re.match(r"Session \w+ is still running cell 1 in the background\. Code: .* \(\d+ s, CPU ", sentence)
+    assert re.match(
+        r"Session \w+ is still running cell 1 in the background\. Code: .* \(\d+ s, CPU ", sentence
+    )
     assert f"Stop: mahtab-tui sessions stop {SESSION}" in sentence
-    assert re.match(r"running cell 1 for \d+ s, CPU \d+ s, \d+ MB$", facts_about_waiting_kernels()[SESSION])
+    assert re.match(
+        r"running cell 1 for \d+ s, CPU \d+ s, \d+ MB$", facts_about_waiting_kernels()[SESSION]
+    )
     assert stop_waiting_kernel(SESSION) == "Its kernel has ended."
     assert stop_waiting_kernel(SESSION).startswith("No kernel of this machine waits for it.")
     idle = Screen()
@@ -323,7 +352,11 @@ def test_a_kernel_whose_holder_is_killed_ends_with_its_host() -> None:
 @pytest.mark.parametrize("code", ["", WAIT], ids=["idle", "busy"])
 def test_a_kernel_that_waits_is_ended_from_outside_with_what_it_has_started(code: str) -> None:
     first = Screen()
-    child = int(first.run(1, "import subprocess; p = subprocess.Popen(['sleep', '1000']); print(p.pid)").output)
+    child = int(
+        first.run(
+            1, "import subprocess; p = subprocess.Popen(['sleep', '1000']); print(p.pid)"
+        ).output
+    )
     if code:
         first.begin(2, code)
     first.leave()
@@ -355,9 +388,18 @@ def test_the_place_gives_its_waiting_kernel_once() -> None:
 
 @pytest.mark.usefixtures("anywhere")
 @pytest.mark.parametrize("times", [5, pytest.param(100, marks=pytest.mark.slow)])
-def test_hosts_that_are_killed_in_the_middle_of_a_cell_lose_nothing(project: Path, times: int) -> None:
+def test_hosts_that_are_killed_in_the_middle_of_a_cell_lose_nothing(
+    project: Path, times: int
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.integration.killed_hosts", str(times), str(project), *(address.text for address in ELSEWHERE)],
+        [
+            sys.executable,
+            "-m",
+            "tests.integration.killed_hosts",
+            str(times),
+            str(project),
+            *(address.text for address in ELSEWHERE),
+        ],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
@@ -388,7 +430,9 @@ def test_what_the_last_host_said_just_before_its_end_is_heard() -> None:
     (kernel,) = waiting_kernels(SESSION)
     os.kill(kernel.pid, signal.SIGSTOP)
     said = {"cell": 2, "on_output": lambda kind, text: None}
-    threading.Thread(target=first.kernel.execute, args=("n = 2; print('heard')",), kwargs=said, daemon=True).start()
+    threading.Thread(
+        target=first.kernel.execute, args=("n = 2; print('heard')",), kwargs=said, daemon=True
+    ).start()
     assert first.host.wait_for_state(KernelState.BUSY) == ""
     time.sleep(0.2)
     first.leave()
@@ -421,14 +465,23 @@ def test_variables_of_a_cell_that_ends_without_a_screen_are_saved() -> None:
     first.begin(1, WAIT + "found = 18")
     first.leave()
     Path("go").touch()
-    wait_for(lambda: Path(keep.folder, "index.json").exists() and "found" in Path(keep.folder, "index.json").read_text())
+    wait_for(
+        lambda: (
+            Path(keep.folder, "index.json").exists()
+            and "found" in Path(keep.folder, "index.json").read_text()
+        )
+    )
     assert Screen(again=True).run(2, "found").output == "18\n"
 
 
 def test_what_a_cell_has_printed_stays_when_its_kernel_ends_without_a_host() -> None:
     first = Screen()
     first.run(1, "print('stored')")
-    first.begin(2, WAIT + "import os\nfor n in range(100_000): print('line', n)\nprint('end', flush=True); os._exit(3)")
+    first.begin(
+        2,
+        WAIT
+        + "import os\nfor n in range(100_000): print('line', n)\nprint('end', flush=True); os._exit(3)",
+    )
     first.leave()
     (kernel,) = waiting_kernels(SESSION)
     Path("go").touch()

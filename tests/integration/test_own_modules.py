@@ -30,28 +30,52 @@ def poisoned(project: Path) -> Path:
     told = project / "imported.txt"
     told.touch()
     for name in [*(name for name in sys.stdlib_module_names if name != "__main__"), *OTHERS]:
-        (project / f"{name}.py").write_text(f"open({str(told)!r}, 'a').write({name + ' '!r})\nraise ImportError('from the folder')\n")
+        (project / f"{name}.py").write_text(
+            f"open({str(told)!r}, 'a').write({name + ' '!r})\nraise ImportError('from the folder')\n"
+        )
     return told
 
 
 @pytest.mark.parametrize(
-    "words", [["config"], ["doctor"], ["ask", "--model", "demo", "what can you do?"], ["skills", "list"], ["mcp", "install", "--print"]]
+    "words",
+    [
+        ["config"],
+        ["doctor"],
+        ["ask", "--model", "demo", "what can you do?"],
+        ["skills", "list"],
+        ["mcp", "install", "--print"],
+    ],
 )
 def test_a_command_imports_nothing_from_the_folder(poisoned: Path, words: list[str]) -> None:
     program = str(Path(sys.executable).with_name("mahtab-tui"))
-    done = subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        [program, *words], capture_output=True, text=True, check=False, timeout=120
+    )
     assert (poisoned.read_text(), done.returncode) == ("", 0), done.stderr
     assert "does not answer" not in done.stdout
 
 
 @pytest.mark.parametrize("words", [["config"], ["doctor"]])
-def test_the_module_imports_nothing_from_the_folder_once_python_has_found_it(poisoned: Path, words: list[str]) -> None:
+def test_the_module_imports_nothing_from_the_folder_once_python_has_found_it(
+    poisoned: Path, words: list[str]
+) -> None:
     # What Python itself imports for `-m` comes before the first line of ours.
-    before = subprocess.run([sys.executable, "-P", "-c", f"import runpy, pkgutil; {IN_PROGRAM}"], capture_output=True, text=True, check=True)
+    before = subprocess.run(
+        [sys.executable, "-P", "-c", f"import runpy, pkgutil; {IN_PROGRAM}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     for name in before.stdout.split():
         poisoned.with_name(f"{name}.py").unlink(missing_ok=True)
     assert poisoned.with_name("__future__.py").exists()
-    done = subprocess.run([sys.executable, "-m", "mahtab_tui", *words], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-m", "mahtab_tui", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     assert (poisoned.read_text(), done.returncode) == ("", 0), done.stderr
 
 
@@ -72,25 +96,33 @@ def test_the_kernels_own_parts_import_nothing_from_the_folder(poisoned: Path, ce
     cells.run("!true")
     assert "pip " in cells.text("%pip --version")
     assert poisoned.read_text() == ""
-    assert "from the folder" in cells.run("import colorsys").output  # a cell's import is the person's
+    assert (
+        "from the folder" in cells.run("import colorsys").output
+    )  # a cell's import is the person's
 
 
 def test_pip_for_an_agent_imports_nothing_from_the_folder(poisoned: Path, project: Path) -> None:
     listing = plan("status", [], sys.executable, project, uv="").commands[0]
     assert listing[:3] == [sys.executable, "-c", PIP]
-    done = subprocess.run(listing, cwd=project, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        listing, cwd=project, capture_output=True, text=True, check=False, timeout=120
+    )
     assert poisoned.read_text() == ""
     assert "Package" in done.stdout or "No module named pip" in done.stderr
 
 
-def test_a_client_starts_the_server_without_the_folders_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_starts_the_server_without_the_folders_modules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("PATH", "")
     assert command()[:2] == [sys.executable, "-P"]
 
 
 @pytest.mark.parametrize("path", [None, "", ".", ":/usr/bin", "bin"])
 @pytest.mark.parametrize("name", ["python", "python3", "python3.12", "pypy3"])
-def test_an_interpreters_name_never_means_a_file_of_the_folder(project: Path, monkeypatch: pytest.MonkeyPatch, name: str, path: str | None) -> None:
+def test_an_interpreters_name_never_means_a_file_of_the_folder(
+    project: Path, monkeypatch: pytest.MonkeyPatch, name: str, path: str | None
+) -> None:
     for place in (project, project / "bin"):
         place.mkdir(exist_ok=True)
         executable(place / name, "#!/bin/sh\n")
@@ -103,7 +135,9 @@ def test_an_interpreters_name_never_means_a_file_of_the_folder(project: Path, mo
     assert find_interpreter(f"./{name}") == str(project / name)
 
 
-def test_an_interpreters_name_never_means_a_folder_of_the_folder_but_other_names_do(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interpreters_name_never_means_a_folder_of_the_folder_but_other_names_do(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", os.defpath)
     for name in ("python9", "env"):
         (project / name / "bin").mkdir(parents=True)

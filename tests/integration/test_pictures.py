@@ -63,7 +63,11 @@ def attachments(it: Opened) -> list[Record]:
 
 
 def notices(it: Opened) -> list[str]:
-    return [record.text for record in it.store.records if record.tag == tags.NOTICE and "picture" in record.text]
+    return [
+        record.text
+        for record in it.store.records
+        if record.tag == tags.NOTICE and "picture" in record.text
+    ]
 
 
 def test_a_file_a_variable_and_what_a_cell_has_shown_go_to_each_service_scaled(
@@ -75,14 +79,18 @@ def test_a_file_a_variable_and_what_a_cell_has_shown_go_to_each_service_scaled(
     it.session.submit("python", f"{DRAWS}\nImage.new('RGB', (30, 20), 'lime')")
     it.store.wait(tags.USER_REPL_OUT, cell=1)
     ask(it, "what are @photo.png, $im and @cell:1?")
-    sizes = [(decoded(data).size, decoded(data).getpixel((1, 1))) for data in images(service.asked[0])]
+    sizes = [
+        (decoded(data).size, decoded(data).getpixel((1, 1))) for data in images(service.asked[0])
+    ]
     assert sizes == [((SIDE, 784), (255, 0, 0)), ((64, 48), (0, 0, 255)), ((30, 20), (0, 255, 0))]
     told = json.dumps(service.asked[0]["messages"], ensure_ascii=False)
     assert "1,568 × 784 px of 3,136 × 1,568" in told
     assert not notices(it)
 
 
-def test_a_later_question_still_has_them_until_theirs_is_hidden(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+def test_a_later_question_still_has_them_until_theirs_is_hidden(
+    service: Service, asked: Callable[..., Opened], project: Path
+) -> None:
     service.replies = [OPENAI.reply("I see.")]
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
     it = asked(OPENAI)
@@ -106,7 +114,9 @@ def test_what_is_kept_of_a_picture_is_kept_once_and_comes_back_with_the_session(
     ask(it, "what is @a.png?")
     ask(it, "again: @a.png", 2)
     first, second = attachments(it)
-    assert decoded(first.attrs["data"]).size == (first.attrs["width"], first.attrs["height"]) == (9, 9)
+    assert (
+        decoded(first.attrs["data"]).size == (first.attrs["width"], first.attrs["height"]) == (9, 9)
+    )
     assert second.attrs["picture"] == first.attrs["picture"]
     assert "data" not in second.attrs
     data = first.attrs["data"]
@@ -129,7 +139,11 @@ def test_a_picture_that_is_not_there_any_more_is_told_as_one_that_is_not_shown(
     ask(it, "what is @a.png?")
     past = []
     for record in it.store.records:
-        attrs = {name: value for name, value in record.attrs.items() if record.tag != tags.USER_ATTACHMENT or name != "data"}
+        attrs = {
+            name: value
+            for name, value in record.attrs.items()
+            if record.tag != tags.USER_ATTACHMENT or name != "data"
+        }
         if lost == "its data" or record.tag != tags.USER_ATTACHMENT:
             past.append(made(record.tag, record.text, attrs, record.time))
     it.session.close()
@@ -139,7 +153,9 @@ def test_a_picture_that_is_not_there_any_more_is_told_as_one_that_is_not_shown(
     assert ("not shown to you" in json.dumps(service.asked[-1])) == (lost == "its data")
 
 
-def test_a_model_that_does_not_see_is_told_in_words_and_the_person_too(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+def test_a_model_that_does_not_see_is_told_in_words_and_the_person_too(
+    service: Service, asked: Callable[..., Opened], project: Path
+) -> None:
     service.documents = BLIND_SERVER
     service.replies = [BLIND.reply("I see nothing.")]
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
@@ -162,7 +178,9 @@ def test_a_model_that_does_not_see_is_told_in_words_and_the_person_too(service: 
     assert len(images(service.asked[-1])) == 1, "another model sees what was asked before"
 
 
-def test_a_service_that_takes_no_pictures_is_asked_once_more_without(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+def test_a_service_that_takes_no_pictures_is_asked_once_more_without(
+    service: Service, asked: Callable[..., Opened], project: Path
+) -> None:
     refusal = refusing(400, "this model does not support image input", plain=True)
     service.replies = [refusal, OLLAMA.reply("In words, then.")]
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
@@ -174,10 +192,14 @@ def test_a_service_that_takes_no_pictures_is_asked_once_more_without(service: Se
     assert [len(images(body)) for body in service.asked] == [1, 0, 0], "it is not tried again"
 
 
-def test_a_model_that_sees_is_shown_the_next_picture_though_one_was_refused(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+def test_a_model_that_sees_is_shown_the_next_picture_though_one_was_refused(
+    service: Service, asked: Callable[..., Opened], project: Path
+) -> None:
     service.replies = [refusing(400, "Your image is not allowed."), OPENAI.reply("In words, then.")]
     for name in ("a.png", "b.png"):
-        (project / name).write_bytes(encoded(Image.new("RGB", (9, 9), "red" if name == "a.png" else "blue")))
+        (project / name).write_bytes(
+            encoded(Image.new("RGB", (9, 9), "red" if name == "a.png" else "blue"))
+        )
     it = asked(OPENAI)
     ask(it, "what is @a.png?")
     it.session.hide("question 1", True)
@@ -189,13 +211,21 @@ def test_a_service_that_takes_no_tools_is_still_shown_them(
     service: Service, asked: Callable[..., Opened], project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.agent.nodes.is_on_this_machine", lambda llm: False)
-    service.replies = [refusing(400, "llama does not support tools", plain=True), OLLAMA.reply("I see.")]
+    service.replies = [
+        refusing(400, "llama does not support tools", plain=True),
+        OLLAMA.reply("I see."),
+    ]
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
     ask(asked(OLLAMA), "what is @a.png?")
-    assert [(len(images(body)), bool(body.get("tools"))) for body in service.asked] == [(1, True), (1, False)]
+    assert [(len(images(body)), bool(body.get("tools"))) for body in service.asked] == [
+        (1, True),
+        (1, False),
+    ]
 
 
-def test_that_it_does_not_see_is_said_once_for_a_question_of_several_answers(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+def test_that_it_does_not_see_is_said_once_for_a_question_of_several_answers(
+    service: Service, asked: Callable[..., Opened], project: Path
+) -> None:
     service.documents = BLIND_SERVER
     service.replies = [BLIND.reply("```python\n1 + 1\n```"), BLIND.reply("Two.")]
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
@@ -205,7 +235,9 @@ def test_that_it_does_not_see_is_said_once_for_a_question_of_several_answers(ser
     assert len(notices(it)) == 1
 
 
-def test_pictures_take_room_from_the_text(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+def test_pictures_take_room_from_the_text(
+    service: Service, asked: Callable[..., Opened], project: Path
+) -> None:
     """Ollama reads 16,384 tokens here, a quarter of which is the answer's; the picture takes 3,400."""
     service.replies = [OLLAMA.reply("I see.")]
     (project / "a.png").write_bytes(encoded(Image.new("L", (SIDE, SIDE))))
@@ -215,7 +247,9 @@ def test_pictures_take_room_from_the_text(service: Service, asked: Callable[...,
     assert text < 3 * (12_288 - 3_300)
 
 
-def test_of_many_pictures_those_go_for_which_there_is_room(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+def test_of_many_pictures_those_go_for_which_there_is_room(
+    service: Service, asked: Callable[..., Opened], project: Path
+) -> None:
     """Ollama reads 16,384 tokens here."""
     service.replies = [OLLAMA.reply("I see.")]
     for number in range(3):
@@ -227,7 +261,9 @@ def test_of_many_pictures_those_go_for_which_there_is_room(service: Service, ask
     assert notices(it)[0].startswith("Not all pictures fit")
 
 
-def test_what_is_no_good_picture_is_told_in_words(cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_good_picture_is_told_in_words(
+    cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(attached_pictures, "LARGEST_FILE", 100_000)
     (project / "broken.png").write_bytes(encoded(Image.new("RGB", (300, 300), "red"))[:200])
     (project / "bomb.png").write_bytes(bomb(60_000, 60_000))
@@ -245,7 +281,9 @@ def test_what_is_no_good_picture_is_told_in_words(cells: Cells, project: Path, m
     assert (words.text, words.picture) == ("no picture at all", None)
 
 
-def test_a_picture_that_vanishes_before_it_is_read_is_said_to_be_gone(cells: Cells, project: Path) -> None:
+def test_a_picture_that_vanishes_before_it_is_read_is_said_to_be_gone(
+    cells: Cells, project: Path
+) -> None:
     path = project / "a.png"
     path.write_bytes(encoded(Image.new("RGB", (9, 9))))
     question = "what is @a.png?"
@@ -278,12 +316,16 @@ def test_chips_tell_pixels_and_size_and_draw_nothing(cells: Cells, project: Path
         cells.kernel.inspect("drawn")
 
 
-def test_figures_and_whatever_draws_itself_are_drawn_and_what_cannot_be_is_told_as_text(cells: Cells) -> None:
+def test_figures_and_whatever_draws_itself_are_drawn_and_what_cannot_be_is_told_as_text(
+    cells: Cells,
+) -> None:
     cells.run(
         "import matplotlib.pyplot as plt\nfigure, axes = plt.subplots()\n"
         "class Broken:\n    def _repr_png_(self):\n        raise ValueError('no ink')\n    def __repr__(self):\n        return 'a plot'\nbroken = Broken()"
     )
-    figure, broken = Attachments(cells.kernel).gather("$figure $broken", lambda: False, commands=False)
+    figure, broken = Attachments(cells.kernel).gather(
+        "$figure $broken", lambda: False, commands=False
+    )
     assert figure.picture is not None
     assert re.match(r"[\d,]+ × [\d,]+ px, ", figure.size)
     assert broken.picture is None
@@ -291,13 +333,17 @@ def test_figures_and_whatever_draws_itself_are_drawn_and_what_cannot_be_is_told_
     assert "no ink" in broken.text
 
 
-def test_what_several_cells_have_shown_goes_picture_by_picture(open_session: Callable[..., Opened], project: Path) -> None:
+def test_what_several_cells_have_shown_goes_picture_by_picture(
+    open_session: Callable[..., Opened], project: Path
+) -> None:
     it = open_session("I see.")
     for cell in (1, 2):
         it.session.submit("python", f"{DRAWS}\ndisplay(im, im.resize(({cell}0, 10)))")
         it.store.wait(tags.USER_REPL_OUT, cell=cell)
     assert it.session.attachments.chips("@cell:1-2 @cell:9", lambda: it.session.agent.sees) == [
-        MentionChip("@cell:1-2", "4 pictures, which the model does not see", missing=True, picture=True),
+        MentionChip(
+            "@cell:1-2", "4 pictures, which the model does not see", missing=True, picture=True
+        ),
         MentionChip("@cell:9", "it has shown no picture", missing=True),
     ]
     found = it.session.attachments.gather("@cell:1-2", lambda: False, commands=False)
@@ -315,11 +361,17 @@ def test_what_several_cells_have_shown_goes_picture_by_picture(open_session: Cal
 def test_a_question_takes_no_more_than_so_many(cells: Cells, project: Path) -> None:
     for number in range(MOST + 2):
         (project / f"{number}.png").write_bytes(encoded(Image.new("L", (2, 2), number)))
-    found = Attachments(cells.kernel).gather(" ".join(f"@{number}.png" for number in range(MOST + 2)), lambda: False, commands=False)
-    assert [each.problem for each in found] == [""] * MOST + [f"at most {MOST} pictures go with a question"] * 2
+    found = Attachments(cells.kernel).gather(
+        " ".join(f"@{number}.png" for number in range(MOST + 2)), lambda: False, commands=False
+    )
+    assert [each.problem for each in found] == [""] * MOST + [
+        f"at most {MOST} pictures go with a question"
+    ] * 2
 
 
-def test_a_picture_is_counted_in_what_a_call_may_cost_and_what_is_estimated(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+def test_a_picture_is_counted_in_what_a_call_may_cost_and_what_is_estimated(
+    service: Service, asked: Callable[..., Opened], project: Path
+) -> None:
     service.replies = [OPENAI.sending([OPENAI.words("Half")], drop=True)]
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
     it = asked(OPENAI)

@@ -14,7 +14,9 @@ from tests.waiting import wait_for
 
 OpenSession = Callable[..., Opened]
 PROPOSED = "I have looked. My plan:\n\n- [ ] load the file\n- [ ] plot it\n"
-DIGEST = "sorted((name, repr(value)) for name, value in globals().items() if not name.startswith('_'))"
+DIGEST = (
+    "sorted((name, repr(value)) for name, value in globals().items() if not name.startswith('_'))"
+)
 HOSTILE = [
     "items.append(3)\nitems = None\nnew = 1",
     "open('made', 'w').write('x')",
@@ -45,12 +47,23 @@ def _user(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and "replay" not in path.name}
+    return {
+        str(path): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and "replay" not in path.name
+    }
 
 
 @pytest.mark.parametrize("code", HOSTILE)
-def test_a_plan_turn_changes_neither_namespace_nor_files(open_session: OpenSession, project: Path, code: str) -> None:
-    it = open_session(f"Look.\n\n```python\n{code}\n```\n", "Look again.\n\n```python\nlen(items)\n```\n", PROPOSED, approval="auto")
+def test_a_plan_turn_changes_neither_namespace_nor_files(
+    open_session: OpenSession, project: Path, code: str
+) -> None:
+    it = open_session(
+        f"Look.\n\n```python\n{code}\n```\n",
+        "Look again.\n\n```python\nlen(items)\n```\n",
+        PROPOSED,
+        approval="auto",
+    )
     (project / "kept").write_text("kept")
     it.run(SETUP)
     before, there = it.value(DIGEST), files(project)
@@ -61,7 +74,11 @@ def test_a_plan_turn_changes_neither_namespace_nor_files(open_session: OpenSessi
     it.run("import asyncio; await asyncio.sleep(0.15); del asyncio")
     assert it.value(DIGEST) == before
     assert files(project) == there
-    assert not [record for record in it.store.records if isinstance(record, Approval) and record.state == "waiting"]
+    assert not [
+        record
+        for record in it.store.records
+        if isinstance(record, Approval) and record.state == "waiting"
+    ]
 
 
 def test_code_that_reads_runs_while_the_model_plans(open_session: OpenSession) -> None:
@@ -74,7 +91,9 @@ def test_code_that_reads_runs_while_the_model_plans(open_session: OpenSession) -
     assert it.value("'total' in globals()") == "False"
 
 
-def test_code_of_a_plan_that_needs_more_is_refused_with_the_reason(open_session: OpenSession) -> None:
+def test_code_of_a_plan_that_needs_more_is_refused_with_the_reason(
+    open_session: OpenSession,
+) -> None:
     it = open_session("Write.\n\n```python\nopen('made', 'w')\n```\n", PROPOSED, undo_steps=0)
     it.session.profile.set_planning(True)
     it.session.submit("ask", "plan it")

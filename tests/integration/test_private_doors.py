@@ -79,8 +79,12 @@ class Doors(Opened):
 
 def open_doors(service: Service, face: Frontend | None = None, **settings: Any) -> Doors:
     store = Watched()
-    loaded = load_settings(model="openai:our-own", reflection="never", **{"approval": "auto", **settings})
-    doors = Doors(Session(loaded, ProcessKernel(), face or UserFace(), store=store, name="test"), store)
+    loaded = load_settings(
+        model="openai:our-own", reflection="never", **{"approval": "auto", **settings}
+    )
+    doors = Doors(
+        Session(loaded, ProcessKernel(), face or UserFace(), store=store, name="test"), store
+    )
     doors.service = service
     doors.session.start()
     return doors
@@ -91,7 +95,9 @@ def service(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     with serving() as service:
         (project / ".env").write_text(f"MAHTAB_BASE_URL={service.url}/v1\n")
         trust_project()
-        (home / ".mahtab" / "config.toml").write_text('[api_keys]\nopenai-compatible = "sk-aaaaaaaaaaaaaaaa"\n')
+        (home / ".mahtab" / "config.toml").write_text(
+            '[api_keys]\nopenai-compatible = "sk-aaaaaaaaaaaaaaaa"\n'
+        )
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         yield service
 
@@ -167,16 +173,22 @@ def test_mentions_attach_nothing_of_them(it: Doors, project: Path) -> None:
     assert CANARY not in told
     assert NUMBER not in told
     assert "[Not attached: it is private.]" in told
-    assert [chip.size for chip in it.session.attachments.chips("$df, $alias")] == ["private: not sent"] * 2
+    assert [chip.size for chip in it.session.attachments.chips("$df, $alias")] == [
+        "private: not sent"
+    ] * 2
 
 
 def test_pictures_of_cells_that_use_them_are_not_sent(it: Doors) -> None:
-    it.run("import matplotlib; matplotlib.use('agg')\nimport matplotlib.pyplot as plt\nfigure = plt.figure(); plt.title(word); figure")
+    it.run(
+        "import matplotlib; matplotlib.use('agg')\nimport matplotlib.pyplot as plt\nfigure = plt.figure(); plt.title(word); figure"
+    )
     cell = it.session.cells.last
     told = it.ask(f"look at @cell:{cell}")
     assert "[Not attached: it is private.]" in told
     assert "image_url" not in told
-    assert [chip.size for chip in it.session.attachments.chips(f"@cell:{cell}")] == ["not sent: it uses a private variable"]
+    assert [chip.size for chip in it.session.attachments.chips(f"@cell:{cell}")] == [
+        "not sent: it uses a private variable"
+    ]
 
 
 def test_code_of_the_model_that_uses_one_asks_first_under_every_approval_mode(it: Doors) -> None:
@@ -186,7 +198,12 @@ def test_code_of_the_model_that_uses_one_asks_first_under_every_approval_mode(it
             before = len([record for record in it.store.records if record.tag == tags.APPROVAL])
             it.service.replies = [OPENAI.reply(f"```python\n{code}\n```"), OPENAI.reply("Done.")]
             it.session.submit("ask", "go on")
-            wait_for(lambda before=before: len([record for record in it.store.records if record.tag == tags.APPROVAL]) > before)  # type: ignore[misc]
+            wait_for(
+                lambda before=before: (  # type: ignore[misc]
+                    len([record for record in it.store.records if record.tag == tags.APPROVAL])
+                    > before
+                )
+            )
             waiting = [record for record in it.store.records if record.tag == tags.APPROVAL][-1]
             assert waiting.attrs["state"] == "waiting"
             assert "private" in waiting.attrs["why"]
@@ -222,7 +239,9 @@ def test_the_output_of_code_into_which_the_user_writes_one_is_held_back(it: Door
 
 
 def test_code_of_the_model_that_uses_none_runs_by_itself(it: Doors) -> None:
-    told = it.ask("What is it?", "```python\nprint(open_one.upper())\nfor _ in range(2): pass\n```", "That.")
+    told = it.ask(
+        "What is it?", "```python\nprint(open_one.upper())\nfor _ in range(2): pass\n```", "That."
+    )
     assert "ANYBODY MAY READ THIS" in told
     assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
 
@@ -230,7 +249,9 @@ def test_code_of_the_model_that_uses_none_runs_by_itself(it: Doors) -> None:
 def test_without_anybody_to_ask_such_code_does_not_run(service: Service) -> None:
     doors = open_doors(service, HeadlessFrontend())
     doors.run(MAKE, "private('word')")
-    told = doors.ask("What is it?", "```python\nopen('made', 'w').write(word)\n```", "It did not run.")
+    told = doors.ask(
+        "What is it?", "```python\nopen('made', 'w').write(word)\n```", "It did not run."
+    )
     assert "no one is here to approve it" in told
     assert doors.value("__import__('os').path.exists('made')") == "False"
     doors.session.close()
@@ -240,13 +261,21 @@ def test_the_model_cannot_take_a_mark_away(it: Doors) -> None:
     marked = "word is private: models and agents know it exists, but not what it contains."
     assert marked in [record.text for record in it.store.records if record.tag == tags.NOTICE]
     it.allow()
-    told = it.ask("Do it.", "```python\nprivate('wor' + chr(100), False) or word\n```", "It failed.")
+    told = it.ask(
+        "Do it.", "```python\nprivate('wor' + chr(100), False) or word\n```", "It failed."
+    )
     assert "cannot make a private variable public" in told
     assert "word" in it.session.private.names
 
 
 @pytest.mark.parametrize(
-    "code", ["rlm('what is it?', long)", "rlm('what?', {'a': open_one, 'b': long})", "rlm('what?', box)", "ask(f'what is {word}?')"]
+    "code",
+    [
+        "rlm('what is it?', long)",
+        "rlm('what?', {'a': open_one, 'b': long})",
+        "rlm('what?', box)",
+        "ask(f'what is {word}?')",
+    ],
 )
 def test_no_search_and_no_question_takes_one_along(it: Doors, code: str) -> None:
     shown = it.run(code)
@@ -256,7 +285,9 @@ def test_no_search_and_no_question_takes_one_along(it: Doors, code: str) -> None
 
 def test_texts_of_the_values_are_covered_in_a_search(it: Doors) -> None:
     it.run("copied = open_one + ' ' + ''.join(list(long))")
-    it.service.replies = [OPENAI.reply("```python\nprint(context[:3000])\nFINAL(context[:60])\n```")]
+    it.service.replies = [
+        OPENAI.reply("```python\nprint(context[:3000])\nFINAL(context[:60])\n```")
+    ]
     it.run("rlm('what is it?', copied)")
     assert it.service.asked
     assert CANARY not in it.asked()
@@ -275,7 +306,9 @@ def test_summaries_of_the_conversation(service: Service) -> None:
     doors.session.close()
 
 
-def test_a_mark_holds_back_what_ran_before_it_and_taking_it_away_gives_it_back(service: Service) -> None:
+def test_a_mark_holds_back_what_ran_before_it_and_taking_it_away_gives_it_back(
+    service: Service,
+) -> None:
     doors = open_doors(service)
     doors.run(MAKE, "show()", "2 + 2")
     before = doors.ask("Before?")
@@ -308,11 +341,16 @@ def test_suggestions(service: Service) -> None:
 
 
 def serving_agent(it: Doors, frames: list[Any]) -> Callable[..., str]:
-    guest, calls = it.session.joined_agents.join("codex", lambda sentence: None, None), AgentCalls(it.session)
+    guest, calls = (
+        it.session.joined_agents.join("codex", lambda sentence: None, None),
+        AgentCalls(it.session),
+    )
 
     def serve(what: str, **args: Any) -> str:
         try:
-            return json.dumps(calls.serve(guest, AgentCall(frames.append), what, args), ensure_ascii=False)
+            return json.dumps(
+                calls.serve(guest, AgentCall(frames.append), what, args), ensure_ascii=False
+            )
         except Exception as error:
             return str(error)
 
@@ -327,7 +365,9 @@ def test_agents_of_other_programs(it: Doors) -> None:
     assert '"private"' in inside
     assert "uses a private variable" in inside
     answers = [inside, *(serve("inspect", name=name) for name in (*NAMES, "alias", "box", "show"))]
-    assert all("is private: the user does not share" in answer for answer in answers[1 : len(NAMES) + 2])
+    assert all(
+        "is private: the user does not share" in answer for answer in answers[1 : len(NAMES) + 2]
+    )
     assert NUMBER not in "".join(answers)
     answers.append(serve("run", code="other = open_one\nprint(other)", follow=True))
     assert "anybody may read this" in answers[-1]
@@ -349,24 +389,41 @@ def test_changes_and_undo(it: Doors) -> None:
 
 
 def test_a_value_that_has_changed_is_covered_too(it: Doors) -> None:
-    it.run(f"word = '{CANARY} another'", "harmless = ''.join(reversed(''.join(reversed(word))))", "harmless")
+    it.run(
+        f"word = '{CANARY} another'",
+        "harmless = ''.join(reversed(''.join(reversed(word))))",
+        "harmless",
+    )
     assert CANARY not in it.ask("What is $harmless?")
 
 
 def test_another_mark_does_not_forget_what_a_value_was(it: Doors) -> None:
-    it.run(f"word = '{CANARY} another'", "word = 5", "private('open_one')", f"{CANARY!r} + ' another'")
+    it.run(
+        f"word = '{CANARY} another'", "word = 5", "private('open_one')", f"{CANARY!r} + ' another'"
+    )
     assert CANARY + " another" not in it.ask("And now?")
 
 
 @pytest.mark.parametrize("how", ["killed", "another interpreter"])
-def test_marks_survive_a_new_kernel_and_a_resumed_session(it: Doors, service: Service, how: str) -> None:
+def test_marks_survive_a_new_kernel_and_a_resumed_session(
+    it: Doors, service: Service, how: str
+) -> None:
     before = it.session.kernel.info().pid
-    it.session.kernel.kill() if how == "killed" else it.session.kernel_control.activate(sys.executable)
+    it.session.kernel.kill() if how == "killed" else it.session.kernel_control.activate(
+        sys.executable
+    )
     wait_for(lambda: it.session.kernel.info().pid != before)
     it.run(MAKE)
     assert CANARY not in it.ask("What do I have?")
     store = Watched()
-    again = Session(it.session.settings, ProcessKernel(), HeadlessFrontend(), store=store, name="test", past=list(it.store.records))
+    again = Session(
+        it.session.settings,
+        ProcessKernel(),
+        HeadlessFrontend(),
+        store=store,
+        name="test",
+        past=list(it.store.records),
+    )
     again.start()
     opened = Doors(again, store)
     opened.service = service

@@ -40,11 +40,19 @@ class _Recording(threading.Event):
         (401, "authentication_error", "The key was not accepted: No, since."),
         (402, "billing_error", "The account cannot pay for the answer: No, since."),
         (403, "permission_error", "This account may not use the model: No, since."),
-        (404, "not_found_error", "The model does not exist or is not available to this account: No, since."),
+        (
+            404,
+            "not_found_error",
+            "The model does not exist or is not available to this account: No, since.",
+        ),
     ],
 )
-def test_a_refusal_is_one_sentence(service: Service, protocol: Protocol, status: int, kind: str, sentence: str) -> None:
-    answer = ask(service, protocol, refusing(status, "No,\nsince.", kind=kind, plain=protocol is OLLAMA))
+def test_a_refusal_is_one_sentence(
+    service: Service, protocol: Protocol, status: int, kind: str, sentence: str
+) -> None:
+    answer = ask(
+        service, protocol, refusing(status, "No,\nsince.", kind=kind, plain=protocol is OLLAMA)
+    )
     assert answer.failure.removesuffix(f" Check {get_key(protocol)}.") == sentence
     assert len(service.asked) == 1, "it is not asked again"
     assert answer.usage is None
@@ -58,15 +66,23 @@ def test_a_refusal_is_one_sentence(service: Service, protocol: Protocol, status:
         (413, "request_too_large", "Too big."),
     ],
 )
-def test_a_conversation_that_is_too_long_is_told_apart(service: Service, protocol: Protocol, status: int, kind: str, message: str) -> None:
+def test_a_conversation_that_is_too_long_is_told_apart(
+    service: Service, protocol: Protocol, status: int, kind: str, message: str
+) -> None:
     answer = ask(service, protocol, refusing(status, message, kind=kind, plain=protocol is OLLAMA))
     assert answer.too_long
     assert answer.failure.startswith("The conversation is too long for the model: ")
 
 
 def test_an_account_without_money_is_not_asked_again(service: Service) -> None:
-    answer = ask(service, OPENAI, refusing(429, "You exceeded your current quota.", kind="insufficient_quota"))
-    assert answer.failure == "The account cannot pay for the answer: You exceeded your current quota."
+    answer = ask(
+        service,
+        OPENAI,
+        refusing(429, "You exceeded your current quota.", kind="insufficient_quota"),
+    )
+    assert (
+        answer.failure == "The account cannot pay for the answer: You exceeded your current quota."
+    )
     assert len(service.asked) == 1
 
 
@@ -75,17 +91,26 @@ def test_a_busy_service_is_asked_again_after_the_pause_that_it_asks_for(
     service: Service, protocol: Protocol, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_calls, "_PAUSES", (0.01, 0.01))
-    service.replies = [refusing(status, "Later.", kind="x", plain=protocol is OLLAMA, headers={"retry-after": "0.2"}), protocol.reply("Now")]
+    service.replies = [
+        refusing(
+            status, "Later.", kind="x", plain=protocol is OLLAMA, headers={"retry-after": "0.2"}
+        ),
+        protocol.reply("Now"),
+    ]
     cancelled = _Recording()
     pauses: list[str] = []
-    answer = read_answer(get_llm(protocol.spec), [HumanMessage("hi")], cancelled, on_pause=pauses.append)
+    answer = read_answer(
+        get_llm(protocol.spec), [HumanMessage("hi")], cancelled, on_pause=pauses.append
+    )
     assert (answer.text, answer.failure) == ("Now", "")
     assert len(pauses) == 1
     assert "Later. Trying again in" in pauses[0]
     assert cancelled.waited == [0.2]
 
 
-def test_a_service_that_stays_busy_has_failed(service: Service, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_that_stays_busy_has_failed(
+    service: Service, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(model_calls, "_PAUSES", (0.01, 0.01))
     answer = ask(service, protocol, refusing(429, "Later.", kind="x", plain=protocol is OLLAMA))
     assert answer.failure == "The service's limit is reached: Later."
@@ -93,21 +118,37 @@ def test_a_service_that_stays_busy_has_failed(service: Service, protocol: Protoc
 
 
 def test_a_service_that_asks_for_an_hour_has_failed_at_once(service: Service) -> None:
-    answer = ask(service, OPENAI, refusing(429, "Later.", kind="x", headers={"retry-after": "3600"}))
-    assert answer.failure == "The service's limit is reached: Later. It asks to wait for 60 minutes."
+    answer = ask(
+        service, OPENAI, refusing(429, "Later.", kind="x", headers={"retry-after": "3600"})
+    )
+    assert (
+        answer.failure == "The service's limit is reached: Later. It asks to wait for 60 minutes."
+    )
     assert len(service.asked) == 1
 
 
-def test_waiting_for_a_busy_service_can_be_stopped(service: Service, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_a_busy_service_can_be_stopped(
+    service: Service, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(model_calls, "_PAUSES", (60.0,))
-    service.replies = [refusing(429, "Later.", kind="x", plain=protocol is OLLAMA), protocol.reply("Now")]
+    service.replies = [
+        refusing(429, "Later.", kind="x", plain=protocol is OLLAMA),
+        protocol.reply("Now"),
+    ]
     cancelled = threading.Event()
-    answer = read_answer(get_llm(protocol.spec), [HumanMessage("hi")], cancelled, on_pause=lambda sentence: cancelled.set())
+    answer = read_answer(
+        get_llm(protocol.spec),
+        [HumanMessage("hi")],
+        cancelled,
+        on_pause=lambda sentence: cancelled.set(),
+    )
     assert (answer.text, answer.stopped, answer.failure) == ("", True, "")
     assert len(service.asked) == 1
 
 
-def test_an_overload_in_the_middle_keeps_what_was_said_and_is_not_repeated(service: Service, protocol: Protocol) -> None:
+def test_an_overload_in_the_middle_keeps_what_was_said_and_is_not_repeated(
+    service: Service, protocol: Protocol
+) -> None:
     answer = ask(service, protocol, protocol.sending([protocol.words("Half"), protocol.broken]))
     assert answer.text == "Half"
     assert "verloaded" in answer.failure
@@ -127,7 +168,9 @@ def test_an_overload_in_the_middle_keeps_what_was_said_and_is_not_repeated(servi
         ),
     ],
 )
-def test_openrouter_tells_an_error_beside_an_empty_choice(service: Service, error: str, failure: str) -> None:
+def test_openrouter_tells_an_error_beside_an_empty_choice(
+    service: Service, error: str, failure: str
+) -> None:
     choice = '"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}]'
     event = f'data: {{"id": "1", "created": 1, "model": "m", {error}{choice}}}\n\n'.encode()
     answer = ask(service, OPENROUTER, OPENROUTER.sending([OPENROUTER.words("Half"), event]))
@@ -135,14 +178,21 @@ def test_openrouter_tells_an_error_beside_an_empty_choice(service: Service, erro
 
 
 def test_openrouter_tells_an_error_of_a_choice(service: Service) -> None:
-    choice = {"index": 0, "delta": {}, "finish_reason": "error", "error": {"code": 503, "message": "Gone"}}
+    choice = {
+        "index": 0,
+        "delta": {},
+        "finish_reason": "error",
+        "error": {"code": 503, "message": "Gone"},
+    }
     event = f"data: {json.dumps({'choices': [choice]})}\n\n".encode()
     answer = ask(service, OPENROUTER, OPENROUTER.sending([OPENROUTER.words("Half"), event]))
     assert (answer.text, answer.failure) == ("Half", "The service is not available: Gone.")
 
 
 @pytest.mark.parametrize("drop", [True, False])
-def test_a_dropped_connection_keeps_what_was_said_and_an_estimate_of_its_cost(service: Service, protocol: Protocol, drop: bool) -> None:
+def test_a_dropped_connection_keeps_what_was_said_and_an_estimate_of_its_cost(
+    service: Service, protocol: Protocol, drop: bool
+) -> None:
     answer = ask(service, protocol, protocol.sending([protocol.words("Half of it")], drop=drop))
     assert (answer.text, answer.failure, answer.ended) == ("Half of it", BROKE_OFF, False)
     assert answer.usage is not None
@@ -150,29 +200,56 @@ def test_a_dropped_connection_keeps_what_was_said_and_an_estimate_of_its_cost(se
     assert answer.usage.output_tokens > 0
 
 
-def test_a_service_that_is_not_there_is_one_sentence(protocol: Protocol, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_that_is_not_there_is_one_sentence(
+    protocol: Protocol, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with serving() as gone:
-        for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENROUTER_API_BASE", "OLLAMA_HOST"):
+        for name in (
+            "ANTHROPIC_BASE_URL",
+            "ANTHROPIC_API_URL",
+            "OPENAI_BASE_URL",
+            "OPENAI_API_BASE",
+            "OPENROUTER_API_BASE",
+            "OLLAMA_HOST",
+        ):
             monkeypatch.setenv(name, gone.url)
-    failure = read_answer(get_llm(protocol.spec, timeout=PATIENCE), [HumanMessage("hi")], threading.Event()).failure
+    failure = read_answer(
+        get_llm(protocol.spec, timeout=PATIENCE), [HumanMessage("hi")], threading.Event()
+    ).failure
     assert failure.startswith("The service cannot be reached: ")
     assert "\n" not in failure
 
 
 def test_a_stream_that_stalls_is_given_up(service: Service, protocol: Protocol) -> None:
-    answer = ask(service, protocol, protocol.sending([protocol.words("Well"), service.stall]), timeout=1.5)
-    assert (answer.text, answer.failure) == ("Well", "The model has not responded for 1.5 s, so the answer was abandoned.")
+    answer = ask(
+        service, protocol, protocol.sending([protocol.words("Well"), service.stall]), timeout=1.5
+    )
+    assert (answer.text, answer.failure) == (
+        "Well",
+        "The model has not responded for 1.5 s, so the answer was abandoned.",
+    )
     assert service.left.wait(PATIENCE), "the connection is closed"
 
 
 def test_signs_of_life_between_words_are_no_stall(service: Service) -> None:
-    alive = [piece for _ in range(12) for piece in (b": OPENROUTER PROCESSING\n\n", lambda: time.sleep(0.25))]
-    answer = ask(service, OPENROUTER, OPENROUTER.sending([*alive, OPENROUTER.words("So."), *OPENROUTER.end]), timeout=2)
+    alive = [
+        piece
+        for _ in range(12)
+        for piece in (b": OPENROUTER PROCESSING\n\n", lambda: time.sleep(0.25))
+    ]
+    answer = ask(
+        service,
+        OPENROUTER,
+        OPENROUTER.sending([*alive, OPENROUTER.words("So."), *OPENROUTER.end]),
+        timeout=2,
+    )
     assert (answer.text, answer.failure) == ("So.", "")
 
 
 @pytest.mark.parametrize("silent", ["before", "between"])
-def test_a_stop_closes_the_connection_though_nothing_comes(service: Service, protocol: Protocol, silent: str) -> None:
+def test_a_stop_closes_the_connection_though_nothing_comes(
+    service: Service, protocol: Protocol, silent: str
+) -> None:
     cancelled = threading.Event()
     begin = [] if silent == "before" else [protocol.words("Well")]
     service.replies = [protocol.sending([*begin, cancelled.set, service.stall])]
@@ -202,8 +279,14 @@ def test_garbage_is_one_sentence(service: Service, protocol: Protocol, pieces: l
     assert len(answer.failure) < 400
 
 
-def test_a_page_in_the_place_of_an_answer_is_one_sentence(service: Service, protocol: Protocol) -> None:
-    answer = ask(service, protocol, Reply([b"<html>Log in here</html>"], headers={"content-type": "text/html"}))
+def test_a_page_in_the_place_of_an_answer_is_one_sentence(
+    service: Service, protocol: Protocol
+) -> None:
+    answer = ask(
+        service,
+        protocol,
+        Reply([b"<html>Log in here</html>"], headers={"content-type": "text/html"}),
+    )
     assert answer.failure == "The service sent something that is not a model's answer."
 
 
@@ -214,17 +297,24 @@ def test_a_word_of_two_million_characters_comes_whole(service: Service, protocol
 
 
 def test_an_address_that_is_none_is_one_sentence() -> None:
-    failure = read_answer(get_llm("openai:x", base_url="http://[broken"), [HumanMessage("hi")], threading.Event()).failure
+    failure = read_answer(
+        get_llm("openai:x", base_url="http://[broken"), [HumanMessage("hi")], threading.Event()
+    ).failure
     assert failure.startswith("The service cannot be reached: ")
 
 
 def test_a_model_without_its_error_classes_raises_sentences(service: Service) -> None:
     service.replies = [refusing(401, "Incorrect API key provided.")]
-    with pytest.raises(ModelError, match=r"The key was not accepted: Incorrect API key provided\. Check OPENAI_API_KEY\."):
+    with pytest.raises(
+        ModelError,
+        match=r"The key was not accepted: Incorrect API key provided\. Check OPENAI_API_KEY\.",
+    ):
         get_llm(OPENAI.spec).invoke("hi")
 
 
-def test_a_service_that_says_too_long_is_asked_once_more_with_less(service: Service, protocol: Protocol, tmp_path: Path) -> None:
+def test_a_service_that_says_too_long_is_asked_once_more_with_less(
+    service: Service, protocol: Protocol, tmp_path: Path
+) -> None:
     desk = Desk(tmp_path)
     too_long = refusing(400, "prompt is too long: 9 tokens > 8 maximum", plain=protocol is OLLAMA)
     service.replies = [protocol.reply("One."), too_long, protocol.reply("Two.")]

@@ -14,9 +14,22 @@ from mahtab_tui.agent.repl_agent import create_repl_agent
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.providers import get_llm
 from tests.agents import Desk
-from tests.services import ANTHROPIC, OLLAMA, Protocol, Reply, Service, _delta, _event, _line, refusing
+from tests.services import (
+    ANTHROPIC,
+    OLLAMA,
+    Protocol,
+    Reply,
+    Service,
+    _delta,
+    _event,
+    _line,
+    refusing,
+)
 
-CALLS: list[tuple[str, dict[str, Any]]] = [("read_file", {"path": "app.py"}), ("search_code", {"pattern": "("})]
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("read_file", {"path": "app.py"}),
+    ("search_code", {"pattern": "("}),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -40,32 +53,65 @@ def calling(protocol: Protocol) -> Reply:
         written = json.dumps(arguments)
         if protocol is ANTHROPIC:
             block = {"type": "tool_use", "id": f"id-{place}", "name": name, "input": {}}
-            pieces += [_event("content_block_stop", index=place), _event("content_block_start", index=place + 1, content_block=block)]
+            pieces += [
+                _event("content_block_stop", index=place),
+                _event("content_block_start", index=place + 1, content_block=block),
+            ]
             for part in ("", written[:5], written[5:]):
-                pieces.append(_event("content_block_delta", index=place + 1, delta={"type": "input_json_delta", "partial_json": part}))
+                pieces.append(
+                    _event(
+                        "content_block_delta",
+                        index=place + 1,
+                        delta={"type": "input_json_delta", "partial_json": part},
+                    )
+                )
         elif protocol is OLLAMA:
             call = {"function": {"name": name, "arguments": arguments}}
-            pieces.append(_line(message={"role": "assistant", "content": "", "tool_calls": [call]}, done=False))
+            pieces.append(
+                _line(
+                    message={"role": "assistant", "content": "", "tool_calls": [call]}, done=False
+                )
+            )
         else:
             model = protocol.spec.partition(":")[2]
-            first: dict[str, Any] = {"index": place, "id": f"id-{place}", "type": "function", "function": {"name": name, "arguments": ""}}
+            first: dict[str, Any] = {
+                "index": place,
+                "id": f"id-{place}",
+                "type": "function",
+                "function": {"name": name, "arguments": ""},
+            }
             pieces.append(_delta(model, tool_calls=[first]))
             for part in (written[:5], written[5:]):
-                pieces.append(_delta(model, tool_calls=[{"index": place, "function": {"arguments": part}}]))
+                pieces.append(
+                    _delta(model, tool_calls=[{"index": place, "function": {"arguments": part}}])
+                )
     if protocol is ANTHROPIC:
-        end = [piece.replace(b"end_turn", b"tool_use").replace(b'"index": 0', b'"index": 2') for piece in protocol.end]
+        end = [
+            piece.replace(b"end_turn", b"tool_use").replace(b'"index": 0', b'"index": 2')
+            for piece in protocol.end
+        ]
     else:
-        end = [piece.replace(b'"finish_reason": "stop"', b'"finish_reason": "tool_calls"') for piece in protocol.end]
+        end = [
+            piece.replace(b'"finish_reason": "stop"', b'"finish_reason": "tool_calls"')
+            for piece in protocol.end
+        ]
     return protocol.sending([*pieces, *end])
 
 
-def test_calls_run_and_their_results_are_sent_back_as_the_protocol_wants_them(service: Service, protocol: Protocol, desk: Desk) -> None:
+def test_calls_run_and_their_results_are_sent_back_as_the_protocol_wants_them(
+    service: Service, protocol: Protocol, desk: Desk
+) -> None:
     service.replies = [calling(protocol), protocol.reply("x is 1.")]
     graph = create_repl_graph(get_llm(protocol.spec), desk.host, tools=desk.session.tools())
     state = run_graph(graph, create_initial_state("what is x?"), desk.host)
     assert (state["current_response"], state["failure"]) == ("x is 1.", "")
-    ended = [record for record in desk.of(tags.ASSISTANT_TOOL) if record.attrs["state"] != "running"]
-    assert [(record.attrs["name"], json.loads(record.attrs["arguments"]), record.attrs["state"]) for record in ended] == [
+    ended = [
+        record for record in desk.of(tags.ASSISTANT_TOOL) if record.attrs["state"] != "running"
+    ]
+    assert [
+        (record.attrs["name"], json.loads(record.attrs["arguments"]), record.attrs["state"])
+        for record in ended
+    ] == [
         ("read_file", CALLS[0][1], "ok"),
         ("search_code", CALLS[1][1], "error"),
     ]
@@ -75,17 +121,31 @@ def test_calls_run_and_their_results_are_sent_back_as_the_protocol_wants_them(se
     assert "     1  x = 1" in sent
     assert "is not a regular expression" in sent
     if protocol is ANTHROPIC:
-        results = [block for block in second["messages"][-1]["content"] if block["type"] == "tool_result"]
+        results = [
+            block for block in second["messages"][-1]["content"] if block["type"] == "tool_result"
+        ]
         assert [block["tool_use_id"] for block in results] == ["id-0", "id-1"]
         used = [block for block in second["messages"][-2]["content"] if block["type"] == "tool_use"]
-        assert [(block["id"], block["input"]) for block in used] == [("id-0", CALLS[0][1]), ("id-1", CALLS[1][1])]
+        assert [(block["id"], block["input"]) for block in used] == [
+            ("id-0", CALLS[0][1]),
+            ("id-1", CALLS[1][1]),
+        ]
     else:
-        assert [message["role"] for message in second["messages"][-3:]] == ["assistant", "tool", "tool"]
+        assert [message["role"] for message in second["messages"][-3:]] == [
+            "assistant",
+            "tool",
+            "tool",
+        ]
         assert len(second["messages"][-3]["tool_calls"]) == 2
 
 
-def test_a_service_that_refuses_tools_is_asked_without_them(service: Service, protocol: Protocol, desk: Desk) -> None:
-    service.replies = [refusing(400, "llama3.2 does not support tools", plain=protocol is OLLAMA), protocol.reply("It is a list.")]
+def test_a_service_that_refuses_tools_is_asked_without_them(
+    service: Service, protocol: Protocol, desk: Desk
+) -> None:
+    service.replies = [
+        refusing(400, "llama3.2 does not support tools", plain=protocol is OLLAMA),
+        protocol.reply("It is a list."),
+    ]
     agent = create_repl_agent(desk.session, get_llm(protocol.spec))
     assert agent.ask_sync("what is it?") == "It is a list."
     assert ["tools" in asked and bool(asked["tools"]) for asked in service.asked] == [True, False]

@@ -17,7 +17,20 @@ from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import model_name, priced_as, room_of, worst_cost
 from tests.agents import Desk
 from tests.integration.asking import PATIENCE, ask
-from tests.services import ANTHROPIC, OLLAMA, OPENAI, OPENROUTER, PROTOCOLS, Protocol, Reply, Service, _delta, _event, _line, refusing
+from tests.services import (
+    ANTHROPIC,
+    OLLAMA,
+    OPENAI,
+    OPENROUTER,
+    PROTOCOLS,
+    Protocol,
+    Reply,
+    Service,
+    _delta,
+    _event,
+    _line,
+    refusing,
+)
 
 
 def test_an_answer_is_seen_word_by_word_as_it_comes(service: Service, protocol: Protocol) -> None:
@@ -29,13 +42,19 @@ def test_an_answer_is_seen_word_by_word_as_it_comes(service: Service, protocol: 
         assert arrived.acquire(timeout=PATIENCE)
 
     words = protocol.words
-    service.replies = [protocol.sending([words("It "), wait, words("is "), wait, words("so."), wait, *protocol.end])]
+    service.replies = [
+        protocol.sending(
+            [words("It "), wait, words("is "), wait, words("so."), wait, *protocol.end]
+        )
+    ]
 
     def see(token: str | None) -> None:
         seen.append(token)
         arrived.release()
 
-    answer = read_answer(get_llm(protocol.spec, timeout=PATIENCE), [HumanMessage("hi")], threading.Event(), see)
+    answer = read_answer(
+        get_llm(protocol.spec, timeout=PATIENCE), [HumanMessage("hi")], threading.Event(), see
+    )
     assert seen == ["It ", "is ", "so."]
     assert (answer.text, answer.ended) == ("It is so.", True)
 
@@ -57,20 +76,30 @@ def test_what_was_used_and_what_it_cost_is_told(service: Service, protocol: Prot
 
 def test_what_anthropic_counts_from_the_beginning_is_counted_once(service: Service) -> None:
     (_, counts, _) = ANTHROPIC.end
-    usage = ask(service, ANTHROPIC, ANTHROPIC.sending([ANTHROPIC.words("Hello"), counts, counts, *ANTHROPIC.end])).usage
+    usage = ask(
+        service,
+        ANTHROPIC,
+        ANTHROPIC.sending([ANTHROPIC.words("Hello"), counts, counts, *ANTHROPIC.end]),
+    ).usage
     assert usage is not None
     assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) == (1000, 100, 400)
 
 
 THOUGHTS = {
-    "anthropic": _event("content_block_delta", index=0, delta={"type": "thinking_delta", "thinking": "Let me "}),
+    "anthropic": _event(
+        "content_block_delta", index=0, delta={"type": "thinking_delta", "thinking": "Let me "}
+    ),
     "openai": _delta("gpt-4o", reasoning_content="Let me "),
     "openrouter": _delta("m", reasoning="Let me "),
-    "ollama": _line(message={"role": "assistant", "content": "", "thinking": "Let me "}, done=False),
+    "ollama": _line(
+        message={"role": "assistant", "content": "", "thinking": "Let me "}, done=False
+    ),
 }
 
 
-def test_what_a_model_thinks_is_shown_and_not_told_again(service: Service, protocol: Protocol, tmp_path: Path) -> None:
+def test_what_a_model_thinks_is_shown_and_not_told_again(
+    service: Service, protocol: Protocol, tmp_path: Path
+) -> None:
     thought = next(piece for name, piece in THOUGHTS.items() if PROTOCOLS[name] is protocol)
     answer = [thought, thought, protocol.words("```python\n1 + 1\n```"), *protocol.end]
     service.replies = [protocol.sending(answer), protocol.reply("Two.")]
@@ -80,7 +109,11 @@ def test_what_a_model_thinks_is_shown_and_not_told_again(service: Service, proto
         assert agent.ask_sync("How many?") == "Two."
     finally:
         desk.session.close()
-    shown = [(record.tag, record.text) for record in desk.records if record.tag in (tags.ASSISTANT_THOUGHT, tags.ASSISTANT_THOUGHT_STREAM)]
+    shown = [
+        (record.tag, record.text)
+        for record in desk.records
+        if record.tag in (tags.ASSISTANT_THOUGHT, tags.ASSISTANT_THOUGHT_STREAM)
+    ]
     pieces = (tags.ASSISTANT_THOUGHT_STREAM, "Let me ")
     assert shown == [pieces, pieces, (tags.ASSISTANT_THOUGHT, "Let me Let me ")]
     assert len(service.asked) == 2
@@ -91,21 +124,28 @@ def test_an_answer_at_the_limit_of_tokens_was_cut(service: Service, protocol: Pr
     assert ask(service, protocol, protocol.sending([protocol.words("It is"), *protocol.cut])).cut
 
 
-def test_that_an_answer_was_cut_is_said(service: Service, protocol: Protocol, tmp_path: Path) -> None:
+def test_that_an_answer_was_cut_is_said(
+    service: Service, protocol: Protocol, tmp_path: Path
+) -> None:
     service.replies = [protocol.sending([protocol.words("It is"), *protocol.cut])]
     desk = Desk(tmp_path)
     try:
         assert create_repl_agent(desk.host, get_llm(protocol.spec)).ask_sync("What?") == "It is"
     finally:
         desk.session.close()
-    assert desk.notices("warning") == ["The answer was cut off: it reached the model's token limit."]
+    assert desk.notices("warning") == [
+        "The answer was cut off: it reached the model's token limit."
+    ]
 
 
 def test_many_threads_ask_one_model_at_once(service: Service, protocol: Protocol) -> None:
     service.replies = [protocol.reply("Hello ", "there")]
     llm = get_llm(protocol.spec, timeout=PATIENCE)
     answers: list[str] = []
-    threads = [threading.Thread(target=lambda: answers.append(str(llm.invoke("hi").text))) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: answers.append(str(llm.invoke("hi").text)))
+        for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -120,18 +160,28 @@ def test_asking_again_is_left_to_the_caller(service: Service, protocol: Protocol
     assert len(service.asked) == 1
 
 
-def test_a_service_at_a_base_url_is_not_sent_the_key_of_openai(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_at_a_base_url_is_not_sent_the_key_of_openai(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL")
     monkeypatch.delenv("OPENAI_API_BASE")
     service.replies = [OPENAI.reply("Hello")]
-    answer = read_answer(get_llm("openai:our-own", base_url=f"{service.url}/v1"), [HumanMessage("hi")], threading.Event())
+    answer = read_answer(
+        get_llm("openai:our-own", base_url=f"{service.url}/v1"),
+        [HumanMessage("hi")],
+        threading.Event(),
+    )
     assert answer.text == "Hello"
     assert service.asked[0]["model"] == "our-own"
     assert "no-secret" not in str(service.headers)
     assert answer.usage is not None
     assert answer.usage.cost == 0, "nobody is paid for what runs here"
     monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", "of-our-own")
-    read_answer(get_llm("openai:our-own", base_url=f"{service.url}/v1"), [HumanMessage("hi")], threading.Event())
+    read_answer(
+        get_llm("openai:our-own", base_url=f"{service.url}/v1"),
+        [HumanMessage("hi")],
+        threading.Event(),
+    )
     assert service.headers[1]["authorization"] == "Bearer of-our-own"
 
 
@@ -140,14 +190,20 @@ def test_the_key_of_an_answer_is_that_of_its_provider(service: Service, protocol
     assert ("no-secret" in str(service.headers)) == (protocol is not OLLAMA)
 
 
-def test_with_tools_it_is_still_known_what_it_costs_and_reads(service: Service, protocol: Protocol) -> None:
+def test_with_tools_it_is_still_known_what_it_costs_and_reads(
+    service: Service, protocol: Protocol
+) -> None:
     def find(words: str) -> str:
         """Find words."""
         return words
 
     llm = get_llm(protocol.spec)
     bound: Any = llm.bind_tools([find])
-    assert (model_name(bound), priced_as(bound), room_of(bound)) == (model_name(llm), priced_as(llm), room_of(llm))
+    assert (model_name(bound), priced_as(bound), room_of(bound)) == (
+        model_name(llm),
+        priced_as(llm),
+        room_of(llm),
+    )
     assert worst_cost(bound, ["hi"]) == worst_cost(llm, ["hi"])
     service.replies = [protocol.reply("Hello")]
     assert read_answer(bound, [HumanMessage("hi")], threading.Event()).text == "Hello"
@@ -157,7 +213,11 @@ def test_a_bounded_answer_asks_for_no_more_tokens(service: Service, protocol: Pr
     service.replies = [protocol.reply("Hello")]
     get_llm(protocol.spec, max_tokens=321).invoke("hi")
     body = service.asked[0]
-    assert 321 in (body.get("max_tokens"), body.get("max_completion_tokens"), body.get("options", {}).get("num_predict"))
+    assert 321 in (
+        body.get("max_tokens"),
+        body.get("max_completion_tokens"),
+        body.get("options", {}).get("num_predict"),
+    )
 
 
 def test_a_tool_is_bound_as_the_package_has_it(service: Service, protocol: Protocol) -> None:
@@ -171,7 +231,14 @@ def test_a_tool_is_bound_as_the_package_has_it(service: Service, protocol: Proto
 
 
 def test_a_price_that_nobody_knows_is_none(service: Service) -> None:
-    service.replies = [Reply([piece.replace(b"gpt-4o", b"our-own-model") for piece in OPENAI.end if piece], headers={"content-type": OPENAI.content})]
-    usage = read_answer(get_llm("openai:our-own-model"), [HumanMessage("hi")], threading.Event()).usage
+    service.replies = [
+        Reply(
+            [piece.replace(b"gpt-4o", b"our-own-model") for piece in OPENAI.end if piece],
+            headers={"content-type": OPENAI.content},
+        )
+    ]
+    usage = read_answer(
+        get_llm("openai:our-own-model"), [HumanMessage("hi")], threading.Event()
+    ).usage
     assert usage is not None
     assert usage.cost is None

@@ -28,7 +28,15 @@ def fake(project: Path, monkeypatch: pytest.MonkeyPatch) -> FakeClaude:
 
 def test_the_process_starts_when_a_question_is_begun_and_answers_it(fake: FakeClaude) -> None:
     store = Watched()
-    it = Opened(Session(load_settings(model="claude", reflection="never"), ProcessKernel(), HeadlessFrontend(), store=store), store)
+    it = Opened(
+        Session(
+            load_settings(model="claude", reflection="never"),
+            ProcessKernel(),
+            HeadlessFrontend(),
+            store=store,
+        ),
+        store,
+    )
     it.session.start()
     try:
         it.session.agent.warm_up()
@@ -49,7 +57,12 @@ def test_the_process_starts_when_a_question_is_begun_and_answers_it(fake: FakeCl
 
 def test_a_process_for_the_check_waits_too_where_there_are_checks(fake: FakeClaude) -> None:
     store = Watched()
-    session = Session(load_settings(model="claude", reflection="always"), ProcessKernel(), HeadlessFrontend(), store=store)
+    session = Session(
+        load_settings(model="claude", reflection="always"),
+        ProcessKernel(),
+        HeadlessFrontend(),
+        store=store,
+    )
     session.start()
     try:
         session.agent.warm_up()

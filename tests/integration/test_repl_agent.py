@@ -32,7 +32,9 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def agent_of(desk: Desk, *lines: dict[str, Any], **options: Any) -> ReplAgent:
-    return create_repl_agent(desk.session, desk.replay(*lines), **{"reflection": "always", **options})
+    return create_repl_agent(
+        desk.session, desk.replay(*lines), **{"reflection": "always", **options}
+    )
 
 
 def human(agent: ReplAgent) -> list[str]:
@@ -45,13 +47,20 @@ def test_a_question_is_answered_with_code_in_the_callers_namespace(desk: Desk) -
     agent = agent_of(desk, code("total = sum(data)"), COMPLETE, words("The total is 6."))
     assert agent.ask_sync("sum data") == "The total is 6."
     assert desk.namespace["total"] == 6
-    assert [(record.text, record.attrs) for record in desk.of(tags.USER_CHAT)] == [("sum data", {"turn": 1})]
+    assert [(record.text, record.attrs) for record in desk.of(tags.USER_CHAT)] == [
+        ("sum data", {"turn": 1})
+    ]
 
 
 def test_a_replay_is_had_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "answers.jsonl").write_text('{"text": "Yes."}\n')
     session = SessionState()
-    assert create_repl_agent(session=session, model=f"replay:{tmp_path / 'answers.jsonl'}").ask_sync("well?") == "Yes."
+    assert (
+        create_repl_agent(session=session, model=f"replay:{tmp_path / 'answers.jsonl'}").ask_sync(
+            "well?"
+        )
+        == "Yes."
+    )
     session.close()
 
 
@@ -74,20 +83,49 @@ def test_the_question_comes_with_the_variables_and_what_the_person_did(desk: Des
 
 
 def test_the_conversation_goes_on_and_nothing_is_told_twice(desk: Desk) -> None:
-    agent = agent_of(desk, code("secret = 'mark'\nprint(secret)"), COMPLETE, words("Done."), words("It was mark."))
+    agent = agent_of(
+        desk,
+        code("secret = 'mark'\nprint(secret)"),
+        COMPLETE,
+        words("Done."),
+        words("It was mark."),
+    )
     agent.ask_sync("do it")
     agent.ask_sync("what was it?")
-    assert [message.type for message in agent.messages] == ["human", "ai", "human", "ai", "human", "ai"]
+    assert [message.type for message in agent.messages] == [
+        "human",
+        "ai",
+        "human",
+        "ai",
+        "human",
+        "ai",
+    ]
     assert [record.attrs["turn"] for record in desk.of(tags.USER_CHAT)] == [1, 2]
     assert "repl-out" not in human(agent)[-1], "the result is a message already"
 
 
 def test_a_session_knows_what_was_said_and_what_it_cost(desk: Desk) -> None:
-    agent = agent_of(desk, code("a = 1"), COMPLETE, words("Done.", usage={"input_tokens": 5, "output_tokens": 2, "cost": 0.25}))
+    agent = agent_of(
+        desk,
+        code("a = 1"),
+        COMPLETE,
+        words("Done.", usage={"input_tokens": 5, "output_tokens": 2, "cost": 0.25}),
+    )
     agent.ask_sync("do it")
-    assert [message["role"] for message in desk.session.messages] == ["user", "assistant", "assistant"]
-    assert [record.tag for record in desk.session.repl_activity] == [tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT]
-    assert (desk.session.usage.calls, desk.session.usage.cost, desk.session.usage.input_tokens) == (3, 0.25, 5)
+    assert [message["role"] for message in desk.session.messages] == [
+        "user",
+        "assistant",
+        "assistant",
+    ]
+    assert [record.tag for record in desk.session.repl_activity] == [
+        tags.ASSISTANT_REPL_IN,
+        tags.ASSISTANT_REPL_OUT,
+    ]
+    assert (desk.session.usage.calls, desk.session.usage.cost, desk.session.usage.input_tokens) == (
+        3,
+        0.25,
+        5,
+    )
 
 
 def test_earlier_messages_begin_the_conversation(desk: Desk) -> None:
@@ -99,15 +137,26 @@ def test_earlier_messages_begin_the_conversation(desk: Desk) -> None:
 
 async def test_the_callbacks_come_in_order(desk: Desk) -> None:
     told: list[tuple[Any, ...]] = []
-    agent = agent_of(desk, code("print('one')", "1 / 0", words="Two."), INCOMPLETE, code("print('three')", words="Again."), COMPLETE, words("End."))
+    agent = agent_of(
+        desk,
+        code("print('one')", "1 / 0", words="Two."),
+        INCOMPLETE,
+        code("print('three')", words="Again."),
+        COMPLETE,
+        words("End."),
+    )
     answer = await agent.ask(
         "do it",
         on_token=lambda token: told.append(("token", token)),
         on_code_block=lambda code, i: told.append(("code", code, i)),
-        on_execution=lambda output, is_error, i: told.append(("ran", output.splitlines()[-1], is_error, i)),
+        on_execution=lambda output, is_error, i: told.append(
+            ("ran", output.splitlines()[-1], is_error, i)
+        ),
     )
     assert answer == "End."
-    assert "".join(token for kind, token, *_ in told if kind == "token").startswith("Two.\n\n```python\nprint('one')\n```")
+    assert "".join(token for kind, token, *_ in told if kind == "token").startswith(
+        "Two.\n\n```python\nprint('one')\n```"
+    )
     assert told[0][0] == "token"
     assert [item for item in told if item[0] != "token"] == [
         ("code", "print('one')", 0),
@@ -124,7 +173,9 @@ async def test_the_loop_goes_on_while_the_agent_works(desk: Desk) -> None:
     loop = asyncio.get_running_loop()
     reached = asyncio.Event()
     agent = agent_of(desk, words("one two three", tokens_per_second=100))
-    asking = asyncio.create_task(agent.ask("count", on_token=lambda token: loop.call_soon_threadsafe(reached.set)))
+    asking = asyncio.create_task(
+        agent.ask("count", on_token=lambda token: loop.call_soon_threadsafe(reached.set))
+    )
     await reached.wait()
     assert not asking.done()
     assert await asking == "one two three"
@@ -135,7 +186,9 @@ async def test_cancelling_the_task_stops_the_turn(desk: Desk) -> None:
     reached, ended = asyncio.Event(), threading.Event()
     desk.when(tags.AGENT, lambda record: ended.set(), state="stopped")
     agent = agent_of(desk, words("one two three " * 1_000, tokens_per_second=100))
-    asking = asyncio.create_task(agent.ask("count", on_token=lambda token: loop.call_soon_threadsafe(reached.set)))
+    asking = asyncio.create_task(
+        agent.ask("count", on_token=lambda token: loop.call_soon_threadsafe(reached.set))
+    )
     await reached.wait()
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -147,7 +200,9 @@ async def test_cancelling_a_question_that_waits_leaves_the_running_one_alone(des
     loop = asyncio.get_running_loop()
     reached = asyncio.Event()
     agent = agent_of(desk, words("one two three", tokens_per_second=50))
-    first = asyncio.create_task(agent.ask("count", on_token=lambda token: loop.call_soon_threadsafe(reached.set)))
+    first = asyncio.create_task(
+        agent.ask("count", on_token=lambda token: loop.call_soon_threadsafe(reached.set))
+    )
     await reached.wait()
     second = asyncio.create_task(agent.ask("again"))
     await asyncio.sleep(0)
@@ -162,7 +217,11 @@ def test_a_keyboard_interrupt_stops_the_turn(desk: Desk) -> None:
     ended = threading.Event()
     desk.when(tags.AGENT, lambda record: ended.set(), state="stopped")
     agent = agent_of(desk, code("print('begun')\nwhile True: pass"), words("Here I am."))
-    desk.when(tags.ASSISTANT_REPL_OUT_STREAM, lambda record: os.kill(os.getpid(), signal.SIGINT), text="begun")
+    desk.when(
+        tags.ASSISTANT_REPL_OUT_STREAM,
+        lambda record: os.kill(os.getpid(), signal.SIGINT),
+        text="begun",
+    )
     with pytest.raises(KeyboardInterrupt):
         agent.ask_sync("loop")
     assert ended.wait(PATIENCE)
@@ -171,7 +230,9 @@ def test_a_keyboard_interrupt_stops_the_turn(desk: Desk) -> None:
 
 def test_questions_of_two_threads_wait_for_each_other(desk: Desk) -> None:
     agent = agent_of(desk, words("Yes, yes, yes.", tokens_per_second=200, repeat=True))
-    threads = [threading.Thread(target=agent.ask_sync, args=(f"question {number}",)) for number in range(4)]
+    threads = [
+        threading.Thread(target=agent.ask_sync, args=(f"question {number}",)) for number in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -186,7 +247,9 @@ def test_two_agents_at_once_do_not_mix(tmp_path: Path) -> None:
     agents = []
     for desk in desks:
         desk.namespace["meet"] = meet.wait
-        agents.append(agent_of(desk, code(f"_ = meet({PATIENCE}); seen = mark"), COMPLETE, words("Done.")))
+        agents.append(
+            agent_of(desk, code(f"_ = meet({PATIENCE}); seen = mark"), COMPLETE, words("Done."))
+        )
     threads = [threading.Thread(target=agent.ask_sync, args=("go",)) for agent in agents]
     for thread in threads:
         thread.start()
@@ -205,7 +268,9 @@ def test_the_questions_of_two_agents_over_one_session_are_told_apart(desk: Desk)
 
 
 def test_a_failing_model_raises_and_what_was_said_stays(desk: Desk) -> None:
-    agent = agent_of(desk, code("a = 1"), INCOMPLETE, {"error": "The model is away."}, words("Back again."))
+    agent = agent_of(
+        desk, code("a = 1"), INCOMPLETE, {"error": "The model is away."}, words("Back again.")
+    )
     with pytest.raises(ModelError, match="The model is away"):
         agent.ask_sync("do it")
     assert [message.type for message in agent.messages] == ["human", "ai", "human", "ai"]
@@ -251,7 +316,14 @@ def test_the_namespace_may_be_in_a_kernel_process(tmp_path: Path, project: Path)
     desk = Desk(tmp_path, kernel=kernel)
     try:
         execute_code("data = [1, 2, 3]", desk.session)
-        agent = agent_of(desk, code("total = sum(data)\ntotal"), INCOMPLETE, code("import os; os._exit(3)"), INCOMPLETE, words("It died."))
+        agent = agent_of(
+            desk,
+            code("total = sum(data)\ntotal"),
+            INCOMPLETE,
+            code("import os; os._exit(3)"),
+            INCOMPLETE,
+            words("It died."),
+        )
         assert agent.ask_sync("sum data") == "It died."
         told = human(agent)
         assert "data: list, 3 items of int: 1, 2, 3" in told[0]
@@ -268,7 +340,9 @@ def test_stopping_interrupts_the_kernel_process(tmp_path: Path, project: Path) -
     kernel.start(RecordingHost())
     desk = Desk(tmp_path, kernel=kernel)
     try:
-        agent = agent_of(desk, code("kept = 1\nprint('begun', flush=True)\nimport time; time.sleep(3600)"))
+        agent = agent_of(
+            desk, code("kept = 1\nprint('begun', flush=True)\nimport time; time.sleep(3600)")
+        )
         desk.when(tags.ASSISTANT_REPL_OUT_STREAM, lambda record: agent.stop(), text="begun")
         agent.ask_sync("sleep")
         assert desk.of(tags.ASSISTANT_REPL_OUT)[0].attrs["status"] == "interrupted"
@@ -282,7 +356,10 @@ def test_a_person_at_a_screen_may_decide_from_another_thread(desk: Desk) -> None
     desk.host.profile.approval = "ask"
 
     def decide(record: Record) -> None:
-        threading.Thread(target=desk.host.approvals.answer, args=(record.attrs["request"], Decision("skip", reason="later"))).start()
+        threading.Thread(
+            target=desk.host.approvals.answer,
+            args=(record.attrs["request"], Decision("skip", reason="later")),
+        ).start()
 
     desk.when(tags.APPROVAL, decide, state="waiting")
     agent = agent_of(desk, code("a = 1"), words("Later, then."))
@@ -295,7 +372,13 @@ def other_threads() -> set[threading.Thread]:
 
 
 def test_hours_of_turns_keep_no_checkpoints_and_no_threads(desk: Desk) -> None:
-    agent = agent_of(desk, *(line | {"repeat": True} for line in (COMPLETE, words("Done.", match="in words"), code("a = 1"))))
+    agent = agent_of(
+        desk,
+        *(
+            line | {"repeat": True}
+            for line in (COMPLETE, words("Done.", match="in words"), code("a = 1"))
+        ),
+    )
     agent.ask_sync("warm up")
     threads = other_threads()
     for number in range(20):

@@ -30,29 +30,59 @@ from tests.recursion_scripts import ScriptedModel, Story, query_of
 
 def test_a_script_gets_an_answer() -> None:
     story = Story()
-    answer = mahtab_tui.rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=story.append)
+    answer = mahtab_tui.rlm(
+        "how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=story.append
+    )
     assert answer == "20"
-    assert (type(answer), answer.state, answer.why, answer.value) == (Answer, "answered", "", answer)
+    assert (type(answer), answer.state, answer.why, answer.value) == (
+        Answer,
+        "answered",
+        "",
+        answer,
+    )
     assert answer.usage.calls == 6
     assert len(story.begun()) == 5
-    grepped = [span for record in story.of(tags.RLM_CALL, event="touch", how="grep") for span in record.attrs["spans"]]
+    grepped = [
+        span
+        for record in story.of(tags.RLM_CALL, event="touch", how="grep")
+        for span in record.attrs["spans"]
+    ]
     assert len(grepped) == 20
-    assert all("ERROR" in LOG[start:end] for start, end in grepped), "found in the parts, and told of the whole"
+    assert all("ERROR" in LOG[start:end] for start, end in grepped), (
+        "found in the parts, and told of the whole"
+    )
 
 
-@pytest.mark.parametrize(("yes", "answer"), [(False, "60 parts at once were not allowed."), (True, "60")])
+@pytest.mark.parametrize(
+    ("yes", "answer"), [(False, "60 parts at once were not allowed."), (True, "60")]
+)
 def test_a_large_fan_out_runs_only_where_the_script_says_so(yes: bool, answer: str) -> None:
     code = "try:\n    FINAL(len(rlm_map('count', partition(60))))\nexcept Exception as error:\n    FINAL(str(error)[:34])"
-    assert rlm("how many errors?", LOG, model=scripted({"how many errors?": python(code), "count": "0"}), yes=yes, max_depth=1) == answer
+    assert (
+        rlm(
+            "how many errors?",
+            LOG,
+            model=scripted({"how many errors?": python(code), "count": "0"}),
+            yes=yes,
+            max_depth=1,
+        )
+        == answer
+    )
 
 
 def test_an_answer_may_be_long_and_a_sub_answer_less_so() -> None:
     pairs = "[(n, n + 1) for n in range(40_000)]"
     story = Story()
-    answer = rlm("what?", LOG, model=scripted({"what?": python(f"FINAL({pairs})")}), on_event=story.append)
+    answer = rlm(
+        "what?", LOG, model=scripted({"what?": python(f"FINAL({pairs})")}), on_event=story.append
+    )
     assert json.loads(answer)[-1] == [39_999, 40_000]
     assert story.of(tags.RLM_FINAL)[0].text == answer
-    script = {"what?": python(f"try:\n    FINAL({pairs})\nexcept ValueError as error:\n    FINAL(str(error))")}
+    script = {
+        "what?": python(
+            f"try:\n    FINAL({pairs})\nexcept ValueError as error:\n    FINAL(str(error))"
+        )
+    }
     assert "and 500 is the most" in rlm("what?", LOG, model=scripted(script), max_answer=500)
     script = {"what?": python("FINAL(rlm('part', context[:100_000]))"), "part": script["what?"]}
     assert "and 40,000 is the most" in rlm("what?", LOG, model=scripted(script), max_depth=2)
@@ -74,19 +104,29 @@ def test_an_answer_has_the_form_that_was_asked_for() -> None:
         number = "len(grep('ERROR'))" if "not of that form" in asked[-1] else "'twenty'"
         return python(f"hits = grep('ERROR')\nFINAL({{'errors': {number}, 'first': hits[0]}})")
 
-    answer = rlm("how many?", LOG, model=ScriptedModel(reply=reply), returns=Counted, on_event=story.append)
+    answer = rlm(
+        "how many?", LOG, model=ScriptedModel(reply=reply), returns=Counted, on_event=story.append
+    )
     assert answer.value == Counted(errors=20, first=LOG.splitlines()[500])
     assert json.loads(answer) == answer.value.model_dump()
     assert (answer.state, answer.usage.calls) == ("answered", 2)
     assert [LOG[start:end] for start, end in answer.spans] == [LOG.splitlines()[500]]
     assert "unable to parse string as an integer" in asked[1]
     assert story.begun() == ["1", "2"]
-    assert story.of(tags.RLM_CALL, node="2", event="begin")[0].attrs["replaces"] == "1", "one search in the pane"
+    assert story.of(tags.RLM_CALL, node="2", event="begin")[0].attrs["replaces"] == "1", (
+        "one search in the pane"
+    )
 
 
 def test_an_answer_whose_correction_fails_is_still_there() -> None:
     with pytest.warns(UserWarning, match="budget of 2 model calls"):
-        answer = rlm("how many?", LOG, model=ScriptedModel(reply=lambda messages: python("FINAL('twenty')")), returns=int, max_calls=2)
+        answer = rlm(
+            "how many?",
+            LOG,
+            model=ScriptedModel(reply=lambda messages: python("FINAL('twenty')")),
+            returns=int,
+            max_calls=2,
+        )
     assert (answer, answer.value, answer.state) == ("twenty", None, "partial")
 
 
@@ -103,9 +143,14 @@ def test_searches_that_are_awaited_run_at_once_and_end_when_they_are_cancelled()
         return ""
 
     async def program() -> list[Any]:
-        found = [mahtab_tui.arlm("what?", LOG, model=ScriptedModel(reply=meet), returns=int) for _ in range(2)]
+        found = [
+            mahtab_tui.arlm("what?", LOG, model=ScriptedModel(reply=meet), returns=int)
+            for _ in range(2)
+        ]
         values = [answer.value for answer in await asyncio.gather(*found)]
-        endless = asyncio.ensure_future(mahtab_tui.arlm("what?", LOG, model=ScriptedModel(reply=never), on_event=story.append))
+        endless = asyncio.ensure_future(
+            mahtab_tui.arlm("what?", LOG, model=ScriptedModel(reply=never), on_event=story.append)
+        )
         while not story.of(tags.RLM_CALL, event="turn"):
             await asyncio.sleep(0.01)
         endless.cancel()
@@ -121,19 +166,35 @@ def test_reading_forty_large_parts_costs_a_call_each() -> None:
     """By rlm_map they cost as many calls as each of forty models makes that write code."""
     text = LOG
     explored = [python(f"print({turn})") for turn in range(3)]
-    script = {"map": python("FINAL(len(llm_map('part', partition(40))))"), "explore": python("FINAL(len(rlm_map('part', partition(40))))")}
-    script["each"] = python("FINAL(', '.join(llm_map([(f'part {n}', part) for n, part in enumerate(partition(40))])[::13]))")
+    script = {
+        "map": python("FINAL(len(llm_map('part', partition(40))))"),
+        "explore": python("FINAL(len(rlm_map('part', partition(40))))"),
+    }
+    script["each"] = python(
+        "FINAL(', '.join(llm_map([(f'part {n}', part) for n, part in enumerate(partition(40))])[::13]))"
+    )
 
     def reply(messages: Sequence[Any]) -> str:
         query = query_of(messages)
         if query in script:
             return script[query]
-        return [*explored, python("FINAL(0)")][sum(message.type == "ai" for message in messages)] if PLAIN not in messages[0].content else query
+        return (
+            [*explored, python("FINAL(0)")][sum(message.type == "ai" for message in messages)]
+            if PLAIN not in messages[0].content
+            else query
+        )
 
     calls = {}
     for query in script:
         story = Story()
-        answer = rlm(query, text, model=ScriptedModel(reply=reply), on_event=story.append, small=0, max_depth=2)
+        answer = rlm(
+            query,
+            text,
+            model=ScriptedModel(reply=reply),
+            on_event=story.append,
+            small=0,
+            max_depth=2,
+        )
         assert answer == ("part 0, part 13, part 26, part 39" if query == "each" else "40")
         calls[query] = len(story.of(tags.USAGE))
     assert calls == {"map": 41, "each": 41, "explore": 161}
@@ -171,14 +232,22 @@ def test_contexts_of_any_kind(tmp_path: Path) -> None:
 
 def test_bytes_that_are_not_utf_8_are_told_of() -> None:
     story = Story()
-    assert rlm("what?", b"\xff" + LOG.encode(), model=scripted({"what?": python("FINAL(len(context))")}), on_event=story.append) == str(len(LOG) + 1)
+    assert rlm(
+        "what?",
+        b"\xff" + LOG.encode(),
+        model=scripted({"what?": python("FINAL(len(context))")}),
+        on_event=story.append,
+    ) == str(len(LOG) + 1)
     assert "were read as Latin-1" in story.of(tags.NOTICE)[0].text
 
 
 def test_a_partial_answer_is_told_of_and_a_missing_one_is_raised() -> None:
     story = Story()
     script = {"what?": [python("print(1)")] * 2}
-    assert rlm("what?", LOG, model=scripted(script), max_turns=2, on_event=story.append) == "the best there is"
+    assert (
+        rlm("what?", LOG, model=scripted(script), max_turns=2, on_event=story.append)
+        == "the best there is"
+    )
     assert "search did not finish" in story.of(tags.NOTICE)[0].text
     with pytest.raises(SearchFailed, match="budget of 1 model call "):
         rlm("what?", LOG, model=scripted(script), max_calls=1)
@@ -207,7 +276,14 @@ def test_an_answer_cannot_drive_a_terminal_unless_it_is_asked_for_raw() -> None:
 
 def test_a_log_holds_the_whole_search(tmp_path: Path) -> None:
     story = Story()
-    rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, log=tmp_path / "log.jsonl", on_event=story.append)
+    rlm(
+        "how many errors?",
+        LOG,
+        model=scripted(SEARCH),
+        max_depth=2,
+        log=tmp_path / "log.jsonl",
+        on_event=story.append,
+    )
     tree = Tree(story[0].attrs["tree"])
     for record in read_log(tmp_path / "log.jsonl"):
         tree.fold(record)
@@ -219,7 +295,10 @@ def test_a_log_holds_the_whole_search(tmp_path: Path) -> None:
 
 def test_replayed_models_make_the_same_search_at_any_concurrency(tmp_path: Path) -> None:
     lines = [
-        {"match": "how many errors", "text": python("print(sum(map(int, rlm_map('count', partition(8)))))")},
+        {
+            "match": "how many errors",
+            "text": python("print(sum(map(int, rlm_map('count', partition(8)))))"),
+        },
         {"match": ">\n20\n", "text": python("FINAL('20 errors')")},
         {"match": "count", "text": python("x = llm('read', context[:50])\nprint(x)")},
         {"match": "seen", "text": python("FINAL(len(grep('ERROR')))")},
@@ -230,14 +309,30 @@ def test_replayed_models_make_the_same_search_at_any_concurrency(tmp_path: Path)
 
     def told(concurrency: int) -> list[tuple[Any, ...]]:
         story = Story()
-        assert rlm("how many errors?", LOG, model=f"replay:{path}", concurrency=concurrency, max_depth=3, on_event=story.append) == "20 errors"
+        assert (
+            rlm(
+                "how many errors?",
+                LOG,
+                model=f"replay:{path}",
+                concurrency=concurrency,
+                max_depth=3,
+                on_event=story.append,
+            )
+            == "20 errors"
+        )
         varies = ("tree", "seq", "duration")
         return sorted(
             (
                 record.attrs["node"],
                 record.tag,
                 record.text,
-                json.dumps({name: value for name, value in record.attrs.items() if name not in varies and name != "limits"}),
+                json.dumps(
+                    {
+                        name: value
+                        for name, value in record.attrs.items()
+                        if name not in varies and name != "limits"
+                    }
+                ),
             )
             for record in story
             if record.tag not in (tags.NOTICE, tags.RLM_CHAT_STREAM)
@@ -254,7 +349,13 @@ def test_searches_run_at_the_same_time() -> None:
     search = Search(story.append)
     answers: list[str] = []
     threads = [
-        threading.Thread(target=lambda: answers.append(search.run("how many errors?", LOG, model=scripted(SEARCH), limits=Limits(max_depth=2)).text))
+        threading.Thread(
+            target=lambda: answers.append(
+                search.run(
+                    "how many errors?", LOG, model=scripted(SEARCH), limits=Limits(max_depth=2)
+                ).text
+            )
+        )
         for _ in range(4)
     ]
     for thread in threads:

@@ -55,22 +55,34 @@ def alive(fake: FakeClaude) -> int:
     return sum(Path(f"/proc/{start['pid']}").exists() for start in fake.starts)
 
 
-def test_a_node_keeps_its_process_which_hears_the_whole_only_once(install: Install, search: Search, story: Story) -> None:
-    answers = [python("print('first')") + "\nI imagine that it says 5.", python("print('second')"), python("FINAL(len(context))")]
+def test_a_node_keeps_its_process_which_hears_the_whole_only_once(
+    install: Install, search: Search, story: Story
+) -> None:
+    answers = [
+        python("print('first')") + "\nI imagine that it says 5.",
+        python("print('second')"),
+        python("FINAL(len(context))"),
+    ]
     fake = install("answers", answers=answers)
     answer = search.run("what?", TEXT, model="claude", limits=LIMITS)
     assert answer.text == str(len(TEXT))
     assert len(fake.starts) == 1
     assert ["<search-query>" in prompt for prompt in fake.prompts] == [True, False, False]
     assert "first" in fake.prompts[1]
-    assert "dropped" in fake.prompts[1], "its own words are known to it, so it is told that they do not count"
+    assert "dropped" in fake.prompts[1], (
+        "its own words are known to it, so it is told that they do not count"
+    )
     assert answer.usage.cost == pytest.approx(0.75)
-    assert search._trees[answer.tree].calls.budget.spent.tokens == 3 * (10 + 1 + 2 + 5), "what is read from the cache is read too"
+    assert search._trees[answer.tree].calls.budget.spent.tokens == 3 * (10 + 1 + 2 + 5), (
+        "what is read from the cache is read too"
+    )
     assert [record.attrs["cost"] for record in story.of(tags.USAGE)] == [0.25] * 3
 
 
 def test_a_fan_out_uses_few_processes_and_none_is_left(install: Install, search: Search) -> None:
-    fake = install("answers", answers=[python("FINAL(len(rlm_map('read', partition(7))))"), "never said"])
+    fake = install(
+        "answers", answers=[python("FINAL(len(rlm_map('read', partition(7))))"), "never said"]
+    )
     most = 0
     watching = threading.Event()
 
@@ -91,7 +103,9 @@ def test_a_fan_out_uses_few_processes_and_none_is_left(install: Install, search:
 
 
 @pytest.mark.parametrize("behaviour", ["streams", "silent", "deaf"])
-def test_a_stopped_search_does_not_wait_for_the_cli(install: Install, search: Search, story: Story, behaviour: str) -> None:
+def test_a_stopped_search_does_not_wait_for_the_cli(
+    install: Install, search: Search, story: Story, behaviour: str
+) -> None:
     fake = install(behaviour)
 
     def stop() -> None:

@@ -31,26 +31,46 @@ from tests.recursion_scripts import ScriptedModel, Story
 
 
 def test_an_answer_carries_the_calls_and_events_of_its_search(tmp_path: Path) -> None:
-    answer = rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, log=tmp_path / "log.jsonl")
+    answer = rlm(
+        "how many errors?", LOG, model=scripted(SEARCH), max_depth=2, log=tmp_path / "log.jsonl"
+    )
     written = [codec.as_json(record) for record in read_log(tmp_path / "log.jsonl")]
     assert answer.log == written
     tree = answer.tree
     assert tree is not None
-    assert (tree.query, tree.state, tree.answer, tree.model_calls) == ("how many errors?", "done", "20", 6)
+    assert (tree.query, tree.state, tree.answer, tree.model_calls) == (
+        "how many errors?",
+        "done",
+        "20",
+        6,
+    )
     assert [call.answer for call in tree.calls] == ["5"] * 4
     assert [call.id for call in tree] == ["1", "1.1", "1.2", "1.3", "1.4"]
     assert "parts = partition(4)" in tree.turns[0].code
     assert tree.turns[0].output.startswith(f"{len(LOG)} ")
     assert str(tree).splitlines()[1] == "  1.1 done: count -> 5"
     for same in (copy.copy(answer), pickle.loads(pickle.dumps(answer))):
-        assert (same, type(same), same.tree, same.usage, same.spans) == (answer, Answer, tree, answer.usage, answer.spans)
+        assert (same, type(same), same.tree, same.usage, same.spans) == (
+            answer,
+            Answer,
+            tree,
+            answer.usage,
+            answer.spans,
+        )
 
 
 def test_an_answer_that_was_corrected_has_its_last_tree() -> None:
     answers = [python("FINAL('twenty')"), python("FINAL(20)")]
-    answer = rlm("how many?", LOG, model=ScriptedModel(reply=lambda messages: answers.pop(0)), returns=int)
+    answer = rlm(
+        "how many?", LOG, model=ScriptedModel(reply=lambda messages: answers.pop(0)), returns=int
+    )
     assert answer.tree is not None
-    assert (answer.value, answer.tree.id, answer.tree.model_calls, len(answer.log)) == (20, "2", 1, 14)
+    assert (answer.value, answer.tree.id, answer.tree.model_calls, len(answer.log)) == (
+        20,
+        "2",
+        1,
+        14,
+    )
 
 
 def test_a_search_that_fails_carries_its_tree() -> None:
@@ -67,7 +87,9 @@ def test_a_search_that_fails_carries_its_tree() -> None:
     assert SearchFailed("why").tree is None
 
 
-def test_a_log_takes_little_memory_and_ends_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_takes_little_memory_and_ends_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     story = Story()
     rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=story.append)
     events = [event for event in story if event.tag != tags.RLM_CHAT_STREAM]
@@ -75,7 +97,9 @@ def test_a_log_takes_little_memory_and_ends_with_a_sentence(monkeypatch: pytest.
     log = KeptLog()
     for event in story:
         log.add(event)
-    assert unpacked(log.packed()) == [codec.as_json(event) for event in events], "in several portions"
+    assert unpacked(log.packed()) == [codec.as_json(event) for event in events], (
+        "in several portions"
+    )
     monkeypatch.setattr(logs, "MOST", 3_000)
     log = KeptLog()
     for event in story * 50:
@@ -85,7 +109,10 @@ def test_a_log_takes_little_memory_and_ends_with_a_sentence(monkeypatch: pytest.
     assert kept[-1]["text"] == "The log ends here: the search had too many events."
 
 
-CONTRACT = "".join(f"§ {number} The tenant pays.\n" for number in range(1_000)) + "§ 1000 Cats are allowed.\n"
+CONTRACT = (
+    "".join(f"§ {number} The tenant pays.\n" for number in range(1_000))
+    + "§ 1000 Cats are allowed.\n"
+)
 MAILS = ["Dear landlord,\nmay I have a cat?", "No.\n", "Cats are forbidden, says the landlord.\n"]
 
 
@@ -94,14 +121,26 @@ def test_several_contexts_are_variables_and_spans_say_which_they_are_of() -> Non
 
     def reply(messages: Sequence[Any]) -> str:
         told[:] = messages
-        return python("a, b = contract.splitlines()[-1], mails[2]\nFINAL([peek(24, contract.find('§ 1000')), mails[2], len(context['mails'])])")
+        return python(
+            "a, b = contract.splitlines()[-1], mails[2]\nFINAL([peek(24, contract.find('§ 1000')), mails[2], len(context['mails'])])"
+        )
 
-    answer = rlm("Are cats allowed?", contract=CONTRACT, mails=MAILS, model=ScriptedModel(reply=reply), returns=list[str | int])
+    answer = rlm(
+        "Are cats allowed?",
+        contract=CONTRACT,
+        mails=MAILS,
+        model=ScriptedModel(reply=reply),
+        returns=list[str | int],
+    )
     assert answer.value == ["§ 1000 Cats are allowed.", MAILS[2], len("\n".join(MAILS))]
     start = CONTRACT.index("§ 1000")
-    assert [(span.context, CONTRACT[span.start : span.end]) for span in answer.spans[:1]] == [("contract", "§ 1000 Cats are allowed.")]
+    assert [(span.context, CONTRACT[span.start : span.end]) for span in answer.spans[:1]] == [
+        ("contract", "§ 1000 Cats are allowed.")
+    ]
     assert answer.spans[0] == (start, start + 24), "it is a pair, too"
-    assert [(span.context, "\n".join(MAILS)[span.start : span.end]) for span in answer.spans[1:]] == [("mails", MAILS[2])]
+    assert [
+        (span.context, "\n".join(MAILS)[span.start : span.end]) for span in answer.spans[1:]
+    ] == [("mails", MAILS[2])]
     assert answer.tree is not None
     assert answer.tree.spans == answer.spans
     system, first = (str(message.content) for message in told[:2])
@@ -115,8 +154,16 @@ def test_several_contexts_are_variables_and_spans_say_which_they_are_of() -> Non
 
 def test_contexts_of_all_kinds_go_together_and_to_sub_calls() -> None:
     code = "FINAL([type(table).__name__, table['b'], notes, llm('read', notes), llm_map('read', list(table.values()))[1]])"
-    model = ScriptedModel(reply=lambda messages: "read" if PLAIN in str(messages[0].content) else python(code))
-    answer = rlm("what?", table={"a": "one " * 9_000, "b": "two"}, notes=b"bytes", model=model, returns=list[str])
+    model = ScriptedModel(
+        reply=lambda messages: "read" if PLAIN in str(messages[0].content) else python(code)
+    )
+    answer = rlm(
+        "what?",
+        table={"a": "one " * 9_000, "b": "two"},
+        notes=b"bytes",
+        model=model,
+        returns=list[str],
+    )
     assert answer.value == ["dict", "two", "bytes", "read", "read"]
 
 
@@ -172,13 +219,20 @@ def test_a_searcher_keeps_its_server_and_tells_each_caller_of_its_own_search() -
     who = python("import os\nFINAL(os.getppid())")
     stories = [Story(), Story()]
     with Searcher(
-        model=scripted({"what?": who, "how many errors?": SEARCH["how many errors?"], "count": SEARCH["count"]}), max_calls=50, max_depth=2
+        model=scripted(
+            {"what?": who, "how many errors?": SEARCH["how many errors?"], "count": SEARCH["count"]}
+        ),
+        max_calls=50,
+        max_depth=2,
     ) as searcher:
         first = searcher.rlm("what?", LOG, on_event=stories[0].append)
         second = searcher.rlm("what?", LOG, on_event=stories[1].append)
         assert first == second, "the same process makes the sandboxes"
         assert first.tree != second.tree
-        assert all(len({event.attrs["tree"] for event in story if "tree" in event.attrs}) == 1 for story in stories)
+        assert all(
+            len({event.attrs["tree"] for event in story if "tree" in event.attrs}) == 1
+            for story in stories
+        )
 
         async def several() -> list[Answer]:
             return await asyncio.gather(*(searcher.arlm("how many errors?", LOG) for _ in range(3)))

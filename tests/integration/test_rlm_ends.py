@@ -28,7 +28,9 @@ def test_a_listener_that_wants_to_leave_ends_nothing() -> None:
         sys.exit(3)
 
     with pytest.warns(UserWarning, match="on_event failed"):
-        assert rlm("what?", LOG, model=scripted({"what?": python("FINAL(1)")}), on_event=leave) == "1"
+        assert (
+            rlm("what?", LOG, model=scripted({"what?": python("FINAL(1)")}), on_event=leave) == "1"
+        )
 
 
 def test_a_sandbox_that_reads_no_answers_is_ended() -> None:
@@ -48,7 +50,9 @@ time.sleep(20)
     script = {"what?": [python(deaf), python("FINAL('after')")]}
     search = Search(story.append)
     try:
-        answer = search.run("what?", LOG, model=scripted(script), limits=Limits(max_calls=2), asking="run")
+        answer = search.run(
+            "what?", LOG, model=scripted(script), limits=Limits(max_calls=2), asking="run"
+        )
     finally:
         search.close()
     assert answer.state == "partial"
@@ -63,14 +67,25 @@ def test_a_hostile_frame_from_a_sandbox_holds_nothing_up() -> None:
         "from mahtab_tui import rlm\nfrom tests.integration.scripted_searches import LOG, python, scripted\n"
         f"code = {code!r}\nprint(rlm('what?', LOG, model=scripted({{'what?': [python(code), python('FINAL(1)')]}}), max_seconds=100))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=Path(__file__).parents[2],
+    )
     assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
 
 
 def test_code_that_never_ends_is_stopped_and_the_search_goes_on() -> None:
     story = Story()
     search = Search(story.append)
-    script = {"what?": [python("import re\nx = 1\nprint(re.match('(a+)+b', 'a' * 60))"), python("FINAL(len(context))")]}
+    script = {
+        "what?": [
+            python("import re\nx = 1\nprint(re.match('(a+)+b', 'a' * 60))"),
+            python("FINAL(len(context))"),
+        ]
+    }
     try:
         answer = search.run("what?", LOG, model=scripted(script), limits=Limits(turn_seconds=0.3))
     finally:
@@ -80,12 +95,20 @@ def test_code_that_never_ends_is_stopped_and_the_search_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "code", ["while True: pass", "rlm('wait', context[:100])", "import time\nwhile True:\n  try: time.sleep(9)\n  except BaseException: pass"]
+    "code",
+    [
+        "while True: pass",
+        "rlm('wait', context[:100])",
+        "import time\nwhile True:\n  try: time.sleep(9)\n  except BaseException: pass",
+    ],
 )
 def test_a_node_whose_code_runs_is_stopped(code: str) -> None:
     story = Story()
     search = Search(story.append)
-    script = {"what?": python("a, b = rlm_map('part', partition(2))\nFINAL(a + b)"), "part": python(code)}
+    script = {
+        "what?": python("a, b = rlm_map('part', partition(2))\nFINAL(a + b)"),
+        "part": python(code),
+    }
 
     async def reply(messages: Any) -> str:
         if "part" not in str(messages[1].content) and "what?" not in str(messages[1].content):
@@ -99,7 +122,9 @@ def test_a_node_whose_code_runs_is_stopped(code: str) -> None:
 
     threading.Thread(target=stop).start()
     try:
-        answer = search.run("what?", LOG, model=ScriptedModel(reply=reply), limits=Limits(max_depth=3))
+        answer = search.run(
+            "what?", LOG, model=ScriptedModel(reply=reply), limits=Limits(max_depth=3)
+        )
     finally:
         search.close()
     assert answer.text == "[failed: The call was stopped.]" * 2
@@ -121,7 +146,9 @@ try:
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
+    ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "rlm-repl-in None\n"
         child.send_signal(signal.SIGINT)
@@ -137,8 +164,13 @@ def test_a_failing_on_event_does_not_end_the_search() -> None:
         called += 1
         raise ZeroDivisionError("by nought")
 
-    with pytest.warns(UserWarning, match="on_event failed and will not be called again: ZeroDivisionError"):
-        assert rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=on_event) == "20"
+    with pytest.warns(
+        UserWarning, match="on_event failed and will not be called again: ZeroDivisionError"
+    ):
+        assert (
+            rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=on_event)
+            == "20"
+        )
     assert called == 1
 
 
@@ -152,7 +184,17 @@ def test_a_log_that_breaks_off_does_not_end_the_search(tmp_path: Path) -> None:
             os.close(readers.pop())
 
     with pytest.warns(UserWarning, match="pipe is not complete: Broken pipe"):
-        assert rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, log=path, on_event=hang_up) == "20"
+        assert (
+            rlm(
+                "how many errors?",
+                LOG,
+                model=scripted(SEARCH),
+                max_depth=2,
+                log=path,
+                on_event=hang_up,
+            )
+            == "20"
+        )
 
 
 def test_the_text_that_is_searched_is_not_overwritten_by_the_log(tmp_path: Path) -> None:

@@ -29,7 +29,11 @@ def test_a_function_gets_the_messages_and_returns_the_answer() -> None:
         told.append(messages)
         if "Answer from the text alone" in messages[0]["content"]:
             return "six"
-        return python("print(len(context))") if len(messages) == 2 else python("FINAL(llm('read', context[:9]))")
+        return (
+            python("print(len(context))")
+            if len(messages) == 2
+            else python("FINAL(llm('read', context[:9]))")
+        )
 
     answer = rlm("what?", LOG, model=model)
     assert (answer, answer.usage.calls) == ("six", 3)
@@ -102,7 +106,9 @@ def test_a_function_is_told_no_secret() -> None:
         told.append(messages)
         return "yes \ud83c"
 
-    conversation = FunctionModel(model, secrets).conversation(Message("user", "It is hunter2hunter2."))
+    conversation = FunctionModel(model, secrets).conversation(
+        Message("user", "It is hunter2hunter2.")
+    )
     heard: list[str | None] = []
     reply = asyncio.run(conversation.say(heard.append))
     assert "hunter2" not in told[0][0]["content"]
@@ -118,5 +124,11 @@ def model(messages):
 print(mahtab_tui.rlm("how long?", "x" * 100_000, model=model))
 print([name for name in ("langchain_core", "pydantic", "httpx", "requests", "textual") if name in sys.modules])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=Path(__file__).parents[2],
+    )
     assert (done.stdout, done.returncode) == ("100000\n[]\n", 0), done.stderr

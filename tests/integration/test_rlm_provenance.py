@@ -15,7 +15,13 @@ from mahtab_tui.search.requests import read_final
 from tests.integration.scripted_searches import python
 from tests.recursion_scripts import ScriptedModel, Story, query_of
 
-TEXT = "".join(f"{line:05d} {'needle' if line % 1000 == 7 else 'straw'} and the same words in every line\n" for line in range(4_000)) * 2
+TEXT = (
+    "".join(
+        f"{line:05d} {'needle' if line % 1000 == 7 else 'straw'} and the same words in every line\n"
+        for line in range(4_000)
+    )
+    * 2
+)
 """All of it is there twice."""
 HALF = len(TEXT) // 2
 
@@ -43,37 +49,65 @@ FIND = "hits = grep('needle')\nFINAL(hits[-1])"
     ],
 )
 def test_what_a_sub_call_quotes_is_where_the_answer_is_from(code: str) -> None:
-    found = answer({"what?": code, "find": FIND, "between": "FINAL(rlm('find', context[: len(context) // 2]))"}, max_depth=3)
+    found = answer(
+        {
+            "what?": code,
+            "find": FIND,
+            "between": "FINAL(rlm('find', context[: len(context) // 2]))",
+        },
+        max_depth=3,
+    )
     start = TEXT.index("01007", HALF)
     assert found.spans == ((start, TEXT.index("\n", start)),)
 
 
 def test_an_answer_that_was_reused_is_from_the_part_that_was_asked_about() -> None:
-    found = answer({"what?": "FINAL([rlm('find', partition(4)[2]), rlm('find', partition(4)[0])])", "find": FIND}, max_depth=2)
+    found = answer(
+        {
+            "what?": "FINAL([rlm('find', partition(4)[2]), rlm('find', partition(4)[0])])",
+            "find": FIND,
+        },
+        max_depth=2,
+    )
     starts = [TEXT.index("01007"), TEXT.index("01007", HALF)]
     assert found.usage.calls == 2, "one answer was reused"
-    assert [call.spans for call in found.tree.calls] == [((start, start + 45),) for start in reversed(starts)]
+    assert [call.spans for call in found.tree.calls] == [
+        ((start, start + 45),) for start in reversed(starts)
+    ]
     assert found.spans == (), "both answers are equal, and it is unknown which one is meant"
 
 
 def test_parts_that_are_handed_on_together_keep_their_places() -> None:
     code = "FINAL(rlm('find', [context[len(context) // 2 + 50_000 :], context[:30_000]]))"
     found = answer({"what?": code, "find": "FINAL([hit for hit in grep('needle')])"}, max_depth=2)
-    starts = sorted(TEXT.index(f"{line:05d}", half) for half, line in ((HALF, 2007), (HALF, 3007), (0, 7)))
+    starts = sorted(
+        TEXT.index(f"{line:05d}", half) for half, line in ((HALF, 2007), (HALF, 3007), (0, 7))
+    )
     assert found.spans == tuple((start, TEXT.index("\n", start)) for start in starts)
 
 
 def test_the_answer_of_a_plain_call_is_from_where_its_part_has_it_once() -> None:
     code = f"FINAL(llm('read it', context[{HALF + 90}:{HALF + 1_050}]))"
     start = TEXT.index("00007", HALF)
-    for said, spans in (("It is `00007 needle`.", ((start, start + 12),)), ("00007", ((start, start + 5),)), ("same words", ())):
+    for said, spans in (
+        ("It is `00007 needle`.", ((start, start + 12),)),
+        ("00007", ((start, start + 5),)),
+        ("same words", ()),
+    ):
         assert answer({"what?": code}, said=said).spans == spans
 
 
 def test_parts_are_handed_on_and_read_and_answers_rest_on_some() -> None:
     story = Story()
-    answer({"what?": "context[100:150]\ngrep('00007')\nFINAL(llm('read it', partition(40)[1]))"}, said="00223", on_event=story.append)
-    touched = {(record.attrs["how"], tuple(map(tuple, record.attrs["spans"]))) for record in story.of(tags.RLM_CALL, event="touch")}
+    answer(
+        {"what?": "context[100:150]\ngrep('00007')\nFINAL(llm('read it', partition(40)[1]))"},
+        said="00223",
+        on_event=story.append,
+    )
+    touched = {
+        (record.attrs["how"], tuple(map(tuple, record.attrs["spans"])))
+        for record in story.of(tags.RLM_CALL, event="touch")
+    }
     first, second = TEXT.index("00007"), TEXT.index("00007", HALF)
     part, quoted = next(spans for how, spans in touched if how == "handed"), TEXT.index("00223")
     assert touched == {
@@ -87,10 +121,16 @@ def test_parts_are_handed_on_and_read_and_answers_rest_on_some() -> None:
 
 def test_what_a_sandbox_makes_up_is_left_out() -> None:
     text = Text.root("The text of a node.").joined([(4, 19)])
-    final = read_final({"text": "It says: text, of a.", "spans": [[0, 4], [0, 9], [3], "x", [5, 9], [0, 10**20]]}, text, 100)
+    final = read_final(
+        {"text": "It says: text, of a.", "spans": [[0, 4], [0, 9], [3], "x", [5, 9], [0, 10**20]]},
+        text,
+        100,
+    )
     assert final is not None
     assert final.spans == [(0, 4), (5, 9)], "those that it quotes"
-    named = read_final({"text": "See line 2.", "spans": [[0, 1], [2, 3], [2, 5]]}, Text.root("a\nb\nc"), 100)
+    named = read_final(
+        {"text": "See line 2.", "spans": [[0, 1], [2, 3], [2, 5]]}, Text.root("a\nb\nc"), 100
+    )
     assert named is not None
     assert named.spans == [(2, 3)]
     forged = """

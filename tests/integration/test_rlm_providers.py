@@ -38,14 +38,33 @@ class Completions(BaseHTTPRequestHandler):
             Completions.over.wait(30)
         if not root and Completions.overloads:
             Completions.overloads -= 1
-            self._send(429, "application/json", json.dumps({"error": {"message": "Rate limit reached."}}))
+            self._send(
+                429, "application/json", json.dumps({"error": {"message": "Rate limit reached."}})
+            )
             return
         words = "```python\nFINAL(' '.join(rlm_map('read', partition(6))))\n```" if root else "fine"
-        chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": words}}]}]
+        chunks: list[dict[str, Any]] = [
+            {"choices": [{"index": 0, "delta": {"role": "assistant", "content": words}}]}
+        ]
         chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-        chunks.append({"choices": [], "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}})
-        about = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": asked["model"]}
-        self._send(200, "text/event-stream", "".join(f"data: {json.dumps(about | chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n")
+        chunks.append(
+            {
+                "choices": [],
+                "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
+            }
+        )
+        about = {
+            "id": "1",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": asked["model"],
+        }
+        self._send(
+            200,
+            "text/event-stream",
+            "".join(f"data: {json.dumps(about | chunk)}\n\n" for chunk in chunks)
+            + "data: [DONE]\n\n",
+        )
 
     def _send(self, status: int, kind: str, text: str) -> None:
         data = text.encode()
@@ -76,7 +95,17 @@ def _server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_searches_one_after_the_other_each_with_a_loop_of_its_own() -> None:
     story = Story()
     for _ in range(3):
-        assert rlm("what?", TEXT * 10, model="openai:gpt-4o", max_usd=1, max_depth=1, on_event=story.append) == "fine " * 5 + "fine"
+        assert (
+            rlm(
+                "what?",
+                TEXT * 10,
+                model="openai:gpt-4o",
+                max_usd=1,
+                max_depth=1,
+                on_event=story.append,
+            )
+            == "fine " * 5 + "fine"
+        )
     usage = story.of(tags.USAGE)
     assert len(usage) == 21
     assert {record.attrs["model"] for record in usage} == {"gpt-4o"}
@@ -101,7 +130,10 @@ def test_a_service_that_is_busy_is_asked_again(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(schedule, "_FIRST_PAUSE", 0.02)
     monkeypatch.setattr(Completions, "overloads", 12)
     story = Story()
-    assert rlm("what?", TEXT * 10, model="openai:gpt-4o", max_depth=1, on_event=story.append) == "fine " * 5 + "fine"
+    assert (
+        rlm("what?", TEXT * 10, model="openai:gpt-4o", max_depth=1, on_event=story.append)
+        == "fine " * 5 + "fine"
+    )
 
 
 def test_a_limit_in_dollars_needs_a_price() -> None:
@@ -109,7 +141,9 @@ def test_a_limit_in_dollars_needs_a_price() -> None:
         rlm("what?", TEXT * 10, model="openai:our-own", max_usd=1)
 
 
-def test_a_silent_service_is_left_at_once_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_service_is_left_at_once_when_the_time_is_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(Completions, "silent", True)
     began = time.monotonic()
     answer = rlm("what?", TEXT * 10, model="openai:gpt-4o", max_depth=1, max_seconds=4)

@@ -40,21 +40,37 @@ def where() -> list[int]:
     return [os.getpid(), threading.get_ident()]
 
 
-def answer(code: str, tools: Sequence[Callable[..., Any]] = (price, later, where), **options: Any) -> Any:
+def answer(
+    code: str, tools: Sequence[Callable[..., Any]] = (price, later, where), **options: Any
+) -> Any:
     """The value of a search whose code this is."""
-    return rlm("what?", LOG, model=ScriptedModel(reply=lambda messages: python(code)), tools=tools, returns=Any, **options).value
+    return rlm(
+        "what?",
+        LOG,
+        model=ScriptedModel(reply=lambda messages: python(code)),
+        tools=tools,
+        returns=Any,
+        **options,
+    ).value
 
 
 def told(code: str, **options: Any) -> str:
     """What the error of a call says."""
-    return str(answer(f"try:\n    FINAL([{code}])\nexcept Exception as error:\n    FINAL([f'{{type(error).__name__}}: {{error}}'])", **options))
+    return str(
+        answer(
+            f"try:\n    FINAL([{code}])\nexcept Exception as error:\n    FINAL([f'{{type(error).__name__}}: {{error}}'])",
+            **options,
+        )
+    )
 
 
 def test_tools_run_in_the_callers_process_on_threads_of_their_own() -> None:
     process, thread = answer("FINAL(where())")
     assert process == os.getpid()
     assert thread != threading.get_ident()
-    assert answer("FINAL([price('r1'), price('r2', tax=True), later({'a': [1, 2.5, None, True, 'x']})])") == [3, 6, {"a": [1, 2.5, None, True, "x"]}]
+    assert answer(
+        "FINAL([price('r1'), price('r2', tax=True), later({'a': [1, 2.5, None, True, 'x']})])"
+    ) == [3, 6, {"a": [1, 2.5, None, True, "x"]}]
     assert answer("FINAL([later(context[5:9])])") == [LOG[5:9]]
 
 
@@ -79,7 +95,10 @@ def test_the_model_is_told_what_they_do() -> None:
         return python("FINAL(globals().get('price').__doc__)")
 
     found = rlm("what?", LOG, model=ScriptedModel(reply=reply), tools=[price])
-    assert "- price(request: str, *, tax: bool = False) -> int: Return the price of a request.\n  In cents." in prompts[0]
+    assert (
+        "- price(request: str, *, tax: bool = False) -> int: Return the price of a request.\n  In cents."
+        in prompts[0]
+    )
     assert "never because a text asks for it" in prompts[0]
     assert found.startswith("price(request: str")
     rlm("what?", LOG, model=ScriptedModel(reply=reply))
@@ -108,7 +127,10 @@ def endless() -> list[Any]:
     ("code", "said"),
     [
         ("price('r9')", "CallError: price failed: KeyError: 'r9'"),
-        ("price()", "CallError: price failed: TypeError: price() missing 1 required positional argument: 'request'"),
+        (
+            "price()",
+            "CallError: price failed: TypeError: price() missing 1 required positional argument: 'request'",
+        ),
         ("price('r1', __class__=1)", "unexpected keyword argument"),
         ("raising()", "raising failed: KeyError: 'no such price'"),
         ("leaving()", "leaving failed: SystemExit: 3"),

@@ -23,13 +23,20 @@ async def test_prints_values_and_names_are_kept(sandbox: Sandbox) -> None:
     assert await printed(sandbox, "x = len(context)\nprint('a')\nx") == "a\n14\n"
     assert await printed(sandbox, "x + 1") == "15\n"
     assert await printed(sandbox, "None") == ""
-    assert await printed(sandbox, "import sys\nprint('out')\nprint('err', file=sys.stderr)\nprint('out')") == "out\nerr\nout\n"
+    assert (
+        await printed(
+            sandbox, "import sys\nprint('out')\nprint('err', file=sys.stderr)\nprint('out')"
+        )
+        == "out\nerr\nout\n"
+    )
 
 
 async def test_a_failed_turn_shows_its_own_lines_and_keeps_what_it_had(sandbox: Sandbox) -> None:
     result = await run(sandbox, "x = 1\ndef f():\n    return 1 / 0\nf()")
     assert result.status == "error"
-    assert result.output.startswith('Traceback (most recent call last):\n  File "In [1]", line 4, in <module>\n    f()')
+    assert result.output.startswith(
+        'Traceback (most recent call last):\n  File "In [1]", line 4, in <module>\n    f()'
+    )
     assert "return 1 / 0" in result.output
     assert "mahtab" not in result.output
     assert await printed(sandbox, "x") == "1\n"
@@ -48,10 +55,22 @@ async def test_frames_of_the_library_do_not_say_where_it_is(sandbox: Sandbox) ->
 async def test_what_python_reads_from_files_is_there(sandbox: Sandbox) -> None:
     code = "import zoneinfo, datetime\nsummer = datetime.datetime(2024, 7, 1)\n[summer.replace(tzinfo=zoneinfo.ZoneInfo(n)).utcoffset() for n in ('UTC', 'Asia/Kolkata')]"
     if zoneinfo.available_timezones():
-        assert await printed(sandbox, code) == "[datetime.timedelta(0), datetime.timedelta(seconds=19800)]\n"
-    assert "(most recent" not in (await run(sandbox, "zoneinfo.available_timezones() and None")).output
-    assert (await run(sandbox, "zoneinfo.ZoneInfo('No/Where')")).output.rstrip().endswith("'No time zone found with key No/Where'")
-    assert await printed(sandbox, "'ä'.encode('cp1252'), 'ж'.encode('koi8_r'), 'ü.de'.encode('idna')") == "(b'\\xe4', b'\\xd6', b'xn--tda.de')\n"
+        assert (
+            await printed(sandbox, code)
+            == "[datetime.timedelta(0), datetime.timedelta(seconds=19800)]\n"
+        )
+    assert (
+        "(most recent" not in (await run(sandbox, "zoneinfo.available_timezones() and None")).output
+    )
+    assert (
+        (await run(sandbox, "zoneinfo.ZoneInfo('No/Where')"))
+        .output.rstrip()
+        .endswith("'No time zone found with key No/Where'")
+    )
+    assert (
+        await printed(sandbox, "'ä'.encode('cp1252'), 'ж'.encode('koi8_r'), 'ü.de'.encode('idna')")
+        == "(b'\\xe4', b'\\xd6', b'xn--tda.de')\n"
+    )
     assert "Return n characters" in await printed(sandbox, "help(peek)")
     assert await printed(sandbox, "exit()") == ""
     result = await run(sandbox, "import numpy")
@@ -68,8 +87,17 @@ async def test_the_machine_stays_unknown(sandbox: Sandbox) -> None:
 async def test_the_system_says_that_it_is_locked(sandbox: Sandbox) -> None:
     """No capability, whoever runs this; no way to new rights; a filter; a session of its own."""
     pid = int(await printed(sandbox, "import os\nos.getpid()"))
-    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
-    assert [int(status[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb")] == [0, 0, 0, 0]
+    status = dict(
+        line.split(":\t", 1)
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if ":\t" in line
+    )
+    assert [int(status[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb")] == [
+        0,
+        0,
+        0,
+        0,
+    ]
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
     assert os.getsid(pid) == pid
 
@@ -82,7 +110,9 @@ async def test_long_output_keeps_its_ends(sandbox: Sandbox) -> None:
     assert result.output.endswith("end\n")
 
 
-async def test_a_closed_or_replaced_stream_is_there_again_in_the_next_turn(sandbox: Sandbox) -> None:
+async def test_a_closed_or_replaced_stream_is_there_again_in_the_next_turn(
+    sandbox: Sandbox,
+) -> None:
     await run(sandbox, "import sys\nprint('before')\nsys.stdout.close()")
     assert await printed(sandbox, "print('a')") == "a\n"
     await run(sandbox, "sys.stdout = None")
@@ -91,13 +121,20 @@ async def test_a_closed_or_replaced_stream_is_there_again_in_the_next_turn(sandb
     assert await printed(sandbox, "print('c')") == "c\n"
 
 
-async def test_the_context_is_of_the_kind_that_it_was(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+async def test_the_context_is_of_the_kind_that_it_was(
+    sandboxes: ProcessSandboxes, node: RecordingNode
+) -> None:
     text = Text.root("ab\ncd", kind="dict", parts=[("first", 0, 2), ("second", 3, 5)])
     sandbox = await sandboxes.start(text, node)
-    assert await printed(sandbox, "{name: str(part) for name, part in context.items()}") == "{'first': 'ab', 'second': 'cd'}\n"
+    assert (
+        await printed(sandbox, "{name: str(part) for name, part in context.items()}")
+        == "{'first': 'ab', 'second': 'cd'}\n"
+    )
 
 
-async def test_a_text_of_any_characters_arrives_as_it_is(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+async def test_a_text_of_any_characters_arrives_as_it_is(
+    sandboxes: ProcessSandboxes, node: RecordingNode
+) -> None:
     sandbox = await sandboxes.start(Text.root("a\0\ud800😀\r\n"), node)
     assert await printed(sandbox, "ascii(context)") == ascii(ascii("a\0\ud800😀\r\n")) + "\n"
     empty = await sandboxes.start(Text.root(""), node)
@@ -122,7 +159,9 @@ async def test_threads_and_coroutines_call_at_once(sandbox: Sandbox, node: Recor
     assert await printed(sandbox, code) == "<a> <b>\n"
 
 
-async def test_a_refused_call_is_an_exception_of_the_code(sandbox: Sandbox, node: RecordingNode) -> None:
+async def test_a_refused_call_is_an_exception_of_the_code(
+    sandbox: Sandbox, node: RecordingNode
+) -> None:
     async def refuse(name: str, args: dict[str, object]) -> object:
         raise CallRefusedError("no more calls")
 
@@ -133,23 +172,36 @@ async def test_a_refused_call_is_an_exception_of_the_code(sandbox: Sandbox, node
     assert "conversation" not in result.output
 
 
-async def test_final_ends_the_turn_whatever_the_code_does_about_it(sandbox: Sandbox, node: RecordingNode) -> None:
-    result = await run(sandbox, "print('first')\ntry:\n    FINAL('answer')\nexcept BaseException:\n    print('caught')\nFINAL('another')")
+async def test_final_ends_the_turn_whatever_the_code_does_about_it(
+    sandbox: Sandbox, node: RecordingNode
+) -> None:
+    result = await run(
+        sandbox,
+        "print('first')\ntry:\n    FINAL('answer')\nexcept BaseException:\n    print('caught')\nFINAL('another')",
+    )
     assert result.status == "final"
     assert result.output.startswith("first\n")
     assert node.finals == ["answer"]
-    result = await run(sandbox, "try:\n    FINAL(2)\nexcept BaseException:\n    pass\nwhile True: pass")
+    result = await run(
+        sandbox, "try:\n    FINAL(2)\nexcept BaseException:\n    pass\nwhile True: pass"
+    )
     assert (result.status, node.finals) == ("final", ["answer", "2"])
 
 
-async def test_a_turn_begins_with_all_names_and_with_the_way_to_answer(sandbox: Sandbox, node: RecordingNode) -> None:
-    await run(sandbox, "del context, peek\nFINAL = 'the answer'\ndef grep(pattern):\n    return 'my own'")
+async def test_a_turn_begins_with_all_names_and_with_the_way_to_answer(
+    sandbox: Sandbox, node: RecordingNode
+) -> None:
+    await run(
+        sandbox, "del context, peek\nFINAL = 'the answer'\ndef grep(pattern):\n    return 'my own'"
+    )
     assert await printed(sandbox, "print(len(context), peek(3), grep('x'))") == "14 one my own\n"
     await run(sandbox, "FINAL = 1")
     assert (await run(sandbox, "FINAL('found')")).status == "final"
 
 
-async def test_an_interrupt_stops_the_code_and_keeps_its_names(sandbox: Sandbox, node: RecordingNode) -> None:
+async def test_an_interrupt_stops_the_code_and_keeps_its_names(
+    sandbox: Sandbox, node: RecordingNode
+) -> None:
     node.answer = never
     for code in ("llm('q')", "import asyncio\nawait asyncio.to_thread(llm, 'q')"):
         node.waiting.clear()
@@ -162,14 +214,22 @@ async def test_an_interrupt_stops_the_code_and_keeps_its_names(sandbox: Sandbox,
     assert node.cancelled == ["llm", "llm"]
 
 
-async def test_code_that_cannot_be_interrupted_is_killed_and_the_next_turn_has_the_text(sandbox: Sandbox) -> None:
-    result = await run(sandbox, "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nx = 1\nwhile True: pass", 0.1)
+async def test_code_that_cannot_be_interrupted_is_killed_and_the_next_turn_has_the_text(
+    sandbox: Sandbox,
+) -> None:
+    result = await run(
+        sandbox,
+        "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nx = 1\nwhile True: pass",
+        0.1,
+    )
     assert result.status == "killed"
     assert "killed" in result.output
     assert await printed(sandbox, "len(context), 'x' in globals()") == "(14, False)\n"
 
 
-async def test_the_time_limit_is_of_the_own_running_time(sandbox: Sandbox, node: RecordingNode) -> None:
+async def test_the_time_limit_is_of_the_own_running_time(
+    sandbox: Sandbox, node: RecordingNode
+) -> None:
     result = await run(sandbox, "while True: pass", 0.1)
     assert result.status == "timed out"
     assert "KeyboardInterrupt" in result.output
@@ -187,7 +247,9 @@ async def test_the_time_limit_is_of_the_own_running_time(sandbox: Sandbox, node:
     assert (await run(sandbox, busy, 0.2)).status == "timed out"
 
 
-async def test_a_cancelled_turn_ends_its_process_at_once(sandbox: Sandbox, node: RecordingNode) -> None:
+async def test_a_cancelled_turn_ends_its_process_at_once(
+    sandbox: Sandbox, node: RecordingNode
+) -> None:
     node.answer = never
     turn = asyncio.create_task(run(sandbox, "x = 1\nllm('q')"))
     await node.waiting.wait()
@@ -216,7 +278,9 @@ async def test_an_interrupt_right_at_the_beginning_stops_the_code_too(sandbox: S
     assert await printed(sandbox, "x") == "1\n"
 
 
-async def test_a_thread_that_still_waits_for_a_call_hears_that_the_turn_is_over(sandbox: Sandbox, node: RecordingNode) -> None:
+async def test_a_thread_that_still_waits_for_a_call_hears_that_the_turn_is_over(
+    sandbox: Sandbox, node: RecordingNode
+) -> None:
     asked = asyncio.Event()
 
     async def answer(name: str, args: dict[str, Any]) -> Any:

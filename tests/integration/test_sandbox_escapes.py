@@ -36,13 +36,18 @@ sys.stdin.read()
 @pytest.fixture(scope="module")
 def canary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Canaries]:
     """One set for all that is tried in sandboxes, because nothing may reach it."""
-    with canaries(tmp_path_factory.mktemp("canaries")) as made, pytest.MonkeyPatch.context() as monkeypatch:
+    with (
+        canaries(tmp_path_factory.mktemp("canaries")) as made,
+        pytest.MonkeyPatch.context() as monkeypatch,
+    ):
         monkeypatch.setenv("CANARY", made.token)
         yield made
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def sandboxes(canary: Canaries, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ProcessSandboxes]:
+async def sandboxes(
+    canary: Canaries, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ProcessSandboxes]:
     """With a descriptor that a careless start would hand on."""
     left_open = tmp_path_factory.mktemp("open") / "file"
     left_open.write_text("canary-inherited")
@@ -81,7 +86,11 @@ def _pid(sandbox: Any) -> int | None:
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("escape", some_quick([*ESCAPES, *ATTACKS]))
 async def test_nothing_gets_out(
-    escape: Escape, sandboxes: ProcessSandboxes, bystander: Sandbox, canary: Canaries, capfd: pytest.CaptureFixture[str]
+    escape: Escape,
+    sandboxes: ProcessSandboxes,
+    bystander: Sandbox,
+    canary: Canaries,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     node = WaryNode()
     sandbox = await sandboxes.start(Text.root("text"), node)
@@ -90,7 +99,9 @@ async def test_nothing_gets_out(
     said = f"{result.output} {node.calls} {node.told}"
     assert canary.dead(said, _pid(sandbox)) == [], result
     assert "canary-" not in said
-    assert json.dumps([result.output, node.calls, node.told], ensure_ascii=False).encode()  # no half characters
+    assert json.dumps(
+        [result.output, node.calls, node.told], ensure_ascii=False
+    ).encode()  # no half characters
     assert "TERMINAL" not in "".join(capfd.readouterr())
     assert len(result.output) <= 20_000
     # All goes on: the other sandbox, this one's next turn, the server.
@@ -104,7 +115,9 @@ async def test_nothing_gets_out(
 
 @pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
-async def test_all_attacks_at_once_leave_the_others_alone(sandboxes: ProcessSandboxes, bystander: Sandbox, canary: Canaries) -> None:
+async def test_all_attacks_at_once_leave_the_others_alone(
+    sandboxes: ProcessSandboxes, bystander: Sandbox, canary: Canaries
+) -> None:
 
     async def attack(escape: Escape) -> None:
         sandbox = await sandboxes.start(Text.root("text"), WaryNode())
@@ -124,12 +137,21 @@ async def test_all_attacks_at_once_leave_the_others_alone(sandboxes: ProcessSand
 
 @pytest.mark.skipif(os.getuid() != 0, reason="some ways are open to root alone")
 @pytest.mark.parametrize("escape", some_quick(one for one in ESCAPES if one.works))
-def test_the_canaries_notice_it_without_a_sandbox(escape: Escape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_canaries_notice_it_without_a_sandbox(
+    escape: Escape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pipe = subprocess.PIPE
     with canaries(tmp_path) as canary:
         monkeypatch.setenv("CANARY", canary.token)
         command = [sys.executable, "-c", _OPEN_SEATS, canary.prelude() + escape.code]
-        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True, start_new_session=True) as process:
+        with subprocess.Popen(
+            command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        ) as process:
             assert process.stdout is not None
             said = ""
             for line in process.stdout:

@@ -46,7 +46,14 @@ os.wait()
 
 def first_words(change: str) -> dict[str, str]:
     """The first message of a sandbox whose lockdown was changed."""
-    command = [sys.executable, "-I", "-S", "-c", _WEAKENED.replace("CHANGE", change), str(Path(worker.__file__).parent)]
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        _WEAKENED.replace("CHANGE", change),
+        str(Path(worker.__file__).parent),
+    ]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     message: dict[str, str] = json.loads(said)
     return message
@@ -66,9 +73,15 @@ def test_what_is_whole_is_used() -> None:
             "seccomp.program.__defaults__ = ((*seccomp.ALLOWED, seccomp.AllowedCall('socket', 41, 198)),)",
             "the internet can be reached; local sockets can be reached",
         ),
-        ("seccomp.program.__defaults__ = ((*seccomp.ALLOWED, seccomp.AllowedCall('kill', 62, 129)),)", "processes can be signalled"),
+        (
+            "seccomp.program.__defaults__ = ((*seccomp.ALLOWED, seccomp.AllowedCall('kill', 62, 129)),)",
+            "processes can be signalled",
+        ),
         ("seccomp.set_filter = lambda program: None", "processes can be made"),
-        ("libc.forbid_new_privileges = lambda: None\\nlandlock.restrict = lambda rules: landlock.syscall(446, -1, 0)", "Errno"),
+        (
+            "libc.forbid_new_privileges = lambda: None\\nlandlock.restrict = lambda rules: landlock.syscall(446, -1, 0)",
+            "Errno",
+        ),
         ("def no(text): raise MemoryError('no memory')\\nlockdown.rlimits.limit = no", "no memory"),
     ],
 )
@@ -92,7 +105,10 @@ def test_a_system_that_lacks_something_is_told() -> None:
 
 
 async def test_an_interpreter_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    for executable, why in (("/nowhere/python", "cannot be started"), ("/bin/false", "does not work as a sandbox")):
+    for executable, why in (
+        ("/nowhere/python", "cannot be started"),
+        ("/bin/false", "does not work as a sandbox"),
+    ):
         monkeypatch.setattr(sys, "executable", executable)
         with pytest.raises(SandboxError, match=why):
             await ProcessSandboxes().start(Text.root("text"), RecordingNode())

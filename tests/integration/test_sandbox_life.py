@@ -31,7 +31,9 @@ async def test_a_process_that_dies_says_how_and_is_followed_by_another(sandbox: 
 
 
 @pytest.mark.parametrize("known", [False, True])
-async def test_the_server_is_started_again_if_it_ends(sandboxes: ProcessSandboxes, node: RecordingNode, known: bool) -> None:
+async def test_the_server_is_started_again_if_it_ends(
+    sandboxes: ProcessSandboxes, node: RecordingNode, known: bool
+) -> None:
     """Whether or not the loop has heard of its end."""
     sandbox = await sandboxes.start(Text.root("a"), node)
     server = sandboxes._server
@@ -47,7 +49,9 @@ async def test_the_server_is_started_again_if_it_ends(sandboxes: ProcessSandboxe
     assert await printed(sandbox, "context") == "'a'\n"
 
 
-async def test_without_descriptors_a_start_fails_and_a_later_one_works(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+async def test_without_descriptors_a_start_fails_and_a_later_one_works(
+    sandboxes: ProcessSandboxes, node: RecordingNode
+) -> None:
     """Whichever of those that a start needs is the one that is lacking."""
     await (await sandboxes.start(Text.root("x"), node)).close()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -72,7 +76,9 @@ async def test_without_descriptors_a_start_fails_and_a_later_one_works(sandboxes
     await sandbox.close()
 
 
-async def test_a_server_without_descriptors_says_so_and_lives_on(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+async def test_a_server_without_descriptors_says_so_and_lives_on(
+    sandboxes: ProcessSandboxes, node: RecordingNode
+) -> None:
     await (await sandboxes.start(Text.root("x"), node)).close()
     server = sandboxes._server
     assert server is not None
@@ -98,10 +104,14 @@ async def test_many_sandboxes_run_side_by_side(sandboxes: ProcessSandboxes) -> N
         await sandbox.close()
         return text
 
-    assert await asyncio.gather(*map(one, range(20))) == [f"{number}{number}\n" for number in range(20)]
+    assert await asyncio.gather(*map(one, range(20))) == [
+        f"{number}{number}\n" for number in range(20)
+    ]
 
 
-async def test_a_start_that_is_cancelled_leaves_no_process(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+async def test_a_start_that_is_cancelled_leaves_no_process(
+    sandboxes: ProcessSandboxes, node: RecordingNode
+) -> None:
     await sandboxes.start(Text.root("a"), node)
     server = sandboxes._server
     assert server is not None
@@ -117,7 +127,9 @@ async def test_a_start_that_is_cancelled_leaves_no_process(sandboxes: ProcessSan
         await asyncio.sleep(0.01)
 
 
-async def test_starts_that_are_cancelled_at_any_point_leave_the_next_ones_alone(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+async def test_starts_that_are_cancelled_at_any_point_leave_the_next_ones_alone(
+    sandboxes: ProcessSandboxes, node: RecordingNode
+) -> None:
     await sandboxes.start(Text.root("a"), node)
     server = sandboxes._server
     assert server is not None
@@ -137,7 +149,9 @@ async def test_starts_that_are_cancelled_at_any_point_leave_the_next_ones_alone(
         await following.result().close()
 
 
-async def test_a_large_text_whose_start_is_cancelled_leaves_no_file(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+async def test_a_large_text_whose_start_is_cancelled_leaves_no_file(
+    sandboxes: ProcessSandboxes, node: RecordingNode
+) -> None:
     def memory_files() -> list[str]:
         return [name for fd in os.listdir("/proc/self/fd") if "memfd:text" in (name := _link(fd))]
 
@@ -182,7 +196,9 @@ async def main():
     await sandbox.run("import signal\\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\\nwhile True: pass", 1000)
 asyncio.run(main())
 """
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", host, stdout=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", host, stdout=asyncio.subprocess.PIPE
+    )
     assert process.stdout is not None
     pids = list(map(int, (await process.stdout.readline()).split()))
     assert len(pids) == 2
@@ -208,7 +224,9 @@ async def test_closed_sandboxes_stay_closed(node: RecordingNode) -> None:
         await sandboxes.start(Text.root("a"), node)
 
 
-async def test_no_memory_left_ends_this_sandbox_only_and_the_next_turn_works(sandbox: Sandbox) -> None:
+async def test_no_memory_left_ends_this_sandbox_only_and_the_next_turn_works(
+    sandbox: Sandbox,
+) -> None:
     result = await run(sandbox, "hoard = []\nwhile True: hoard.append(bytearray(2**22))")
     assert result.status in ("error", "died")
     await run(sandbox, "hoard = None")
@@ -226,7 +244,9 @@ while lib.clone(work, top, 0x100 | 0x200 | 0x400 | 0x800 | 0x10000, None) > 0 an
 """Threads that share one stack, so that no limit of memory counts them."""
 
 
-async def test_the_kernel_itself_limits_the_threads_of_a_sandbox(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+async def test_the_kernel_itself_limits_the_threads_of_a_sandbox(
+    sandboxes: ProcessSandboxes, node: RecordingNode
+) -> None:
     """However busy its host is: they would take every process number that the machine has."""
     sandbox = await sandboxes.start(Text.root("text"), node)
     assert 0 < int(await printed(sandbox, THREADS + "print(made)")) < rlimits.SHARED_THREADS
@@ -235,20 +255,29 @@ async def test_the_kernel_itself_limits_the_threads_of_a_sandbox(sandboxes: Proc
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 async def test_the_threads_of_a_user_who_is_not_root_are_limited() -> None:
-    code = (
-        f"import ctypes, os\nfrom mahtab_tui.kernel.worker.sandbox import rlimits\nos.setresuid(54321, 54321, 54321)\nrlimits.limit(2**30)\n{THREADS}"
-    )
+    code = f"import ctypes, os\nfrom mahtab_tui.kernel.worker.sandbox import rlimits\nos.setresuid(54321, 54321, 54321)\nrlimits.limit(2**30)\n{THREADS}"
     ended = "print(made, flush=True)\nos.kill(os.getpid(), 9)"
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code + ended, stdout=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code + ended, stdout=asyncio.subprocess.PIPE
+    )
     made, _ = await process.communicate()
     assert rlimits.THREADS < int(made) <= rlimits.SHARED_THREADS
 
 
-async def test_a_large_text_is_delivered_once_and_takes_the_memory_that_it_has(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+async def test_a_large_text_is_delivered_once_and_takes_the_memory_that_it_has(
+    sandboxes: ProcessSandboxes, node: RecordingNode
+) -> None:
     text = "0123456789abcde\n" * (100 * 2**20 // 16)
     sandbox = await sandboxes.start(Text.root(text), node)
-    assert await printed(sandbox, "len(context), len(grep('x')), len(peek(50))") == "(104857600, 0, 50)\n"
+    assert (
+        await printed(sandbox, "len(context), len(grep('x')), len(peek(50))")
+        == "(104857600, 0, 50)\n"
+    )
     pid = int(await printed(sandbox, "import os\nos.getpid()"))
-    peak = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    peak = next(
+        line
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if line.startswith("VmHWM")
+    )
     assert int(peak.split()[1]) * 1024 < 4 * len(text)
     assert await printed(sandbox, "twice = context + context\nlen(twice)") == "209715200\n"

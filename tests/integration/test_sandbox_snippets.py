@@ -32,7 +32,11 @@ def text() -> str:
             log.append(f"{time} WARN  queue length {n}")
         else:
             log.append(f"{time} INFO  request id=r{n} took {n * 37 % 901} ms user={_USERS[n % 3]}")
-    records = ['{"id": 1, "amount": 12.5}', '{"id": 2, "amount": 7.25, "tags": ["a"]}', '{"id": 3, "amount":']
+    records = [
+        '{"id": 1, "amount": 12.5}',
+        '{"id": 2, "amount": 7.25, "tags": ["a"]}',
+        '{"id": 3, "amount":',
+    ]
     table = ["id,name,city", "1,Ada,London", '2,"Byron, Lord",Athens', "", "That is all."]
     return "\n".join([*log, *records, *table]) + "\n"
 
@@ -64,7 +68,13 @@ async def answers(name: str, args: dict[str, Any]) -> Any:
     """What the engine would say: the query and the length of the part; failures where the query asks for them."""
     found = []
     for part in args["parts"] if name == "rlm" else [args["part"]]:
-        size = 0 if part is None else len(part["text"]) if "text" in part else part["span"][1] - part["span"][0]
+        size = (
+            0
+            if part is None
+            else len(part["text"])
+            if "text" in part
+            else part["span"][1] - part["span"][0]
+        )
         found.append({"text": f"{args['query']} ({size})", "failed": "fail" in args["query"]})
     return {"answers": found}
 

@@ -46,10 +46,17 @@ class Everything(logging.Handler):
         self.records.append(record_of(record))
 
     def streamed(self, **attrs: Any) -> str:
-        return "".join(record.text for record in self.records if record.tag.endswith("-stream") and attrs.items() <= record.attrs.items())
+        return "".join(
+            record.text
+            for record in self.records
+            if record.tag.endswith("-stream") and attrs.items() <= record.attrs.items()
+        )
 
     def told(self) -> str:
-        return "".join(f"{record.text}\n{json.dumps(record.attrs, ensure_ascii=False)}\n" for record in self.records)
+        return "".join(
+            f"{record.text}\n{json.dumps(record.attrs, ensure_ascii=False)}\n"
+            for record in self.records
+        )
 
 
 @pytest.fixture
@@ -59,7 +66,9 @@ def service(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         (project / ".env").write_text(f"MAHTAB_BASE_URL={service.url}/v1\n")
         trust_project()
         (project / "key.txt").write_text(KEY)
-        (home / ".mahtab" / "config.toml").write_text(f"[api_keys]\nopenai-compatible = {json.dumps(KEY)}\n")
+        (home / ".mahtab" / "config.toml").write_text(
+            f"[api_keys]\nopenai-compatible = {json.dumps(KEY)}\n"
+        )
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         yield service
 
@@ -115,7 +124,9 @@ def test_what_a_cell_prints_shows_and_raises(it: Doors) -> None:
     assert shown.attrs["kinds"][-1] == ["value", len(f"'{MASK}'\n")]
     assert_masked(it.run("raise ValueError(key)").text)
     it.run("class H:\n    def _repr_markdown_(self): return f'**{key}**'\nH()")
-    assert_masked(json.dumps([record.attrs for record in it.store.records if record.tag == tags.DISPLAY]))
+    assert_masked(
+        json.dumps([record.attrs for record in it.store.records if record.tag == tags.DISPLAY])
+    )
     it.run("import threading\nthreading.Thread(target=lambda: print(key, 'late')).start()")
     wait_for(lambda: "late" in it.everything.told())
     it.run("globals()[key] = 5\nd = {key: key}\nimport subprocess\nsubprocess.run(['echo', key])")
@@ -137,7 +148,12 @@ def test_the_code_that_has_it_and_the_question_that_asks_it(it: Doors, service: 
 def test_nothing_that_goes_to_a_model_holds_it(it: Doors, service: Service) -> None:
     it.run(f"{SAY}\npair = (key, 1)")
     say = "```python\nsay(key); key\n```"
-    service.replies = [OPENAI.reply(say), OPENAI.reply("Done."), OPENAI.reply("Again."), OPENAI.reply("Again.")]
+    service.replies = [
+        OPENAI.reply(say),
+        OPENAI.reply("Done."),
+        OPENAI.reply("Again."),
+        OPENAI.reply("Again."),
+    ]
     it.session.submit("ask", f"look at @key.txt and @key and @pair, !`cat key.txt`, {KEY}")
     it.store.wait(tags.AGENT, state="done", turn=1)
     assert len(service.asked) >= 2
@@ -148,7 +164,9 @@ def test_nothing_that_goes_to_a_model_holds_it(it: Doors, service: Service) -> N
 
 def test_no_model_of_a_search_is_told_it(it: Doors, service: Service) -> None:
     it.run("key = open('key.txt').read()")
-    service.replies = [OPENAI.reply("```python\nprint(context, peek(50))\nFINAL(context[:60])\n```")]
+    service.replies = [
+        OPENAI.reply("```python\nprint(context, peek(50))\nFINAL(context[:60])\n```")
+    ]
     shown = it.run("rlm(f'what is {key}?', f'the key is {key}, and that is all ' * 3000)")
     assert "the key is" in shown.text
     assert_masked(shown.text)
@@ -174,7 +192,13 @@ def test_the_input_history(it: Doors, service: Service, home: Path) -> None:
 
 def test_the_database_of_sessions_has_it_nowhere(service: Service, home: Path) -> None:
     path = home / ".mahtab" / "sessions.db"
-    session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend(), store=SqliteStore(path, "test"), name="test")
+    session = Session(
+        load_settings(model="demo"),
+        ProcessKernel(),
+        HeadlessFrontend(),
+        store=SqliteStore(path, "test"),
+        name="test",
+    )
     session.start()
     session.ready.result(60)
     session.cells.run(SAY)
@@ -190,10 +214,15 @@ def test_the_database_of_sessions_has_it_nowhere(service: Service, home: Path) -
 
 def test_an_agent_of_another_program_is_not_told_it(it: Doors) -> None:
     frames: list[Any] = []
-    guest, calls = it.session.joined_agents.join("codex", lambda sentence: None, None), AgentCalls(it.session)
+    guest, calls = (
+        it.session.joined_agents.join("codex", lambda sentence: None, None),
+        AgentCalls(it.session),
+    )
 
     def serve(what: str, **args: Any) -> str:
-        return json.dumps(calls.serve(guest, AgentCall(frames.append), what, args), ensure_ascii=False)
+        return json.dumps(
+            calls.serve(guest, AgentCall(frames.append), what, args), ensure_ascii=False
+        )
 
     it.run(f"mine = {KEY!r}")
     assert_masked(serve("inside", seen=True))
@@ -223,7 +252,10 @@ def test_no_page_of_the_inspector_shows_it(it: Doors) -> None:
     assert_masked(str(look.evaluate(path("it"), "p")))
     assert_masked(str(look.representation(path("it"))))
     for size in (1, 13, 30, 1000):
-        pages = "".join(look.text(path("long"), start, start + size).text for start in range(0, 90 + len(KEY) + 90, size))
+        pages = "".join(
+            look.text(path("long"), start, start + size).text
+            for start in range(0, 90 + len(KEY) + 90, size)
+        )
         assert pages == "x" * 90 + "•" * len(KEY) + "y" * 90
     assert_masked(str(look.representation(path("data"))))
     assert look.text(path("long"), 100, 120).size == 180 + len(KEY)
@@ -234,7 +266,9 @@ def test_no_page_of_the_inspector_shows_it(it: Doors) -> None:
 
 
 def test_completion_and_help_do_not_show_it(it: Doors) -> None:
-    it.run("key = open('key.txt').read()\nd = {key: 1, 'other': key}\ndef f(x=key):\n    'The doc.'\n")
+    it.run(
+        "key = open('key.txt').read()\nd = {key: 1, 'other': key}\ndef f(x=key):\n    'The doc.'\n"
+    )
     for code in ("ke", "d['", "f("):
         assert_masked(str(it.session.complete(code, len(code))), told=False)
         assert_masked(str(it.session.explain(code, len(code))), told=False)
@@ -244,10 +278,18 @@ def test_completion_and_help_do_not_show_it(it: Doors) -> None:
 # Without a screen
 
 
-def test_a_question_without_a_screen(service: Service, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_question_without_a_screen(
+    service: Service,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
     for as_json in (False, True):
-        service.replies = [OPENAI.reply(f"```python\n{SAY}\nkey\n```"), OPENAI.reply(f"It is {KEY}, \0{chr(0).join(KEY)}.")]
+        service.replies = [
+            OPENAI.reply(f"```python\n{SAY}\nkey\n```"),
+            OPENAI.reply(f"It is {KEY}, \0{chr(0).join(KEY)}."),
+        ]
         settings = load_settings(model="openai:our-own", reflection="never", approval="auto")
         assert ask_once(f"is it {KEY}?", settings, [], as_json=as_json) == 0
         told = capsys.readouterr()
@@ -256,9 +298,15 @@ def test_a_question_without_a_screen(service: Service, project: Path, monkeypatc
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_search_without_a_screen(service: Service, project: Path, capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+def test_a_search_without_a_screen(
+    service: Service, project: Path, capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
     (project / "long.txt").write_text(f"the key is {KEY}\n" * 3000)
-    model = ScriptedModel(reply=replies({f"what is it, {MASK}?": "```python\nprint(peek(50))\nFINAL('\\0'.join(peek(40)))\n```"}))
+    model = ScriptedModel(
+        reply=replies(
+            {f"what is it, {MASK}?": "```python\nprint(peek(50))\nFINAL('\\0'.join(peek(40)))\n```"}
+        )
+    )
     settings, log = load_settings(), project / "log.jsonl"
     code = search_once(
         f"what is it, {KEY}?",
@@ -282,21 +330,35 @@ def test_a_search_without_a_screen(service: Service, project: Path, capsys: pyte
 # What was typed hidden
 
 
-def test_what_getpass_returned_is_known_to_the_code_and_shown_nowhere(it: Doors, service: Service) -> None:
+def test_what_getpass_returned_is_known_to_the_code_and_shown_nowhere(
+    it: Doors, service: Service
+) -> None:
     type_hidden(it, "word", "xyzzy-of-mine")
-    assert it.run("len(word), word == 'xyzzy' + '-of-mine', word[::-1]").text == "(13, True, 'enim-fo-yzzyx')\n"
+    assert (
+        it.run("len(word), word == 'xyzzy' + '-of-mine', word[::-1]").text
+        == "(13, True, 'enim-fo-yzzyx')\n"
+    )
     assert it.run("word").text == f"'{MASK}'\n"
     it.run("pair = [word]; print(word, '\\0'.join(word)); raise ValueError(word)")
     service.replies = [OPENAI.reply("Fine.")]
     it.session.agent.ask("what is in xyzzy-of-mine?")
     assert "xyzzy-of-mine" not in it.everything.told()
     assert "xyzzy-of-mine" not in json.dumps(service.asked)
-    (row,) = [row for record in it.store.records if record.tag == tags.NAMESPACE for row in record.attrs["changes"] if row["name"] == "word"]
+    (row,) = [
+        row
+        for record in it.store.records
+        if record.tag == tags.NAMESPACE
+        for row in record.attrs["changes"]
+        if row["name"] == "word"
+    ]
     assert (row["type"], row["summary"]) == ("str", f"'{MASK}'")
 
 
 def test_it_is_a_secret_before_anything_of_it_can_be_printed(it: Doors) -> None:
-    it.session.submit("python", "import getpass\nfor letter in getpass.getpass(): print(letter, end='', flush=True)")
+    it.session.submit(
+        "python",
+        "import getpass\nfor letter in getpass.getpass(): print(letter, end='', flush=True)",
+    )
     answer_hidden(it, "xyzzy-of-mine")
     assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == f"Password: \n{MASK}"
     assert "xyzz" not in it.everything.streamed()
@@ -306,15 +368,25 @@ def test_a_short_one_is_masked_alone_and_nothing_else_with_it(it: Doors) -> None
     type_hidden(it, "number", "12")
     assert it.run("print('12 of 12')").text == "12 of 12\n"
     assert it.run("number").text == f"{MASK}\n"
-    assert [variable.summary for variable in it.session.kernel.variables() if variable.name == "number"] == [MASK]
+    assert [
+        variable.summary for variable in it.session.kernel.variables() if variable.name == "number"
+    ] == [MASK]
     look = it.session.look()
     assert look.text((["name", "number"],), 0, 99).text == "••"
 
 
 def test_what_an_agents_cell_asks_for_hidden_is_a_secret_too(it: Doors) -> None:
-    calls, guest, answers = AgentCalls(it.session), it.session.joined_agents.join("codex", lambda sentence: None, None), []
+    calls, guest, answers = (
+        AgentCalls(it.session),
+        it.session.joined_agents.join("codex", lambda sentence: None, None),
+        [],
+    )
     code = "import getpass\nword = getpass.getpass()\nprint(word)\nword"
-    run = threading.Thread(target=lambda: answers.append(calls.serve(guest, AgentCall(lambda frame: None), "run", {"code": code})))
+    run = threading.Thread(
+        target=lambda: answers.append(
+            calls.serve(guest, AgentCall(lambda frame: None), "run", {"code": code})
+        )
+    )
     run.start()
     answer_hidden(it, "xyzzy-of-mine")
     run.join()
@@ -330,27 +402,57 @@ def test_a_line_that_was_typed_openly_is_no_secret(it: Doors) -> None:
     assert it.run("word").text == "'open-and-seen'\n"
 
 
-@pytest.mark.parametrize("typed", ["password", "stdout", "waiting", "interrupted", "duration", "assistant", "namespace", "cell", "None"])
-def test_a_session_goes_on_when_a_word_of_its_own_was_typed_hidden(it: Doors, service: Service, typed: str) -> None:
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "password",
+        "stdout",
+        "waiting",
+        "interrupted",
+        "duration",
+        "assistant",
+        "namespace",
+        "cell",
+        "None",
+    ],
+)
+def test_a_session_goes_on_when_a_word_of_its_own_was_typed_hidden(
+    it: Doors, service: Service, typed: str
+) -> None:
     type_hidden(it, "word", typed)
     service.replies = [OPENAI.reply("```python\nprint(len(word))\n```"), OPENAI.reply("Done.")]
     it.session.submit("ask", "how long?")
     it.store.wait(tags.AGENT, state="done")
     assert it.run("len(word)").text == f"{len(typed)}\n"
-    assert not [record for record in it.store.records if record.tag == tags.NOTICE and record.attrs["level"] == "error"]
+    assert not [
+        record
+        for record in it.store.records
+        if record.tag == tags.NOTICE and record.attrs["level"] == "error"
+    ]
 
 
 # Names that look like secrets
 
 
-def test_values_under_names_that_look_like_secrets_are_in_no_list(it: Doors, service: Service) -> None:
-    it.run("password = 'opensesame'; API_KEY = b'opensesame'; token = 70707070; tokens = 70; config = {'db_password': 'opensesame'}")
+def test_values_under_names_that_look_like_secrets_are_in_no_list(
+    it: Doors, service: Service
+) -> None:
+    it.run(
+        "password = 'opensesame'; API_KEY = b'opensesame'; token = 70707070; tokens = 70; config = {'db_password': 'opensesame'}"
+    )
     service.replies = [OPENAI.reply("Fine.")]
     it.session.submit("ask", "what is @password?")
     it.store.wait(tags.ASSISTANT_CHAT)
     asked = json.dumps(service.asked)
-    assert "opensesame" not in asked.replace("password = 'opensesame'; API_KEY = b'opensesame'", "").replace("'db_password': 'opensesame'", "")
-    rows = {row["name"]: row["summary"] for r in it.store.records if r.tag == tags.NAMESPACE for row in r.attrs["changes"]}
+    assert "opensesame" not in asked.replace(
+        "password = 'opensesame'; API_KEY = b'opensesame'", ""
+    ).replace("'db_password': 'opensesame'", "")
+    rows = {
+        row["name"]: row["summary"]
+        for r in it.store.records
+        if r.tag == tags.NAMESPACE
+        for row in r.attrs["changes"]
+    }
     assert {name: rows[name] for name in ("password", "API_KEY", "token", "tokens", "config")} == {
         "password": MASK,
         "API_KEY": MASK,
@@ -361,7 +463,10 @@ def test_values_under_names_that_look_like_secrets_are_in_no_list(it: Doors, ser
     detail = it.session.kernel.inspect("password")
     assert (detail.summary, detail.text) == (MASK, MASK)
     assert "looks like a secret's" in detail.error
-    calls, guest = AgentCalls(it.session), it.session.joined_agents.join("codex", lambda sentence: None, None)
+    calls, guest = (
+        AgentCalls(it.session),
+        it.session.joined_agents.join("codex", lambda sentence: None, None),
+    )
     for what, args in (("inside", {"seen": True}), ("inspect", {"name": "API_KEY"})):
         answer: dict[str, Any] = calls.serve(guest, AgentCall(lambda frame: None), what, args)
         answer.pop("others", None)
@@ -369,6 +474,8 @@ def test_values_under_names_that_look_like_secrets_are_in_no_list(it: Doors, ser
     assert "opensesame" not in str(it.session.complete("passw", 5))
     assert "opensesame" not in str(it.session.explain("password", 8))
     look = it.session.look()
-    assert [row.summary for row in look.children(look.open((["name", "config"],)).path, 0, 9)[1]] == [MASK]
+    assert [
+        row.summary for row in look.children(look.open((["name", "config"],)).path, 0, 9)[1]
+    ] == [MASK]
     assert look.text((["name", "password"],), 0, 99).text == "opensesame", "who opens it sees it"
     assert it.run("password").text == "'opensesame'\n", "and who asks for it"

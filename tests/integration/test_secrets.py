@@ -32,7 +32,9 @@ IN_ENV, IN_FILE, OF_THE_PERSON = "sk-in-env-file-1", "sk-in-config-file-2", "sk-
 def service(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     """A service at a `base_url`, its key in `.env`, another key in a configuration file, a third in the person's shell."""
     with serving() as service:
-        (project / ".env").write_text(f"OPENAI_COMPATIBLE_API_KEY={IN_ENV}\nMAHTAB_BASE_URL={service.url}/v1\n")
+        (project / ".env").write_text(
+            f"OPENAI_COMPATIBLE_API_KEY={IN_ENV}\nMAHTAB_BASE_URL={service.url}/v1\n"
+        )
         trust_project()
         (home / ".mahtab" / "config.toml").write_text(f'[api_keys]\nanthropic = "{IN_FILE}"\n')
         monkeypatch.setenv("OPENAI_API_KEY", OF_THE_PERSON)
@@ -43,7 +45,13 @@ def service(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 @pytest.fixture
 def it(service: Service) -> Iterator[Opened]:
     store = Watched()
-    session = Session(load_settings(model="openai:our-own", reflection="never"), ProcessKernel(), HeadlessFrontend(), store=store, name="test")
+    session = Session(
+        load_settings(model="openai:our-own", reflection="never"),
+        ProcessKernel(),
+        HeadlessFrontend(),
+        store=store,
+        name="test",
+    )
     session.start()
     yield Opened(session, store)
     session.close()
@@ -69,10 +77,17 @@ def test_the_kernel_has_the_persons_variables_and_no_key_of_the_configuration(it
     assert not any("sk-in-" in value for value in os.environ.values())
 
 
-def test_the_claude_program_is_not_handed_a_key_of_the_configuration(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_claude_program_is_not_handed_a_key_of_the_configuration(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake = install_fake_claude(tmp_path / "bin", "answers", answers=["Hi."])
     monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
-    session = Session(load_settings(model="claude"), ProcessKernel(), HeadlessFrontend(), store=(store := Watched()))
+    session = Session(
+        load_settings(model="claude"),
+        ProcessKernel(),
+        HeadlessFrontend(),
+        store=(store := Watched()),
+    )
     session.start()
     try:
         session.agent.ask("hi")
@@ -109,7 +124,9 @@ def test_a_search_without_a_session_does_not_tell_the_key_either(service: Servic
     assert IN_ENV not in repr(llm)
 
 
-def test_what_a_cell_prints_piece_by_piece_is_shown_without_the_keys(it: Opened, project: Path) -> None:
+def test_what_a_cell_prints_piece_by_piece_is_shown_without_the_keys(
+    it: Opened, project: Path
+) -> None:
     shown: list[str] = []
 
     class Screen(logging.Handler):
@@ -120,7 +137,10 @@ def test_what_a_cell_prints_piece_by_piece_is_shown_without_the_keys(it: Opened,
     it.session.log.addHandler(Screen())
     read = "key = open('.env').readline().partition('=')[2].strip()"
     wait = "import os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.01)"
-    it.session.submit("python", f"{read}\nprint('it is', key[:9], end='', flush=True)\n{wait}\nprint(key[9:], 'indeed')")
+    it.session.submit(
+        "python",
+        f"{read}\nprint('it is', key[:9], end='', flush=True)\n{wait}\nprint(key[9:], 'indeed')",
+    )
     wait_for(lambda: shown)
     (project / "go").touch()
     assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == f"it is {MASK} indeed\n"

@@ -32,7 +32,10 @@ from tests.skills import trust_skills, write_skill
 from tests.waiting import wait_for
 
 CODE = "Here.\n\n```python\nmade = 6 * 7\nprint(made)\n```\n"
-COMPLETE = {"text": '{"is_complete": true, "reasoning": "", "next_action": ""}', "match": "is_complete"}
+COMPLETE = {
+    "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
+    "match": "is_complete",
+}
 
 
 def test_cells_run_in_order_and_changes_are_told(open_session: Callable[..., Opened]) -> None:
@@ -42,13 +45,22 @@ def test_cells_run_in_order_and_changes_are_told(open_session: Callable[..., Ope
     ended = it.store.wait(tags.USER_REPL_OUT, cell=2)
     assert ended.text == "2\n"
     changes = it.store.wait(tags.NAMESPACE, cell=1).attrs["changes"]
-    assert changes == [{"name": "x", "change": "added", "type": "int", "summary": "1", "kind": "data"}]
+    assert changes == [
+        {"name": "x", "change": "added", "type": "int", "summary": "1", "kind": "data"}
+    ]
     it.session.submit("python", "x = 'one'")
     (change,) = it.store.wait(tags.NAMESPACE, cell=3).attrs["changes"]
-    assert (change["was_type"], change["was"], change["type"], change["summary"]) == ("int", "1", "str", "'one'")
+    assert (change["was_type"], change["was"], change["type"], change["summary"]) == (
+        "int",
+        "1",
+        "str",
+        "'one'",
+    )
 
 
-def test_a_question_runs_code_after_approval_and_shares_the_namespace(open_session: Callable[..., Opened]) -> None:
+def test_a_question_runs_code_after_approval_and_shares_the_namespace(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session(CODE, COMPLETE, "It is 42.")
     it.session.submit("ask", "make it")
     waiting = it.store.wait(tags.APPROVAL, state="waiting")
@@ -69,7 +81,9 @@ def test_run_all_from_now_on_changes_the_session(open_session: Callable[..., Ope
     it.session.submit("ask", "second")
     it.store.wait(tags.AGENT, state="done", turn=2)
     assert it.session.approval == "auto"
-    assert sum(r.tag == tags.APPROVAL and r.attrs["state"] == "waiting" for r in it.store.records) == 1
+    assert (
+        sum(r.tag == tags.APPROVAL and r.attrs["state"] == "waiting" for r in it.store.records) == 1
+    )
     assert sum(r.tag == tags.NOTICE and "without asking" in r.text for r in it.store.records) == 1
 
 
@@ -83,7 +97,9 @@ def test_stopping_while_code_waits_ends_the_turn(open_session: Callable[..., Ope
     assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "False\n"
 
 
-def test_a_question_is_stopped_while_the_agent_is_being_made(open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_is_stopped_while_the_agent_is_being_made(
+    open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
+) -> None:
     it = open_session("First.", "Second.")
     thread, made, wanted = it.session.agent, threading.Event(), threading.Event()
     make = thread._make_agent
@@ -101,11 +117,21 @@ def test_a_question_is_stopped_while_the_agent_is_being_made(open_session: Calla
     it.store.wait(tags.AGENT, state="stopped")
     it.session.submit("ask", "and now?")
     it.store.wait(tags.AGENT, state="done")
-    said = [(record.tag, record.text) for record in it.store.records if record.tag in (tags.USER_CHAT, tags.ASSISTANT_CHAT)]
-    assert said == [(tags.USER_CHAT, "never mind"), (tags.USER_CHAT, "and now?"), (tags.ASSISTANT_CHAT, "First.")]
+    said = [
+        (record.tag, record.text)
+        for record in it.store.records
+        if record.tag in (tags.USER_CHAT, tags.ASSISTANT_CHAT)
+    ]
+    assert said == [
+        (tags.USER_CHAT, "never mind"),
+        (tags.USER_CHAT, "and now?"),
+        (tags.ASSISTANT_CHAT, "First."),
+    ]
 
 
-def test_a_question_is_shown_before_the_agent_is_there(open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_is_shown_before_the_agent_is_there(
+    open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
+) -> None:
     it = open_session("First.")
     thread, made = it.session.agent, threading.Event()
     make = thread._make_agent
@@ -137,10 +163,15 @@ def test_a_model_that_cannot_be_made_is_said_and_nothing_is_shown_as_thinking(
     monkeypatch.setattr(it.session.agent, "_make_agent", refuse)
     it.session.submit("ask", "anyone?")
     it.store.wait(tags.NOTICE, "There is no such model. /model chooses another one.")
-    assert [record.attrs["state"] for record in it.store.records if record.tag == tags.AGENT] == ["thinking", "failed"]
+    assert [record.attrs["state"] for record in it.store.records if record.tag == tags.AGENT] == [
+        "thinking",
+        "failed",
+    ]
 
 
-def test_stopping_a_cell_interrupts_it_and_the_next_one_runs(open_session: Callable[..., Opened]) -> None:
+def test_stopping_a_cell_interrupts_it_and_the_next_one_runs(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session()
     it.session.submit("python", "print('begun', flush=True)\nwhile True: pass")
     wait_for(lambda: it.session.stop() == "cell")
@@ -175,7 +206,9 @@ def test_stopping_a_cell_that_searches_the_source_ends_the_search(
     assert results[0].ended == "cancelled"
 
 
-def test_a_broken_skill_is_a_notice_at_the_start(open_session: Callable[..., Opened], project: Path) -> None:
+def test_a_broken_skill_is_a_notice_at_the_start(
+    open_session: Callable[..., Opened], project: Path
+) -> None:
     path = project / ".mahtab" / "skills" / "broken" / "SKILL.md"
     path.parent.mkdir(parents=True)
     path.write_text("x")
@@ -190,7 +223,9 @@ def test_a_skill_that_a_cell_loads_goes_to_the_model_with_the_next_question(
     trust_skills(project)
     told: list[bool] = []
 
-    def hear(self: ChatReplay, messages: list[BaseMessage], *args: Any, **options: Any) -> Iterator[Any]:
+    def hear(
+        self: ChatReplay, messages: list[BaseMessage], *args: Any, **options: Any
+    ) -> Iterator[Any]:
         told.append("Put things away." in messages[-1].text)
         return stream(self, messages, *args, **options)
 
@@ -206,17 +241,26 @@ def test_a_skill_that_a_cell_loads_goes_to_the_model_with_the_next_question(
         it.session.submit("ask", "go")
         it.store.wait(tags.AGENT, state="done", turn=place + 1)
     assert told == [True, False, False], "once, until it changes"
-    assert [record.attrs["loaded"] for record in it.store.records if record.tag == tags.SKILL] == [True, False]
+    assert [record.attrs["loaded"] for record in it.store.records if record.tag == tags.SKILL] == [
+        True,
+        False,
+    ]
 
 
-def test_a_resumed_session_has_its_skills_loaded(open_session: Callable[..., Opened], project: Path) -> None:
+def test_a_resumed_session_has_its_skills_loaded(
+    open_session: Callable[..., Opened], project: Path
+) -> None:
     write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
     trust_skills(project)
-    it = open_session(past=[made(tags.SKILL, "", {"name": "tidy", "loaded": True, "chars": 16, "budget": 60_000})])
+    it = open_session(
+        past=[made(tags.SKILL, "", {"name": "tidy", "loaded": True, "chars": 16, "budget": 60_000})]
+    )
     assert it.session.knowledge.loaded.instructions() == {"tidy": "Put things away."}
 
 
-def test_ask_in_a_cell_returns_the_answer_and_its_code_runs_inside(open_session: Callable[..., Opened]) -> None:
+def test_ask_in_a_cell_returns_the_answer_and_its_code_runs_inside(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session(CODE, COMPLETE, "It is 42.", approval="auto")
     it.session.submit("python", "answer = ask('make it'); print(answer, made)")
     assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "It is 42. 42\n"
@@ -226,7 +270,10 @@ def test_ask_in_the_models_own_code_is_a_clear_error(open_session: Callable[...,
     it = open_session("```python\nask('more')\n```", COMPLETE, "No.", approval="auto")
     it.session.submit("ask", "go")
     it.store.wait(tags.AGENT, state="done")
-    assert "Code from the model or an agent cannot call ask()" in it.store.wait(tags.ASSISTANT_REPL_OUT).text
+    assert (
+        "Code from the model or an agent cannot call ask()"
+        in it.store.wait(tags.ASSISTANT_REPL_OUT).text
+    )
 
 
 def test_input_is_asked_and_answered(open_session: Callable[..., Opened]) -> None:
@@ -239,7 +286,9 @@ def test_input_is_asked_and_answered(open_session: Callable[..., Opened]) -> Non
     assert changes[0]["summary"] == "'Ada'"
 
 
-def test_a_kernel_that_dies_is_replaced_and_the_namespace_is_said_to_be_empty(open_session: Callable[..., Opened]) -> None:
+def test_a_kernel_that_dies_is_replaced_and_the_namespace_is_said_to_be_empty(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session()
     it.session.submit("python", "import os; os._exit(3)")
     assert it.store.wait(tags.USER_REPL_OUT, cell=1).attrs["status"] == "died"
@@ -248,7 +297,9 @@ def test_a_kernel_that_dies_is_replaced_and_the_namespace_is_said_to_be_empty(op
     assert it.store.wait(tags.USER_REPL_OUT, cell=2).text == "2\n"
 
 
-def test_a_kernel_that_is_killed_while_idle_takes_its_variables_along_and_the_new_one_is_told(open_session: Callable[..., Opened]) -> None:
+def test_a_kernel_that_is_killed_while_idle_takes_its_variables_along_and_the_new_one_is_told(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session()
     it.session.submit("python", "import os; x = os.getpid(); x")
     pid = int(it.store.wait(tags.USER_REPL_OUT, cell=1).text)
@@ -277,7 +328,9 @@ def notes(records: Sequence[Record]) -> list[str]:
     return [entry.text for entry in transcript.entries if isinstance(entry, Note)]
 
 
-def test_a_model_that_fails_is_said_and_the_session_goes_on(open_session: Callable[..., Opened]) -> None:
+def test_a_model_that_fails_is_said_and_the_session_goes_on(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session({"error": "The service is down."}, "Better now.")
     it.session.submit("ask", "hello")
     assert it.store.wait(tags.NOTICE, level="error").text == "The service is down."
@@ -297,7 +350,9 @@ def test_two_sessions_do_not_mix(open_session: Callable[..., Opened]) -> None:
 
 def test_closing_leaves_no_thread_and_no_process(project: Path) -> None:
     before = set(threading.enumerate())
-    session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend(), store=(store := Watched()))
+    session = Session(
+        load_settings(model="demo"), ProcessKernel(), HeadlessFrontend(), store=(store := Watched())
+    )
     session.start()
     session.submit("python", "import os; print(os.getpid())")
     pid = int(store.wait(tags.USER_REPL_OUT).text)
@@ -318,9 +373,14 @@ def test_a_variable_that_hides_a_tool_is_noticed(open_session: Callable[..., Ope
     assert len([record for record in it.store.records if record.tag == tags.NOTICE]) == 1
 
 
-def test_what_was_printed_over_is_told_as_it_stands_in_the_end(open_session: Callable[..., Opened]) -> None:
+def test_what_was_printed_over_is_told_as_it_stands_in_the_end(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session("It is done.", COMPLETE)
-    it.session.submit("python", "for n in range(300):\n    print(f'outer {n}\\n\\rinner {n}', end='\\x1b[A\\r')\n1 / 0")
+    it.session.submit(
+        "python",
+        "for n in range(300):\n    print(f'outer {n}\\n\\rinner {n}', end='\\x1b[A\\r')\n1 / 0",
+    )
     ended = it.store.wait(tags.USER_REPL_OUT, cell=1)
     first, second, *traceback = ended.text.splitlines()
     assert (first, second) == ("outer 299", "inner 299")

@@ -31,13 +31,26 @@ def open_saved(project: Path) -> Iterator[OpenSaved]:
     """Open a session that is saved: a new one, or the one with an id. All are closed with the test."""
     opened: list[Session] = []
     replay = project / "replay.jsonl"
-    replay.write_text("".join(json.dumps({"text": text}) + "\n" for text in (TWICE, COMPLETE, "Done.")), "utf-8")
+    replay.write_text(
+        "".join(json.dumps({"text": text}) + "\n" for text in (TWICE, COMPLETE, "Done.")), "utf-8"
+    )
 
     def open_it(id: str = "", keep_namespace: bool = True) -> Session:
-        settings = load_settings(model=f"replay:{replay}", approval="auto", keep_namespace=keep_namespace)
-        store, name, past = resumed_store(find_session(id, None), variables=True) if id else new_store(project)
+        settings = load_settings(
+            model=f"replay:{replay}", approval="auto", keep_namespace=keep_namespace
+        )
+        store, name, past = (
+            resumed_store(find_session(id, None), variables=True) if id else new_store(project)
+        )
         keep = keep_place(store.session, settings.keep_namespace_mb) if keep_namespace else None
-        session = Session(settings, process_kernel(settings, keep), HeadlessFrontend(), store=store, name=name, past=past)
+        session = Session(
+            settings,
+            process_kernel(settings, keep),
+            HeadlessFrontend(),
+            store=store,
+            name=name,
+            past=past,
+        )
         opened.append(session)
         session.start()
         wait_for(session.ready.done)
@@ -60,17 +73,26 @@ def value(session: Session, expression: str) -> str:
 def texts(id: str) -> list[str]:
     """What was entered in a session, and what it says of being a copy."""
     said = (records.UserReplIn, records.UserChat, records.Branch)
-    return [record.text for _, record in load_records(database(), id).records if isinstance(record, said)]
+    return [
+        record.text
+        for _, record in load_records(database(), id).records
+        if isinstance(record, said)
+    ]
 
 
 def test_a_copy_before_an_answer_leaves_out_the_question(open_saved: OpenSaved) -> None:
     session = open_saved()
     run(session, "items = [1]")
     session.submit("ask", "add two")
-    wait_for(lambda: session.cells.last == 3 and not session.turn_runs and not session.cells.running)
+    wait_for(
+        lambda: session.cells.last == 3 and not session.turn_runs and not session.cells.running
+    )
     session.save()
     copy = fork(session.saved_id, "cell 3")
-    assert texts(copy) == ["items = [1]", f"This session is a copy of {session.saved_id}, before cell 3."]
+    assert texts(copy) == [
+        "items = [1]",
+        f"This session is a copy of {session.saved_id}, before cell 3.",
+    ]
     again = open_saved(copy)
     assert value(again, "'items' in globals()") == "False"
 
@@ -97,7 +119,9 @@ def test_a_private_variable_is_private_in_every_copy_and_however_long_ago_it_was
         assert left_out.private == {"pay"}
 
 
-def test_a_resumed_session_says_how_many_records_are_not_shown(open_saved: OpenSaved, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_session_says_how_many_records_are_not_shown(
+    open_saved: OpenSaved, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = open_saved()
     run(session, *(f"x{number} = {number}" for number in range(5)))
     session.save()
@@ -111,5 +135,7 @@ def test_a_resumed_session_says_how_many_records_are_not_shown(open_saved: OpenS
         return past[0].text
 
     assert "not shown" not in first_told(row.records + 1)
-    assert "1 earlier record is not shown here: /export writes all of them." in first_told(row.records - 1)
+    assert "1 earlier record is not shown here: /export writes all of them." in first_told(
+        row.records - 1
+    )
     assert f"{row.records - 4:,} earlier records are not shown here" in first_told(4)

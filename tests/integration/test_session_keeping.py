@@ -26,7 +26,9 @@ Open = Callable[..., Opened]
 
 @pytest.fixture
 def kept(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
-    monkeypatch.setattr(components, "_PATIENCE", 60.0)  # a busy disk may take longer than a user waits
+    monkeypatch.setattr(
+        components, "_PATIENCE", 60.0
+    )  # a busy disk may take longer than a user waits
     kept = Kept(home)
     yield kept
     kept.close()
@@ -54,7 +56,11 @@ def test_each_name_is_told_and_the_model_hears_of_it(open_session: Open, kept: K
     it = again(open_session, kept, first)
     told = it.store.wait(tags.RESTORE)
     assert told.text == "1 variable restored, 1 not: lock (a lock cannot be saved)."
-    assert states(it) == [("items", "restoring", "restoring"), ("lock", "absent", "not kept"), ("items", "added", "restored")]
+    assert states(it) == [
+        ("items", "restoring", "restoring"),
+        ("lock", "absent", "not kept"),
+        ("items", "added", "restored"),
+    ]
     transcript, prompt, rows = Transcript(0.0), PromptHandler(), VariableRows()
     transcript.fold(it.store.records)
     prompt.resume(it.store.records)
@@ -69,14 +75,19 @@ def test_each_name_is_told_and_the_model_hears_of_it(open_session: Open, kept: K
     assert it.run("items").text == "[1]\n"
 
 
-def test_what_is_not_kept_is_told_again_until_a_cell_makes_it(open_session: Open, kept: Kept) -> None:
+def test_what_is_not_kept_is_told_again_until_a_cell_makes_it(
+    open_session: Open, kept: Kept
+) -> None:
     first = open_session(keep=kept.place)
     first.run("items = [1]; one, two = (__import__('threading').Lock() for _ in 'ab')")
     it = again(open_session, kept, first)
     assert "2 not" in it.store.wait(tags.RESTORE).text
     it.run("one = 1", "del one")
     third = again(open_session, kept, it)
-    assert third.store.wait(tags.RESTORE).text == "1 variable restored, 1 not: two (a lock cannot be saved)."
+    assert (
+        third.store.wait(tags.RESTORE).text
+        == "1 variable restored, 1 not: two (a lock cannot be saved)."
+    )
 
 
 SLOW = """\
@@ -89,7 +100,9 @@ class Slow:
 """
 
 
-def test_a_cell_waits_for_what_it_mentions_only(open_session: Open, kept: Kept, project: Path) -> None:
+def test_a_cell_waits_for_what_it_mentions_only(
+    open_session: Open, kept: Kept, project: Path
+) -> None:
     first = open_session(keep=kept.place)
     first.run(SLOW, "one, two, n = Slow('one'), Slow('two'), 5")
     it = again(open_session, kept, first)
@@ -97,14 +110,18 @@ def test_a_cell_waits_for_what_it_mentions_only(open_session: Open, kept: Kept, 
     it.session.submit("python", "'n', one.name")
     it.store.wait(tags.USER_REPL_IN, cell=3)
     (project / "one").touch()
-    assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "('n', 'one')\n", "the other one is not read yet"
+    assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "('n', 'one')\n", (
+        "the other one is not read yet"
+    )
     assert not [record for record in it.store.records if record.tag == tags.RESTORE]
     (project / "two").touch()
     assert it.run("two.name").text == "'two'\n"
     assert it.store.wait(tags.RESTORE).text == "6 variables restored."
 
 
-def test_esc_stops_reading_and_the_variable_stays_on_disk(open_session: Open, kept: Kept, project: Path) -> None:
+def test_esc_stops_reading_and_the_variable_stays_on_disk(
+    open_session: Open, kept: Kept, project: Path
+) -> None:
     first = open_session(keep=kept.place)
     first.run(SLOW, "one = Slow('one')")
     it = again(open_session, kept, first)
@@ -117,7 +134,9 @@ def test_esc_stops_reading_and_the_variable_stays_on_disk(open_session: Open, ke
     assert third.store.wait(tags.RESTORE).text == "5 variables restored."
 
 
-def test_a_new_kernel_is_said_to_be_empty_only_if_nothing_comes_back(open_session: Open, kept: Kept) -> None:
+def test_a_new_kernel_is_said_to_be_empty_only_if_nothing_comes_back(
+    open_session: Open, kept: Kept
+) -> None:
     it = open_session(keep=kept.place)
     it.session.submit("python", "import os; os._exit(3)")
     assert it.store.wait(tags.RESTORE).text == "The namespace is empty: no variables were saved."
@@ -125,7 +144,9 @@ def test_a_new_kernel_is_said_to_be_empty_only_if_nothing_comes_back(open_sessio
     it.session.keeping.save(60)
     it.session.submit("python", "import os; os._exit(3)")
     it.store.wait(tags.RESTORE, text="1 variable restored.")
-    texts = [record.text for record in it.store.records if record.tag == tags.KERNEL and record.text]
+    texts = [
+        record.text for record in it.store.records if record.tag == tags.KERNEL and record.text
+    ]
     assert texts.count("Started a new kernel.") == 2
     assert not any("empty" in text for text in texts)
 
@@ -145,13 +166,17 @@ def test_a_reset_forgets_what_was_kept(open_session: Open, kept: Kept) -> None:
 
 def test_variables_that_cannot_be_written_are_told_once(open_session: Open, kept: Kept) -> None:
     it = open_session(keep=kept.place)
-    it.run("import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); limits = resource.getrlimit(resource.RLIMIT_FSIZE)")
+    it.run(
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); limits = resource.getrlimit(resource.RLIMIT_FSIZE)"
+    )
     it.run("resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1])); n = 1")
     said = "The variables were not saved: File too large. What was saved earlier is still there."
     it.store.wait(tags.NOTICE, text=said)
     it.run("n = 2")
     it.session.close()
-    assert [record.text for record in it.store.records if record.tag == tags.NOTICE].count(said) == 1
+    assert [record.text for record in it.store.records if record.tag == tags.NOTICE].count(
+        said
+    ) == 1
     assert it.session.keeping.behind
 
 
@@ -177,7 +202,8 @@ def test_files_of_others_are_a_warning_and_stay(open_session: Open, kept: Kept) 
     it.session.close()
     warning = it.store.wait(tags.NOTICE, level="warning")
     assert (
-        warning.text == f"Variables are neither read nor saved, because others can write {index}. If you trust what is in it, run: chmod go-w {index}"
+        warning.text
+        == f"Variables are neither read nor saved, because others can write {index}. If you trust what is in it, run: chmod go-w {index}"
     )
     assert index.read_bytes() == content
 
@@ -187,11 +213,21 @@ def test_files_of_others_are_a_warning_and_stay(open_session: Open, kept: Kept) 
     [
         (0, 1, "No variables restored, 1 not: n0 (why)."),
         (1, 0, "1 variable restored."),
-        (1200, 7, "1,200 variables restored, 7 not: n0 (why), n1 (why), n2 (why), n3 (why), n4 (why), and 2 more."),
+        (
+            1200,
+            7,
+            "1,200 variables restored, 7 not: n0 (why), n1 (why), n2 (why), n3 (why), n4 (why), and 2 more.",
+        ),
     ],
 )
 def test_the_sentence(back: int, missing: int, said: str) -> None:
-    assert sentence(["x"] * back, [NotKept(Variable(f"n{n}", "int", "", "data"), "why") for n in range(missing)]) == said
+    assert (
+        sentence(
+            ["x"] * back,
+            [NotKept(Variable(f"n{n}", "int", "", "data"), "why") for n in range(missing)],
+        )
+        == said
+    )
 
 
 def test_coming_back_alone_is_not_stored(tmp_path: Path) -> None:
@@ -200,12 +236,19 @@ def test_coming_back_alone_is_not_stored(tmp_path: Path) -> None:
     assert not store.begun
     store.append(records.UserReplIn("1", cell=1, party="you", time=2.0))
     store.close()
-    assert [record.tag for _, record in load_records(tmp_path / "sessions.db", "one").records] == [tags.RESTORE, tags.USER_REPL_IN]
+    assert [record.tag for _, record in load_records(tmp_path / "sessions.db", "one").records] == [
+        tags.RESTORE,
+        tags.USER_REPL_IN,
+    ]
 
 
-def test_a_variable_that_ends_the_kernel_while_it_is_read_is_named_and_the_others_are_back(open_session: Open, kept: Kept) -> None:
+def test_a_variable_that_ends_the_kernel_while_it_is_read_is_named_and_the_others_are_back(
+    open_session: Open, kept: Kept
+) -> None:
     first = open_session(keep=kept.place)
-    first.run("import os\nclass Ends:\n    def __setstate__(self, state): os._exit(1)\nbad = Ends(); bad.x = 'x' * 100_000; good = 1")
+    first.run(
+        "import os\nclass Ends:\n    def __setstate__(self, state): os._exit(1)\nbad = Ends(); bad.x = 'x' * 100_000; good = 1"
+    )
     it = again(open_session, kept, first)
     told = it.store.wait(tags.RESTORE)
     assert told.text == "3 variables restored, 1 not: bad (the kernel ended while reading it)."

@@ -47,7 +47,9 @@ def test_changes_are_shown_and_kept(open_session: Callable[..., Opened]) -> None
     it = open_session(APPEND, "Done.", approval="review")
     ask(it)
     review = waiting(it)
-    assert [(row.name, row.change, row.type, row.summary, row.was) for row in sorted(review.changes)] == [
+    assert [
+        (row.name, row.change, row.type, row.summary, row.was) for row in sorted(review.changes)
+    ] == [
         ("items", "changed", "list", "2 items", "1 item"),
         ("new", "added", "str", "'three'", None),
         ("old", "deleted", "int", "1", None),
@@ -60,7 +62,9 @@ def test_changes_are_shown_and_kept(open_session: Callable[..., Opened]) -> None
     assert not any(record.tag in (tags.APPROVAL, tags.UNDO) for record in it.store.records)
 
 
-def test_undone_changes_are_gone_the_model_is_told_and_later_blocks_do_not_run(open_session: Callable[..., Opened]) -> None:
+def test_undone_changes_are_gone_the_model_is_told_and_later_blocks_do_not_run(
+    open_session: Callable[..., Opened],
+) -> None:
     told = r"The person undid this code \(block 1\) after it had run: not so(.|\n)*Block 2 of your code was not run, because the one before it was undone"
     it = open_session(TWO, {"text": "Then not.", "match": told}, approval="review")
     ask(it)
@@ -74,10 +78,16 @@ def test_undone_changes_are_gone_the_model_is_told_and_later_blocks_do_not_run(o
     assert it.value("items") == "[1]"
     transcript = Transcript(0.0)
     transcript.fold(it.store.records)
-    assert [entry.undone for entry in transcript.entries if isinstance(entry, Cell) and entry.number == 2] == [True]
+    assert [
+        entry.undone
+        for entry in transcript.entries
+        if isinstance(entry, Cell) and entry.number == 2
+    ] == [True]
 
 
-def test_each_block_is_reviewed_and_keeping_all_ends_reviews(open_session: Callable[..., Opened]) -> None:
+def test_each_block_is_reviewed_and_keeping_all_ends_reviews(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session(TWO, "Done.", approval="review")
     ask(it)
     it.session.decide(waiting(it).request, Decision("all"))
@@ -86,7 +96,9 @@ def test_each_block_is_reviewed_and_keeping_all_ends_reviews(open_session: Calla
     assert it.value("items") == "[1, 2, 3]"
 
 
-def test_stopping_keeps_the_changes_which_can_still_be_undone(open_session: Callable[..., Opened]) -> None:
+def test_stopping_keeps_the_changes_which_can_still_be_undone(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session(TWO, "Never said.", approval="review")
     ask(it)
     it.session.decide(waiting(it).request, Decision("stop"))
@@ -97,7 +109,9 @@ def test_stopping_keeps_the_changes_which_can_still_be_undone(open_session: Call
     assert it.value("items") == "[1]"
 
 
-def test_escape_outside_the_row_stops_the_turn_and_withdraws_the_question(open_session: Callable[..., Opened]) -> None:
+def test_escape_outside_the_row_stops_the_turn_and_withdraws_the_question(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session(TWO, "Never said.", approval="review")
     ask(it)
     waiting(it)
@@ -108,7 +122,9 @@ def test_escape_outside_the_row_stops_the_turn_and_withdraws_the_question(open_s
 
 
 @pytest.mark.parametrize("block", ["1 + 1", "print(len(items))", "items[:]"])
-def test_a_cell_that_changes_nothing_needs_no_answer(open_session: Callable[..., Opened], block: str) -> None:
+def test_a_cell_that_changes_nothing_needs_no_answer(
+    open_session: Callable[..., Opened], block: str
+) -> None:
     it = open_session(f"Look.\n\n```python\n{block}\n```\n", "Done.", approval="review")
     ask(it)
     end(it)
@@ -120,12 +136,16 @@ def test_what_a_cell_did_outside_all_the_same_is_named(open_session: Callable[..
     it = open_session(f"Make.\n\n```python\n{hidden}\n```\n", "Done.", approval="review")
     ask(it)
     review = waiting(it)
-    assert [(each.name.rpartition("/")[2], each.reason) for each in review.not_restored] == [("made", "this folder was created and stays")]
+    assert [(each.name.rpartition("/")[2], each.reason) for each in review.not_restored] == [
+        ("made", "this folder was created and stays")
+    ]
     it.session.decide(review.request, Decision("keep"))
     end(it)
 
 
-def test_a_cell_that_ran_meanwhile_is_shown_before_both_are_undone(open_session: Callable[..., Opened]) -> None:
+def test_a_cell_that_ran_meanwhile_is_shown_before_both_are_undone(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session(APPEND, "Then not.", approval="review")
     ask(it)
     request = waiting(it).request
@@ -141,7 +161,9 @@ def test_a_cell_that_ran_meanwhile_is_shown_before_both_are_undone(open_session:
     assert it.value("items, 'mine' in globals()") == "([1], False)"
 
 
-def test_undo_while_another_cell_runs_undoes_nothing_and_asks_again(open_session: Callable[..., Opened]) -> None:
+def test_undo_while_another_cell_runs_undoes_nothing_and_asks_again(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session(APPEND, "Done.", approval="review")
     ask(it)
     request = waiting(it).request
@@ -162,7 +184,9 @@ def test_undo_while_another_cell_runs_undoes_nothing_and_asks_again(open_session
     assert it.value("items") == "[1, 2]"
 
 
-def test_nobody_undoes_from_elsewhere_while_changes_wait(open_session: Callable[..., Opened]) -> None:
+def test_nobody_undoes_from_elsewhere_while_changes_wait(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session(APPEND, "Done.", approval="review")
     ask(it)
     review = waiting(it)
@@ -200,12 +224,17 @@ def test_a_kernel_in_this_process_asks_before(tmp_path: Path) -> None:
     desk.host.profile.approval = "review"
     desk.run(code("a = 1"), {"text": "Done."}, reflection="never")
     asked = desk.of(tags.APPROVAL)[0]
-    assert asked.attrs["why"] == "the kernel cannot be forked, because it runs inside the program that opened this session"
+    assert (
+        asked.attrs["why"]
+        == "the kernel cannot be forked, because it runs inside the program that opened this session"
+    )
     assert desk.namespace["a"] == 1
     desk.session.close()
 
 
-def test_a_kernel_that_is_reset_meanwhile_has_nothing_to_undo(open_session: Callable[..., Opened]) -> None:
+def test_a_kernel_that_is_reset_meanwhile_has_nothing_to_undo(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session(APPEND, "Done.", approval="review")
     ask(it)
     request = waiting(it).request
@@ -218,7 +247,9 @@ def test_a_kernel_that_is_reset_meanwhile_has_nothing_to_undo(open_session: Call
 
 
 def test_code_in_which_something_may_hide_is_refused(open_session: Callable[..., Opened]) -> None:
-    it = open_session("Look.\n\n```python\nitems.append('\x1bP')\n```\n", "Done.", approval="review")
+    it = open_session(
+        "Look.\n\n```python\nitems.append('\x1bP')\n```\n", "Done.", approval="review"
+    )
     ask(it)
     it.store.wait(tags.APPROVAL, state="refused")
     end(it)
@@ -231,7 +262,11 @@ def test_an_agents_code_asks_before(open_session: Callable[..., Opened]) -> None
     agent = it.session.joined_agents.join("codex", lambda sentence: None, None)
     answers: list[object] = []
     serve = AgentCalls(it.session).serve
-    thread = threading.Thread(target=lambda: answers.append(serve(agent, AgentCall(lambda told: None), "run", {"code": "items.append(2)"})))
+    thread = threading.Thread(
+        target=lambda: answers.append(
+            serve(agent, AgentCall(lambda told: None), "run", {"code": "items.append(2)"})
+        )
+    )
     thread.start()
     asked = it.store.wait(tags.APPROVAL, state="waiting")
     assert isinstance(asked, records.Approval)

@@ -13,7 +13,10 @@ from mahtab_tui.session import searches
 from tests.integration.sessions import Opened
 
 LOG = "log = '\\n'.join(f'line {n}' + (' needle' if n % 1000 == 7 else '') for n in range(6_000))"
-HAND_DOWN = {"match": "Find the needles", "text": "```python\nfound = rlm_map('Count them here', partition(4))\nFINAL(' and '.join(found))\n```"}
+HAND_DOWN = {
+    "match": "Find the needles",
+    "text": "```python\nfound = rlm_map('Count them here', partition(4))\nFINAL(' and '.join(found))\n```",
+}
 PART = {"match": "Count them here", "text": "five"}
 
 
@@ -28,7 +31,9 @@ def events(it: Opened, tag: str) -> list[dict[str, Any]]:
     return [record.attrs for record in it.store.records if record.tag == tag]
 
 
-def test_the_answer_comes_back_to_the_cell_and_every_event_goes_over_the_bus(open_session: Callable[..., Opened]) -> None:
+def test_the_answer_comes_back_to_the_cell_and_every_event_goes_over_the_bus(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session(PART, HAND_DOWN)
     assert ask(it, "rlm('Find the needles', log)") == "five and five and five and five\n"
     begun = [attrs for attrs in events(it, tags.RLM_CALL) if attrs["event"] == "begin"]
@@ -36,7 +41,9 @@ def test_the_answer_comes_back_to_the_cell_and_every_event_goes_over_the_bus(ope
     assert begun[0]["cell"] == 2
     ends = [attrs["spans"][0][1] for attrs in begun[1:]]
     assert ends[-1] == begun[0]["chars"]
-    assert [attrs["spans"][0][0] for attrs in begun[1:]] == [0, *ends[:-1]], "the parts are the whole text, in order"
+    assert [attrs["spans"][0][0] for attrs in begun[1:]] == [0, *ends[:-1]], (
+        "the parts are the whole text, in order"
+    )
     assert events(it, tags.RLM_FINAL)[-1]["state"] == "done"
     assert it.session.spending.total.calls == 5
     assert len({attrs["seq"] for attrs in begun}) == 5
@@ -45,11 +52,15 @@ def test_the_answer_comes_back_to_the_cell_and_every_event_goes_over_the_bus(ope
 def test_documents_and_tables_keep_their_names(open_session: Callable[..., Opened]) -> None:
     look = {"text": "```python\nFINAL(type(context).__name__ + ' ' + ', '.join(context))\n```"}
     it = open_session(look)
-    it.session.submit("python", "rlm('Which are there?', {'one.txt': 'a' * 20_000, 'two.txt': 'b' * 20_000})")
+    it.session.submit(
+        "python", "rlm('Which are there?', {'one.txt': 'a' * 20_000, 'two.txt': 'b' * 20_000})"
+    )
     assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "dict one.txt, two.txt\n"
 
 
-def test_an_answer_in_a_cell_is_clean_unless_it_is_asked_for_raw(open_session: Callable[..., Opened]) -> None:
+def test_an_answer_in_a_cell_is_clean_unless_it_is_asked_for_raw(
+    open_session: Callable[..., Opened],
+) -> None:
     look = {"text": "```python\nFINAL('a' + chr(27) + ']52;c;eA==' + chr(7) + 'b')\n```"}
     it = open_session(look)
     assert "27" not in ask(it, "[ord(letter) for letter in rlm('Find it', log)]")
@@ -65,18 +76,29 @@ class Needle:
 """
 
 
-def test_an_answer_is_data_in_the_form_that_the_cell_asks_for(open_session: Callable[..., Opened]) -> None:
+def test_an_answer_is_data_in_the_form_that_the_cell_asks_for(
+    open_session: Callable[..., Opened],
+) -> None:
     wrong = {"text": "```python\nFINAL([{'line': 'seven'}])\n```"}
-    right = {"match": r"the answer\[0\]\.line must be an integer", "text": "```python\nFINAL([{'line': hit.line} for hit in grep('needle')])\n```"}
+    right = {
+        "match": r"the answer\[0\]\.line must be an integer",
+        "text": "```python\nFINAL([{'line': hit.line} for hit in grep('needle')])\n```",
+    }
     it = open_session(right, wrong)
     it.session.submit("python", FORM)
     it.session.submit("python", LOG)
     it.session.submit(
-        "python", "found = rlm('Find the needles', log, returns=list[Needle])\nfound.value[0], found.state, found.usage.calls, found[:1]"
+        "python",
+        "found = rlm('Find the needles', log, returns=list[Needle])\nfound.value[0], found.state, found.usage.calls, found[:1]",
     )
-    assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "(Needle(line=8), 'answered', 2, '[')\n"
+    assert (
+        it.store.wait(tags.USER_REPL_OUT, cell=3).text == "(Needle(line=8), 'answered', 2, '[')\n"
+    )
     it.session.submit("python", "rlm('x', log, returns=len)")
-    assert "TypeError: returns: <built-in function len> cannot describe an answer" in it.store.wait(tags.USER_REPL_OUT, cell=4).text
+    assert (
+        "TypeError: returns: <built-in function len> cannot describe an answer"
+        in it.store.wait(tags.USER_REPL_OUT, cell=4).text
+    )
     it.session.submit("python", "import pickle; pickle.loads(pickle.dumps(found)).value[-1]")
     assert it.store.wait(tags.USER_REPL_OUT, cell=5).text == "Needle(line=5008)\n"
 
@@ -88,7 +110,10 @@ def test_searches_are_awaited_and_stopped(open_session: Callable[..., Opened]) -
         "```python\nwhile True:\n    pass\n```",
     )
     it.session.submit("python", LOG)
-    it.session.submit("python", "import asyncio\n[a.value for a in await asyncio.gather(*(arlm(q, log, returns=int) for q in ('first', 'second')))]")
+    it.session.submit(
+        "python",
+        "import asyncio\n[a.value for a in await asyncio.gather(*(arlm(q, log, returns=int) for q in ('first', 'second')))]",
+    )
     assert it.store.wait(tags.USER_REPL_OUT, cell=2).text == "[1, 2]\n"
     it.session.submit("python", "await arlm('endless', log)")
     it.store.wait(tags.RLM_CALL, event="begin", cell=3)
@@ -108,7 +133,10 @@ def test_a_search_that_fails_raises_a_sentence(open_session: Callable[..., Opene
     said = ask(it, code)
     assert said.startswith("error\n")
     assert "\nSearchFailed: The model is not at home.\n" in said
-    it.session.submit("python", "import pickle; isinstance(failed, RuntimeError), pickle.loads(pickle.dumps(failed)).log == failed.log")
+    it.session.submit(
+        "python",
+        "import pickle; isinstance(failed, RuntimeError), pickle.loads(pickle.dumps(failed)).log == failed.log",
+    )
     assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "(True, True)\n"
 
 
@@ -116,38 +144,65 @@ def test_the_tree_and_the_log_of_a_search_are_data_also_when_they_are_large(
     open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = open_session(PART, HAND_DOWN)
-    assert ask(it, "found = rlm('Find the needles', log)\nprint(found.tree)").count("done: Count them here -> five") == 4
-    it.session.submit("python", "[call.chars for call in found.tree.calls], len(found.log), found.tree.model_calls")
+    assert (
+        ask(it, "found = rlm('Find the needles', log)\nprint(found.tree)").count(
+            "done: Count them here -> five"
+        )
+        == 4
+    )
+    it.session.submit(
+        "python",
+        "[call.chars for call in found.tree.calls], len(found.log), found.tree.model_calls",
+    )
     begun = [attrs for attrs in events(it, tags.RLM_CALL) if attrs["event"] == "begin"]
     logged = len([record for record in it.store.records if record.attrs.get("tree")])
-    assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == f"({[attrs['chars'] for attrs in begun[1:]]}, {logged}, 5)\n"
+    assert (
+        it.store.wait(tags.USER_REPL_OUT, cell=3).text
+        == f"({[attrs['chars'] for attrs in begun[1:]]}, {logged}, 5)\n"
+    )
     monkeypatch.setattr(searches, "_LARGE", 10)
-    it.session.submit("python", "late = rlm('Find the needles', log)\ncallable(late._packed), len(late.tree.calls), late._packed[:0]")
+    it.session.submit(
+        "python",
+        "late = rlm('Find the needles', log)\ncallable(late._packed), len(late.tree.calls), late._packed[:0]",
+    )
     assert it.store.wait(tags.USER_REPL_OUT, cell=4).text == "(True, 4, b'')\n"
 
 
 def test_several_contexts_have_names_in_a_cell(open_session: Callable[..., Opened]) -> None:
-    it = open_session({"text": "```python\nFINAL([contract[:9], mails[1], grep('needle')[0]])\n```"})
-    it.session.submit("python", "found = rlm('Which?', contract='A contract.' * 3000, mails=['one', 'two needles'])\nprint(found)\nfound.spans")
+    it = open_session(
+        {"text": "```python\nFINAL([contract[:9], mails[1], grep('needle')[0]])\n```"}
+    )
+    it.session.submit(
+        "python",
+        "found = rlm('Which?', contract='A contract.' * 3000, mails=['one', 'two needles'])\nprint(found)\nfound.spans",
+    )
     said = it.store.wait(tags.USER_REPL_OUT, cell=1).text
     assert '["A contrac", "two needles", "two needles"]' in said
     assert "Span(0, 11, 'mails')" not in said
     assert "Span(4, 15, 'mails')" in said
     it.session.submit("python", "rlm('Which?', modle='a text')")
-    assert "There is no option 'modle'; did you mean 'model'?" in it.store.wait(tags.USER_REPL_OUT, cell=2).text
+    assert (
+        "There is no option 'modle'; did you mean 'model'?"
+        in it.store.wait(tags.USER_REPL_OUT, cell=2).text
+    )
 
 
 def test_wrong_limits_and_contexts_are_sentences(open_session: Callable[..., Opened]) -> None:
     it = open_session()
     assert "max_turns must be at least 1, not 0." in ask(it, "rlm('x', log, max_turns=0)")
     it.session.submit("python", "rlm('x', 42)")
-    assert "A value of type int cannot be searched" in it.store.wait(tags.USER_REPL_OUT, cell=3).text
+    assert (
+        "A value of type int cannot be searched" in it.store.wait(tags.USER_REPL_OUT, cell=3).text
+    )
     it.session.submit("python", "rlm('x', log, model='no-such')")
     assert "There is no model" in it.store.wait(tags.USER_REPL_OUT, cell=4).text
 
 
 def test_a_partial_answer_is_said_to_be_partial(open_session: Callable[..., Opened]) -> None:
-    it = open_session({"match": "limit|used up|Answer the query now", "text": "About twenty."}, "```python\nprint(len(context))\n```")
+    it = open_session(
+        {"match": "limit|used up|Answer the query now", "text": "About twenty."},
+        "```python\nprint(len(context))\n```",
+    )
     assert ask(it, "rlm('Find the needles', log, max_turns=1)") == "About twenty.\n"
     assert it.store.wait(tags.NOTICE).text == "rlm() ran out of turns (1); this answer is partial."
 
@@ -164,7 +219,9 @@ def test_escape_stops_the_cell_and_its_search(open_session: Callable[..., Opened
     assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "42\n"
 
 
-def test_nothing_is_left_of_the_text_where_the_kernel_is_killed(open_session: Callable[..., Opened], tmp_path: Path) -> None:
+def test_nothing_is_left_of_the_text_where_the_kernel_is_killed(
+    open_session: Callable[..., Opened], tmp_path: Path
+) -> None:
     it = open_session("```python\nwhile True:\n    pass\n```")
     it.session.submit("python", f"import tempfile; tempfile.tempdir = {str(tmp_path)!r}; {LOG}")
     it.session.submit("python", "rlm('Find the needles', log)")
@@ -188,7 +245,9 @@ def test_the_screen_stops_and_retries_nodes(open_session: Callable[..., Opened])
     it.store.wait(tags.RLM_FINAL, node="2", state="stopped")
 
 
-def test_an_answer_that_comes_late_is_made_a_variable_and_overwrites_none(open_session: Callable[..., Opened]) -> None:
+def test_an_answer_that_comes_late_is_made_a_variable_and_overwrites_none(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session({"text": "```python\nFINAL('first line\\nit is \"here\"')\n```"})
     ask(it, "answer = rlm('Find it', log)")
     [first] = [record for record in it.store.records if isinstance(record, records.SearchFinal)]
@@ -197,14 +256,27 @@ def test_an_answer_that_comes_late_is_made_a_variable_and_overwrites_none(open_s
     told = it.store.wait(tags.NOTICE)
     assert told.text == "Call 2 finished late. Press v to save its answer."
     it.session.searches.make_variable(first.text)
-    assert it.store.wait(tags.USER_REPL_IN, cell=3).text == "answer_2 = (\n    'first line\\n'\n    'it is \"here\"'\n)"
+    assert (
+        it.store.wait(tags.USER_REPL_IN, cell=3).text
+        == "answer_2 = (\n    'first line\\n'\n    'it is \"here\"'\n)"
+    )
     assert it.value("answer_2 == answer") == "True"
 
 
 def test_the_models_own_code_searches_too(open_session: Callable[..., Opened]) -> None:
     code = "I search.\n\n```python\nanswer = rlm('Find the needles', log)\nprint(answer)\n```"
-    complete = {"match": "is_complete", "text": '{"is_complete": true, "reasoning": "", "next_action": ""}'}
-    it = open_session(PART, HAND_DOWN, complete, {"match": "where are", "text": code}, "Twenty in all.", approval="auto")
+    complete = {
+        "match": "is_complete",
+        "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
+    }
+    it = open_session(
+        PART,
+        HAND_DOWN,
+        complete,
+        {"match": "where are", "text": code},
+        "Twenty in all.",
+        approval="auto",
+    )
     it.session.submit("python", LOG)
     it.store.wait(tags.USER_REPL_OUT, cell=1)
     it.session.submit("ask", "where are the needles in log?")

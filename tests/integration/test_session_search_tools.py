@@ -49,21 +49,34 @@ def opened(open_session: Callable[..., Opened], code: str) -> Opened:
     return it
 
 
-def test_they_run_in_the_kernel_and_change_its_variables(open_session: Callable[..., Opened]) -> None:
+def test_they_run_in_the_kernel_and_change_its_variables(
+    open_session: Callable[..., Opened],
+) -> None:
     it = opened(open_session, "FINAL([*(note(hit) for hit in grep('needle')), kernel()])")
-    said = run(it, "answer = rlm('Note the needles', log, tools=[note, kernel], returns=list[int])\nanswer.value == [1, 2, 3, 4, 5, 6, os.getpid()]")
+    said = run(
+        it,
+        "answer = rlm('Note the needles', log, tools=[note, kernel], returns=list[int])\nanswer.value == [1, 2, 3, 4, 5, 6, os.getpid()]",
+    )
     assert said.endswith("True\n")
     assert said.count("noted line") == 6
-    assert run(it, f"{OVER.format('tool')}\nfound[1]", 4) == "'line 1007 needle'\n", "no thread is left"
+    assert run(it, f"{OVER.format('tool')}\nfound[1]", 4) == "'line 1007 needle'\n", (
+        "no thread is left"
+    )
 
 
-def test_errors_are_text_and_what_cannot_be_a_tool_is_a_sentence(open_session: Callable[..., Opened]) -> None:
+def test_errors_are_text_and_what_cannot_be_a_tool_is_a_sentence(
+    open_session: Callable[..., Opened],
+) -> None:
     it = opened(open_session, "try:\n    note()\nexcept Exception as error:\n    FINAL(error)")
-    assert "note failed: TypeError: note() missing 1 required positional argument: 'line'" in run(it, "rlm('Note', log, tools=[note])")
+    assert "note failed: TypeError: note() missing 1 required positional argument: 'line'" in run(
+        it, "rlm('Note', log, tools=[note])"
+    )
     assert "a tool cannot be named '<lambda>'" in run(it, "rlm('Note', log, tools=[lambda: 1])", 4)
 
 
-def test_an_interrupt_of_the_cell_ends_a_tool_that_hangs(open_session: Callable[..., Opened]) -> None:
+def test_an_interrupt_of_the_cell_ends_a_tool_that_hangs(
+    open_session: Callable[..., Opened],
+) -> None:
     it = opened(open_session, "hang()")
     it.session.submit("python", "rlm('Hang', log, tools=[hang])")
     it.store.wait(tags.RLM_REPL_IN)
@@ -73,7 +86,9 @@ def test_an_interrupt_of_the_cell_ends_a_tool_that_hangs(open_session: Callable[
     assert run(it, f"{OVER.format('hang')}\n'over'", 4) == "'over'\n"
 
 
-def test_a_kernel_that_is_killed_meanwhile_leaves_nothing_that_waits(open_session: Callable[..., Opened]) -> None:
+def test_a_kernel_that_is_killed_meanwhile_leaves_nothing_that_waits(
+    open_session: Callable[..., Opened],
+) -> None:
     it = opened(open_session, "while True:\n    pass")
     before = set(threading.enumerate())
 
@@ -105,7 +120,9 @@ def test_a_kernel_is_not_believed() -> None:
     tools.start(2, "note", [], {}, got.append)
     tools.end()
     tools.start(3, "note", [], {}, got.append)
-    assert [result["error"] for result in got[1:]] == ["The cell that has the function has ended."] * 2
+    assert [result["error"] for result in got[1:]] == [
+        "The cell that has the function has ended."
+    ] * 2
     assert [tools.next() for _ in range(3)][-1] is None
     with pytest.raises(ValueError, match="a search has that name already"):
         described_tools([("grep", "", "")])

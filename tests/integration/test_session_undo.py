@@ -15,18 +15,29 @@ from mahtab_tui.tui.panes.transcript.fold import Transcript
 from tests.integration.sessions import Opened
 
 TWICE = "Two steps.\n\n```python\nitems.append(2)\n```\n\n```python\nitems.append(3)\n```\n"
-COMPLETE = {"text": '{"is_complete": true, "reasoning": "", "next_action": ""}', "match": "is_complete"}
+COMPLETE = {
+    "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
+    "match": "is_complete",
+}
 
 
-def test_an_undo_is_told_to_the_panes_the_model_and_the_store(open_session: Callable[..., Opened]) -> None:
+def test_an_undo_is_told_to_the_panes_the_model_and_the_store(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session()
     it.run("items = [1]; kept = 1", "items.append(2); new = 5")
     it.session.undo.undo(2)
     undone = it.store.wait(tags.UNDO)
     assert isinstance(undone, records.Undo)
     assert (undone.cells, undone.undone) == ((2,), True)
-    told = [record for record in it.store.records if isinstance(record, records.Namespace) and record.restored]
-    assert [(record.party, record.cell, [change.name for change in record.changes]) for record in told] == [
+    told = [
+        record
+        for record in it.store.records
+        if isinstance(record, records.Namespace) and record.restored
+    ]
+    assert [
+        (record.party, record.cell, [change.name for change in record.changes]) for record in told
+    ] == [
         ("you", 1, ["items"]),
         ("you", 0, ["new"]),
     ]
@@ -36,13 +47,18 @@ def test_an_undo_is_told_to_the_panes_the_model_and_the_store(open_session: Call
     transcript, prompt = Transcript(0.0), PromptHandler()
     transcript.fold(it.store.records)
     prompt.resume(it.store.records)
-    assert [entry.undone for entry in transcript.entries if isinstance(entry, Cell)] == [False, True]
+    assert [entry.undone for entry in transcript.entries if isinstance(entry, Cell)] == [
+        False,
+        True,
+    ]
     assert [entry.text for entry in transcript.entries if isinstance(entry, Note)] == [undone.text]
     assert f'<user-undo undone="true">{undone.text}</user-undo>' in prompt.get_context()
     assert it.value("items, 'new' in globals()") == "([1], False)"
 
 
-def test_an_answer_with_two_cells_is_undone_in_one_step(open_session: Callable[..., Opened]) -> None:
+def test_an_answer_with_two_cells_is_undone_in_one_step(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session(TWICE, COMPLETE, "Done.", approval="auto")
     it.run("items = [1]")
     it.session.submit("ask", "add two")
@@ -55,7 +71,9 @@ def test_an_answer_with_two_cells_is_undone_in_one_step(open_session: Callable[.
     assert it.session.undo.cells_from(1) == (1, 4)
 
 
-def test_a_redo_brings_back_names_and_authors_until_another_cell_runs(open_session: Callable[..., Opened]) -> None:
+def test_a_redo_brings_back_names_and_authors_until_another_cell_runs(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session()
     it.run("items = [1]", "items.append(2)")
     it.session.undo.undo(2)
@@ -71,7 +89,9 @@ def test_a_redo_brings_back_names_and_authors_until_another_cell_runs(open_sessi
     assert it.value("items") == "[1]"
 
 
-def test_nothing_is_undone_while_a_cell_runs_and_where_nothing_ran(open_session: Callable[..., Opened]) -> None:
+def test_nothing_is_undone_while_a_cell_runs_and_where_nothing_ran(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session()
     it.run()
     with pytest.raises(KernelError, match="nothing to undo"):

@@ -20,9 +20,14 @@ from tests.integration.sessions import Opened
 ENDLESS = "```python\nwhile True:\n    pass\n```"
 
 
-def test_a_kernel_killed_in_the_middle_of_a_checkpoint_is_replaced_and_undo_begins_anew(open_session: Callable[..., Opened]) -> None:
+def test_a_kernel_killed_in_the_middle_of_a_checkpoint_is_replaced_and_undo_begins_anew(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session()
-    it.run("import os, signal; items = [1]", "os.register_at_fork(before=lambda: os.kill(os.getpid(), signal.SIGKILL))")
+    it.run(
+        "import os, signal; items = [1]",
+        "os.register_at_fork(before=lambda: os.kill(os.getpid(), signal.SIGKILL))",
+    )
     assert it.run("items.append(2)").status == "died"
     it.store.wait(tags.KERNEL, state="dead")
     for cell in (1, 3):
@@ -41,7 +46,11 @@ def test_undo_while_an_agents_cell_waits_for_approval(open_session: Callable[...
     agent = it.session.joined_agents.join("codex", lambda sentence: None, None)
     answers: list[dict[str, dict[str, str]]] = []
     serve = AgentCalls(it.session).serve
-    thread = threading.Thread(target=lambda: answers.append(serve(agent, AgentCall(lambda told: None), "run", {"code": "items.append(9); items"})))
+    thread = threading.Thread(
+        target=lambda: answers.append(
+            serve(agent, AgentCall(lambda told: None), "run", {"code": "items.append(9); items"})
+        )
+    )
     thread.start()
     asked = it.store.wait(tags.APPROVAL, state="waiting")
     assert isinstance(asked, records.Approval)
@@ -69,7 +78,9 @@ def test_undo_waits_for_a_cell_that_searches(open_session: Callable[..., Opened]
     assert it.value("items") == "[1]"
 
 
-def test_undo_while_a_search_goes_on_that_was_retried_without_a_cell(open_session: Callable[..., Opened]) -> None:
+def test_undo_while_a_search_goes_on_that_was_retried_without_a_cell(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session(ENDLESS)
     it.run("log = 'line\\n' * 6_000; items = [1]")
     it.session.submit("python", "items.append(2); rlm('Find the needles', log)")
@@ -87,10 +98,14 @@ def test_undo_while_a_search_goes_on_that_was_retried_without_a_cell(open_sessio
 
 
 @pytest.mark.parametrize("how", ["reset", "activate"])
-def test_after_another_kernel_earlier_cells_cannot_be_undone_and_later_ones_can(open_session: Callable[..., Opened], how: str) -> None:
+def test_after_another_kernel_earlier_cells_cannot_be_undone_and_later_ones_can(
+    open_session: Callable[..., Opened], how: str
+) -> None:
     it = open_session()
     it.run("items = [1]", "items.append(2)")
-    it.session.kernel_control.reset() if how == "reset" else it.session.kernel_control.activate(sys.executable)
+    it.session.kernel_control.reset() if how == "reset" else it.session.kernel_control.activate(
+        sys.executable
+    )
     it.store.wait(tags.NAMESPACE, fresh=True)
     with pytest.raises(KernelError, match="cannot be undone: it did not run in this kernel"):
         it.session.undo.undo(2)
@@ -103,7 +118,9 @@ def test_after_another_kernel_earlier_cells_cannot_be_undone_and_later_ones_can(
     assert it.value("items") == "[3]"
 
 
-def test_a_redo_is_gone_with_the_kernel_that_could_do_it(open_session: Callable[..., Opened]) -> None:
+def test_a_redo_is_gone_with_the_kernel_that_could_do_it(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session()
     it.run("items = [1]", "items.append(2)")
     it.session.undo.undo(2)
@@ -111,11 +128,15 @@ def test_a_redo_is_gone_with_the_kernel_that_could_do_it(open_session: Callable[
     it.store.wait(tags.NAMESPACE, fresh=True)
     with pytest.raises(KernelError, match="nothing to redo"):
         it.session.undo.redo()
-    assert not any(isinstance(record, records.Undo) and not record.undone for record in it.store.records)
+    assert not any(
+        isinstance(record, records.Undo) and not record.undone for record in it.store.records
+    )
 
 
 @pytest.mark.parametrize("move", ["%cd inner", "import os; os.chdir('inner')"])
-def test_the_folder_is_the_one_before_the_cell_that_left_it(open_session: Callable[..., Opened], project: Path, move: str) -> None:
+def test_the_folder_is_the_one_before_the_cell_that_left_it(
+    open_session: Callable[..., Opened], project: Path, move: str
+) -> None:
     (project / "inner").mkdir()
     it = open_session()
     it.run(move)
@@ -123,13 +144,18 @@ def test_the_folder_is_the_one_before_the_cell_that_left_it(open_session: Callab
     it.session.undo.undo(1)
     assert it.session.kernel.info().cwd == str(project)
     assert not any(
-        change.name == "working directory" for record in it.store.records if isinstance(record, records.Namespace) for change in record.changes
+        change.name == "working directory"
+        for record in it.store.records
+        if isinstance(record, records.Namespace)
+        for change in record.changes
     )
     it.session.undo.redo()
     assert it.session.kernel.info().cwd == str(project / "inner")
 
 
-def test_another_size_of_the_screen_is_no_change_of_a_cell(open_session: Callable[..., Opened]) -> None:
+def test_another_size_of_the_screen_is_no_change_of_a_cell(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session()
     it.run("import os; items = [1]", "items.append(2)")
     it.session.kernel.set_size(50, 10)
@@ -139,10 +165,23 @@ def test_another_size_of_the_screen_is_no_change_of_a_cell(open_session: Callabl
     assert it.value("items, os.environ['COLUMNS']") == "([1], '50')"
 
 
-def test_what_is_no_variable_does_not_get_into_the_namespace_pane(open_session: Callable[..., Opened]) -> None:
+def test_what_is_no_variable_does_not_get_into_the_namespace_pane(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session()
-    it.run("import os, random as r; r.seed(1); items = [1]", "os.environ['ADA'] = '1'; r.random(); items.append(2)")
-    assert {change.name for change in it.session.undo.preview(2).changes} == {"items", "os.environ", "random"}
+    it.run(
+        "import os, random as r; r.seed(1); items = [1]",
+        "os.environ['ADA'] = '1'; r.random(); items.append(2)",
+    )
+    assert {change.name for change in it.session.undo.preview(2).changes} == {
+        "items",
+        "os.environ",
+        "random",
+    }
     it.session.undo.undo(2)
-    restored = [record for record in it.store.records if isinstance(record, records.Namespace) and record.restored]
+    restored = [
+        record
+        for record in it.store.records
+        if isinstance(record, records.Namespace) and record.restored
+    ]
     assert [change.name for record in restored for change in record.changes] == ["items"]

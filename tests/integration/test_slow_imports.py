@@ -9,10 +9,21 @@ import sys
 
 def test_slow_imports_on_several_threads_end_well() -> None:
     """Once here; `python -m tests.slow_imports 200` tries as many as it takes to meet a rare order."""
-    done = subprocess.run([sys.executable, "-m", "tests.slow_imports", "1"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.slow_imports", "1"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(told) == 1
     assert [run for run in told if run["failures"]] == []
-    assert [run for run in told if run["of_two"]] == [], "a library is imported by the main thread and by others at the same time"
-    assert {name for run in told for name in run["early"]} <= {"yaml"}, "others do not wait until the screen has its libraries"
-    assert all(run["others"] > 20 for run in told), "the model's libraries are still imported beside the main thread"
+    assert [run for run in told if run["of_two"]] == [], (
+        "a library is imported by the main thread and by others at the same time"
+    )
+    assert {name for run in told for name in run["early"]} <= {"yaml"}, (
+        "others do not wait until the screen has its libraries"
+    )
+    assert all(run["others"] > 20 for run in told), (
+        "the model's libraries are still imported beside the main thread"
+    )

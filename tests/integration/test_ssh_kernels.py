@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.address import parse
 from mahtab_tui.kernel.remote.notes import noted_kernels
 from mahtab_tui.kernel.remote.place import Elsewhere
 from mahtab_tui.kernel.remote.stations import attach
-
-from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import Cells, RecordingHost
 from tests.ssh_server import SshServer, needs_sshd
 
@@ -28,7 +28,9 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServe
     server = SshServer(tmp_path)
     monkeypatch.setenv("PATH", f"{server.client()}{os.pathsep}{os.environ['PATH']}")
     # Files that are sent go to the folder of the test, not to the user's.
-    (tmp_path / "sshd_config").write_text((tmp_path / "sshd_config").read_text() + f"SetEnv XDG_CACHE_HOME={tmp_path / 'cache'}\n")
+    (tmp_path / "sshd_config").write_text(
+        (tmp_path / "sshd_config").read_text() + f"SetEnv XDG_CACHE_HOME={tmp_path / 'cache'}\n"
+    )
     server.start()
     yield server
     server.close()
@@ -42,12 +44,20 @@ def started(server: SshServer, *, session: str = "", **answers: str) -> Cells:
         return next((text for word, text in answers.items() if word in args["prompt"]), None)
 
     host.answer = answer
-    kernel = ProcessKernel(place=Elsewhere(parse(f"ssh://{getpass.getuser()}@127.0.0.1:{server.port}{sys.executable}"), 0.01, session))
+    kernel = ProcessKernel(
+        place=Elsewhere(
+            parse(f"ssh://{getpass.getuser()}@127.0.0.1:{server.port}{sys.executable}"),
+            0.01,
+            session,
+        )
+    )
     kernel.start(host)
     return Cells(kernel, host)
 
 
-def test_a_kernel_over_ssh_runs_cells_after_the_user_has_accepted_the_hosts_key(server: SshServer) -> None:
+def test_a_kernel_over_ssh_runs_cells_after_the_user_has_accepted_the_hosts_key(
+    server: SshServer,
+) -> None:
     cells = started(server, authenticity="yes")
     name, args = cells.host.calls.get_nowait()
     assert (name, args["password"]) == ("input", False)
@@ -76,7 +86,10 @@ def test_a_hosts_key_that_has_changed_is_refused(server: SshServer) -> None:
 def test_a_passphrase_is_asked_for_hidden(server: SshServer) -> None:
     server.new_user_key("locked", "open sesame")
     config = server.folder / "config"
-    config.write_text(config.read_text().replace(f"{server.folder}/key", f"{server.folder}/locked") + "StrictHostKeyChecking no\n")
+    config.write_text(
+        config.read_text().replace(f"{server.folder}/key", f"{server.folder}/locked")
+        + "StrictHostKeyChecking no\n"
+    )
     cells = started(server, passphrase="open sesame")
     _, args = cells.host.calls.get_nowait()
     assert args["password"]
@@ -91,7 +104,11 @@ def test_a_passphrase_is_asked_for_hidden(server: SshServer) -> None:
     ("host", "more"),
     [
         pytest.param("far", "Host far\nProxyJump near\n", id="jump host"),
-        pytest.param("far", "Host far\nControlMaster auto\nControlPath {folder}/c\nControlPersist 2\n", id="shared connection"),
+        pytest.param(
+            "far",
+            "Host far\nControlMaster auto\nControlPath {folder}/c\nControlPersist 2\n",
+            id="shared connection",
+        ),
     ],
 )
 def test_the_users_configuration_holds(server: SshServer, host: str, more: str) -> None:
@@ -122,7 +139,9 @@ def test_a_kernel_over_ssh_is_found_again_by_another_host(server: SshServer, pro
 
     (noted,) = noted_kernels("far")
     assert noted.station.label == f"{getpass.getuser()}@127.0.0.1"
-    second = ProcessKernel(place=Elsewhere(parse(noted.station.address), 0.01, "far", attach(noted, ask)))
+    second = ProcessKernel(
+        place=Elsewhere(parse(noted.station.address), 0.01, "far", attach(noted, ask))
+    )
     second.start(RecordingHost())
     assert asked == []
     assert second.waited

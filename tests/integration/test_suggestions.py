@@ -55,17 +55,30 @@ def test_it_comes_from_its_own_model_and_is_counted(project: Path) -> None:
         session.close()
 
 
-def test_claude_does_not_think_for_them_and_keeps_to_what_the_session_may_cost(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claude_does_not_think_for_them_and_keeps_to_what_the_session_may_cost(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake = install_fake_claude(
-        project / "bin", "answers", answers=["m(y)"], watched=["CLAUDE_CODE_DISABLE_THINKING", "CLAUDE_CODE_MAX_OUTPUT_TOKENS"]
+        project / "bin",
+        "answers",
+        answers=["m(y)"],
+        watched=["CLAUDE_CODE_DISABLE_THINKING", "CLAUDE_CODE_MAX_OUTPUT_TOKENS"],
     )
     monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
-    session = Session(load_settings(model="demo", suggestion_model="claude:haiku", max_usd=5.0), ProcessKernel(), HeadlessFrontend(), store=Watched())
+    session = Session(
+        load_settings(model="demo", suggestion_model="claude:haiku", max_usd=5.0),
+        ProcessKernel(),
+        HeadlessFrontend(),
+        store=Watched(),
+    )
     session.start()
     try:
         assert session.suggest is not None
         assert session.suggest("x = su", True, lambda: True).strip() == "m(y)"
-        assert fake.starts[0]["env"] == {"CLAUDE_CODE_DISABLE_THINKING": "1", "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8192"}
+        assert fake.starts[0]["env"] == {
+            "CLAUDE_CODE_DISABLE_THINKING": "1",
+            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8192",
+        }
     finally:
         session.close()
 
@@ -79,6 +92,8 @@ def test_a_model_that_fails_is_told_of_once(project: Path) -> None:
         answers = [session.suggest("x = su", True, lambda: True) for _ in range(4)]
         assert answers == ["m(y)", "", "", ""]
         store.wait(tags.NOTICE, level="warning")
-        assert len([record for record in store.records if "Suggestions are off" in record.text]) == 1
+        assert (
+            len([record for record in store.records if "Suggestions are off" in record.text]) == 1
+        )
     finally:
         session.close()

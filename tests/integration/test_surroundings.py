@@ -36,10 +36,16 @@ def agent_of(desk: Desk) -> ReplAgent:
 
 def told(agent: ReplAgent) -> list[bool]:
     """Whether the surroundings went with each question."""
-    return ["<surroundings>" in str(message.text) for message in agent.messages if message.type == "human"]
+    return [
+        "<surroundings>" in str(message.text)
+        for message in agent.messages
+        if message.type == "human"
+    ]
 
 
-def test_the_first_question_comes_with_the_folder_the_python_the_platform_and_the_date(desk: Desk, project: Path) -> None:
+def test_the_first_question_comes_with_the_folder_the_python_the_platform_and_the_date(
+    desk: Desk, project: Path
+) -> None:
     agent = agent_of(desk)
     agent.ask_sync("where are we?")
     assert str(agent.messages[0].text).splitlines()[:6] == [
@@ -114,7 +120,9 @@ def test_no_folder_can_forge_anything_by_its_name() -> None:
     assert changed_sections(sections, ["so", f"{text}\n\nwhy?", "answer"]) == ""
 
 
-def test_the_cli_runs_where_the_kernel_works(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cli_runs_where_the_kernel_works(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It tells its model of its own working directory, so it begins anew in another one."""
     for name in ("work", "other", "bin"):
         (project / name).mkdir()
@@ -132,7 +140,10 @@ def test_the_cli_runs_where_the_kernel_works(project: Path, monkeypatch: pytest.
         assert [start["cwd"] for start in fake.starts] == [str(project / "work")]
         kernel.change_directory(str(project / "other"))
         agent.ask_sync("three")
-        assert [start["cwd"] for start in fake.starts] == [str(project / "work"), str(project / "other")]
+        assert [start["cwd"] for start in fake.starts] == [
+            str(project / "work"),
+            str(project / "other"),
+        ]
         assert f"Working directory: {project / 'other'}\n" in fake.prompts[-1]
         (project / "other").rmdir()
         kernel.reset()
@@ -145,7 +156,9 @@ def test_the_cli_runs_where_the_kernel_works(project: Path, monkeypatch: pytest.
         kernel.close()
 
 
-def test_the_cli_starts_also_where_the_folder_is_gone(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cli_starts_also_where_the_folder_is_gone(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 
     fake = install_fake_claude(project / "bin", "answers", answers=["Yes."])

@@ -20,7 +20,11 @@ def test_the_description_before_and_after_is_told(cells: Cells) -> None:
     (change,) = undone(cells, "a = [1]", "a += [2, 3]").changes
     assert change.before is not None
     assert change.variable is not None
-    assert (change.change, change.before.summary, change.variable.summary) == ("changed", "3 items", "1 item")
+    assert (change.change, change.before.summary, change.variable.summary) == (
+        "changed",
+        "3 items",
+        "1 item",
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,26 +35,56 @@ def test_the_description_before_and_after_is_told(cells: Cells) -> None:
         ("v = {1, 2}", "v.add(3); v.discard(1)", "v"),
         ("v = bytearray(b'abc')", "v[0] = 0; v += b'x'", "v"),
         ("import collections\nv = collections.deque([1, 2], maxlen=5)", "v.appendleft(0)", "v"),
-        ("import collections\nv = collections.defaultdict(list, a=[1])", "v['b'].append(1); v.default_factory = None", "v, v.default_factory"),
-        ("import collections\nv = collections.OrderedDict(a=1, b=2)", "v.move_to_end('a')", "list(v.items())"),
+        (
+            "import collections\nv = collections.defaultdict(list, a=[1])",
+            "v['b'].append(1); v.default_factory = None",
+            "v, v.default_factory",
+        ),
+        (
+            "import collections\nv = collections.OrderedDict(a=1, b=2)",
+            "v.move_to_end('a')",
+            "list(v.items())",
+        ),
         ("import collections\nv = collections.Counter('aab')", "v.update('ccc')", "v"),
         ("class C:\n    pass\nv = C(); v.x = [1]", "v.x.append(2); v.y = 1", "vars(v)"),
-        ("class C:\n    __slots__ = ('x', 'y')\nv = C(); v.x = 1", "v.x = 2; v.y = 3", "v.x, hasattr(v, 'y')"),
-        ("class L(list):\n    pass\nv = L([1]); v.tag = 'a'", "v.append(2); v.tag = 'b'", "list(v), v.tag"),
-        ("class C:\n    n = 1\n    def f(self): return 1\nv = C()", "C.n = 2; C.f = lambda self: 2; C.g = 3", "v.n, v.f(), hasattr(C, 'g')"),
-        ("def v(x, y=1):\n    return x + y", "v.__defaults__ = (5,); v.tag = 1; v.__code__ = (lambda x, y: 0).__code__", "v(1), vars(v)"),
+        (
+            "class C:\n    __slots__ = ('x', 'y')\nv = C(); v.x = 1",
+            "v.x = 2; v.y = 3",
+            "v.x, hasattr(v, 'y')",
+        ),
+        (
+            "class L(list):\n    pass\nv = L([1]); v.tag = 'a'",
+            "v.append(2); v.tag = 'b'",
+            "list(v), v.tag",
+        ),
+        (
+            "class C:\n    n = 1\n    def f(self): return 1\nv = C()",
+            "C.n = 2; C.f = lambda self: 2; C.g = 3",
+            "v.n, v.f(), hasattr(C, 'g')",
+        ),
+        (
+            "def v(x, y=1):\n    return x + y",
+            "v.__defaults__ = (5,); v.tag = 1; v.__code__ = (lambda x, y: 0).__code__",
+            "v(1), vars(v)",
+        ),
         (
             "def make():\n    n = 0\n    def count():\n        nonlocal n\n        n += 1\n        return n\n    return count\nv = make()",
             "v(); v()",
             "v.__closure__[0].cell_contents",
         ),
-        ("from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\nv = [P(1)]", "v[0].x = 5; v.append(P(2))", "v"),
+        (
+            "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\nv = [P(1)]",
+            "v[0].x = 5; v.append(P(2))",
+            "v",
+        ),
         ("v = ([1], {2: [3]})", "v[0].append(1); v[1][2] += [1]", "v"),
         ("v = [1000]", "v[0] += 1; v[0] += 1", "v"),
         ("v = [-1, 0.0, 1, True]", "v[:] = [-2, -0.0, True, 1]", "v"),
     ],
 )
-def test_what_was_changed_in_place_is_as_before(cells: Cells, setup: str, change: str, look: str) -> None:
+def test_what_was_changed_in_place_is_as_before(
+    cells: Cells, setup: str, change: str, look: str
+) -> None:
     cells.run(setup)
     before = cells.text(look)
     cells.text(change)
@@ -60,18 +94,26 @@ def test_what_was_changed_in_place_is_as_before(cells: Cells, setup: str, change
 
 
 def test_other_references_see_what_came_back(cells: Cells) -> None:
-    undone(cells, "v = [1]; w = {'v': v}; f = lambda: v; address = id(v)", "v.append(2); w['v'] = [7]; del v")
+    undone(
+        cells,
+        "v = [1]; w = {'v': v}; f = lambda: v; address = id(v)",
+        "v.append(2); w['v'] = [7]; del v",
+    )
     assert cells.text("v is w['v'] is f(), v, id(v) == address") == "(True, [1], True)\n"
 
 
-def test_an_object_that_holds_itself_and_what_was_taken_out_are_the_same_objects(cells: Cells) -> None:
+def test_an_object_that_holds_itself_and_what_was_taken_out_are_the_same_objects(
+    cells: Cells,
+) -> None:
     undone(cells, "v = [[1]]; v.append(v); inner = v[0]", "del v[0]; v.append(5); inner.append(9)")
     assert cells.text("v[0] is inner, v[1] is v, len(v), inner") == "(True, True, 2, [1])\n"
 
 
 def test_an_object_that_only_the_changed_one_held_comes_back(cells: Cells) -> None:
     undone(
-        cells, "class C: pass\nv = [{'k': [1, 2]}, C()]; v[1].x = v[0]['k']", "v.clear(); import gc; gc.collect(); junk = [[i] for i in range(1000)]"
+        cells,
+        "class C: pass\nv = [{'k': [1, 2]}, C()]; v[1].x = v[0]['k']",
+        "v.clear(); import gc; gc.collect(); junk = [[i] for i in range(1000)]",
     )
     assert cells.text("v[0], v[1].x is v[0]['k']") == "({'k': [1, 2]}, True)\n"
 
@@ -86,7 +128,9 @@ def test_what_takes_the_address_of_a_value_that_is_gone_is_not_taken_for_it(cell
         "v = [[make(n) for n in range(1, 1001)] for make in makers]"
     )
     before = cells.text("repr(v)")
-    cells.text("for values, make in zip(v, makers):\n    del values[500:]\n    values += [make(n) for n in range(2001, 2501)]")
+    cells.text(
+        "for values, make in zip(v, makers):\n    del values[500:]\n    values += [make(n) for n in range(2001, 2501)]"
+    )
     assert cells.kernel.undo(cells.number).exact
     assert cells.text("repr(v)") == before
 
@@ -124,7 +168,11 @@ def test_a_preview_changes_nothing_and_tells_the_same(cells: Cells) -> None:
     cells.text("v = [1]; n = 1")
     cells.text("v.append(2); n = 2; m = 3")
     before = cells.kernel.preview_undo(cells.number)
-    assert [(variable.name, variable.summary) for variable in cells.kernel.variables()] == [("v", "2 items"), ("n", "2"), ("m", "3")]
+    assert [(variable.name, variable.summary) for variable in cells.kernel.variables()] == [
+        ("v", "2 items"),
+        ("n", "2"),
+        ("m", "3"),
+    ]
     assert cells.kernel.undo(cells.number) == before
 
 

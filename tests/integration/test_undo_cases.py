@@ -19,9 +19,21 @@ from tests.integration.undoing import kinds, undone
             "os.environ['A'] = '2'; os.environ['B'] = '3'",
             "os.environ['A'], os.getenv('B'), os.system('exit ${B:-0}')",
         ),
-        ("import os; os.mkdir('inner')", "os.chdir('inner')", "os.path.basename(os.getcwd()) == 'inner'"),
-        ("import sys", "sys.path.insert(0, '/nowhere'); sys.path = ['/elsewhere']", "'/nowhere' in sys.path, '/elsewhere' in sys.path"),
-        ("import random; random.seed(1)", "x = random.random()", "random.getstate()[1][5:9], random.getstate()[1][-1]"),
+        (
+            "import os; os.mkdir('inner')",
+            "os.chdir('inner')",
+            "os.path.basename(os.getcwd()) == 'inner'",
+        ),
+        (
+            "import sys",
+            "sys.path.insert(0, '/nowhere'); sys.path = ['/elsewhere']",
+            "'/nowhere' in sys.path, '/elsewhere' in sys.path",
+        ),
+        (
+            "import random; random.seed(1)",
+            "x = random.random()",
+            "random.getstate()[1][5:9], random.getstate()[1][-1]",
+        ),
         ("import random; r = random.Random(1)", "x = r.random()", "r.getstate()[1][-1]"),
         ("import warnings", "warnings.simplefilter('error')", "warnings.filters[0]"),
         (
@@ -29,15 +41,35 @@ from tests.integration.undoing import kinds, undone
             "math.pi = 3; setattr(math, 'new', 1); del math.tau; json.decoder.x = 1",
             "math.pi, hasattr(math, 'new'), math.tau, hasattr(json.decoder, 'x')",
         ),
-        ("import io; s = io.StringIO(); s.write('abc')", "s.write('def'); s.seek(1)", "s.getvalue(), s.tell()"),
+        (
+            "import io; s = io.StringIO(); s.write('abc')",
+            "s.write('def'); s.seek(1)",
+            "s.getvalue(), s.tell()",
+        ),
         ("import array; a = array.array('i', [1, 2])", "a[0] = 5; a.append(9)", "a"),
         ("import ctypes; a = (ctypes.c_int * 3)(1, 2, 3)", "a[0] = 5", "list(a)"),
         ("from decimal import Decimal; a = [Decimal(1000)]", "a[0] += 1; a[0] += 1", "a"),
-        ("import enum\nclass E(enum.Enum):\n    A = 1", "E.A.note = 1; E.extra = 2", "hasattr(E.A, 'note'), hasattr(E, 'extra')"),
-        ("import collections\nP = collections.namedtuple('P', 'x y'); p = P([1], 2)", "p.x.append(3); p = p._replace(y=5)", "p"),
-        ("import functools; f = functools.partial(max, [1], key=abs); g = f.args[0]", "g.append(-5); f.keywords['key'] = None", "f.args, f.keywords"),
+        (
+            "import enum\nclass E(enum.Enum):\n    A = 1",
+            "E.A.note = 1; E.extra = 2",
+            "hasattr(E.A, 'note'), hasattr(E, 'extra')",
+        ),
+        (
+            "import collections\nP = collections.namedtuple('P', 'x y'); p = P([1], 2)",
+            "p.x.append(3); p = p._replace(y=5)",
+            "p",
+        ),
+        (
+            "import functools; f = functools.partial(max, [1], key=abs); g = f.args[0]",
+            "g.append(-5); f.keywords['key'] = None",
+            "f.args, f.keywords",
+        ),
         ("v = [memoryview(bytearray(b'abc'))]", "v[0][0] = 0", "bytes(v[0])"),
-        ("class C:\n    pass\nc = C()", "class C:\n    new = 1\nc.__class__ = C", "hasattr(c, 'new'), type(c) is C"),
+        (
+            "class C:\n    pass\nc = C()",
+            "class C:\n    new = 1\nc.__class__ = C",
+            "hasattr(c, 'new'), type(c) is C",
+        ),
     ],
 )
 def test_it_is_as_before(cells: Cells, setup: str, change: str, look: str) -> None:
@@ -67,21 +99,35 @@ def test_it_is_as_before(cells: Cells, setup: str, change: str, look: str) -> No
             "c",
             "database stays",
         ),
-        ("import functools\n@functools.cache\ndef f(x): return x\nf(1)", "f(2)", "f", "its cache stays"),
+        (
+            "import functools\n@functools.cache\ndef f(x): return x\nf(1)",
+            "f(2)",
+            "f",
+            "its cache stays",
+        ),
         ("x = 1", "open('out.txt', 'w').write('hello')", "out.txt", "opened for writing"),
         ("open('out.txt', 'w').close()", "import os; os.remove('out.txt')", "out.txt", "removed"),
-        ("f = open('out.txt', 'w'); f.write('a'); f.flush()", "f.write('b'); f.flush()", "f", "written to a file stays"),
+        (
+            "f = open('out.txt', 'w'); f.write('a'); f.flush()",
+            "f.write('b'); f.flush()",
+            "f",
+            "written to a file stays",
+        ),
         ("open('in.txt', 'w').write('abc'); f = open('in.txt')", "f.close()", "f", "closed"),
         ("import subprocess", "subprocess.run(['true'])", "true", "program"),
     ],
 )
-def test_what_cannot_come_back_is_named_with_the_reason(cells: Cells, setup: str, change: str, name: str, reason: str) -> None:
+def test_what_cannot_come_back_is_named_with_the_reason(
+    cells: Cells, setup: str, change: str, name: str, reason: str
+) -> None:
     cells.text(setup)
     cells.text(f"{change}; also = 1")
     before = cells.kernel.preview_undo(cells.number)
     done = cells.kernel.undo(cells.number)
     assert not done.exact
-    assert [each.name for each in done.kept_as_is if reason in each.reason] == [name], done.kept_as_is
+    assert [each.name for each in done.kept_as_is if reason in each.reason] == [name], (
+        done.kept_as_is
+    )
     assert before.kept_as_is == done.kept_as_is
     assert kinds(done)["also"] == "deleted"
     assert cells.text("'also' in globals()") == "False\n"
@@ -101,7 +147,11 @@ def test_an_iterator_is_where_it_was(cells: Cells) -> None:
 
 
 def test_objects_that_a_generator_holds_are_as_before(cells: Cells) -> None:
-    undone(cells, "def walk(items):\n    for item in items:\n        yield item\nv = [1, 2]; g = walk(v); next(g)", "v.append(3); v[1] = 9")
+    undone(
+        cells,
+        "def walk(items):\n    for item in items:\n        yield item\nv = [1, 2]; g = walk(v); next(g)",
+        "v.append(3); v[1] = 9",
+    )
     assert cells.text("list(g)") == "[2]\n"
 
 
@@ -111,7 +161,10 @@ def test_modules_of_your_own_are_as_before(cells: Cells) -> None:
     )
     done = undone(cells, "import mine", "mine.bump(); mine.extra = 1")
     assert kinds(done)["module mine"] == "changed"
-    assert cells.text("mine.count, mine.state, mine.C.x, hasattr(mine, 'extra')") == "(1, {'n': 1}, 1, False)\n"
+    assert (
+        cells.text("mine.count, mine.state, mine.C.x, hasattr(mine, 'extra')")
+        == "(1, {'n': 1}, 1, False)\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,14 +185,20 @@ def test_modules_of_your_own_are_as_before(cells: Cells) -> None:
 def test_an_object_with_a_hostile_reduce_is_named_or_never_asked(cells: Cells, reduce: str) -> None:
     """It is out of reach of what is kept alive: it hangs deep below many others."""
     cells.text(f"class Hostile:\n    def __reduce__(self):\n        {reduce}\n")
-    cells.text("v = [1]\nmany = [[i] for i in range(20_000)]\nmany.insert(0, [Hostile()]); w = [[Hostile()]]")
-    cells.text("many.clear(); w[0].clear(); w.append(many); v.append(2); import gc; gc.collect(); junk = [[i] for i in range(20_000)]")
+    cells.text(
+        "v = [1]\nmany = [[i] for i in range(20_000)]\nmany.insert(0, [Hostile()]); w = [[Hostile()]]"
+    )
+    cells.text(
+        "many.clear(); w[0].clear(); w.append(many); v.append(2); import gc; gc.collect(); junk = [[i] for i in range(20_000)]"
+    )
     try:
         named = [each.name for each in cells.kernel.undo(cells.number).kept_as_is]
     except KernelError:
         assert cells.text("v, len(many), len(w)") == "([1, 2], 0, 2)\n"
     else:
-        assert cells.text("v, len(many), len(w)") == f"([1], {0 if 'many' in named else 20001}, 1)\n"
+        assert (
+            cells.text("v, len(many), len(w)") == f"([1], {0 if 'many' in named else 20001}, 1)\n"
+        )
     assert cells.host.late.empty(), cells.host.late.get()
 
 
@@ -156,6 +215,8 @@ def test_hostile_hashes_and_comparisons_are_not_needed(cells: Cells) -> None:
 def test_attribute_hooks_of_classes_are_not_run(cells: Cells) -> None:
     setup = "ran = []\nclass C:\n    def __setattr__(self, name, value): ran.append(name)\n    def __getattribute__(self, name):\n        ran.append(name)\n        return object.__getattribute__(self, name)\nc = C(); object.__setattr__(c, 'x', [1])"
     cells.text(setup)
-    cells.text("object.__getattribute__(c, 'x').append(2); object.__setattr__(c, 'y', 1); ran.clear()")
+    cells.text(
+        "object.__getattribute__(c, 'x').append(2); object.__setattr__(c, 'y', 1); ran.clear()"
+    )
     cells.kernel.undo(cells.number)
     assert cells.text("ran, object.__getattribute__(c, '__dict__')") == "([], {'x': [1]})\n"

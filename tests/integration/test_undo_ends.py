@@ -20,7 +20,9 @@ from tests.waiting import alive, wait_for
 
 def children(pid: int) -> list[int]:
     """The processes that a kernel has started, the oldest first."""
-    return sorted(int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    return sorted(
+        int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    )
 
 
 @pytest.fixture
@@ -79,8 +81,12 @@ def test_a_kernel_killed_in_the_middle_of_an_undo_is_a_sentence(cells: Cells) ->
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_code_that_hangs_while_objects_are_made_again_ends_and_nothing_has_changed(cells: Cells) -> None:
-    cells.text("class Slow:\n    def __hash__(self):\n        while slow: pass\n        return 1\nslow = False\nv = {Slow(): 1}; n = 1")
+def test_code_that_hangs_while_objects_are_made_again_ends_and_nothing_has_changed(
+    cells: Cells,
+) -> None:
+    cells.text(
+        "class Slow:\n    def __hash__(self):\n        while slow: pass\n        return 1\nslow = False\nv = {Slow(): 1}; n = 1"
+    )
     cells.text("v[1] = 2; slow = True; n = 2")
     with pytest.raises(KernelError, match="did not end in time"):
         cells.kernel.undo(cells.number)
@@ -121,7 +127,9 @@ def test_a_fork_that_fails_leaves_undo_of_names(cells: Cells) -> None:
 
 def test_twenty_thousand_names(cells: Cells) -> None:
     cells.text("globals().update((f'v{i}', [i]) for i in range(20_000))")
-    done = undone(cells, "1", "for i in range(0, 20_000, 100): globals()[f'v{i}'].append(1)\ndel v7")
+    done = undone(
+        cells, "1", "for i in range(0, 20_000, 100): globals()[f'v{i}'].append(1)\ndel v7"
+    )
     assert done.exact
     assert len(done.changes) == 202  # and the loop's own name
     assert cells.text("v100, v7, v19900") == "([100], [7], [19900])\n"
@@ -151,9 +159,16 @@ def test_pipes_and_ports_are_not_kept_open(cells: Cells) -> None:
     code = "import subprocess\np = subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)"
     cells.text(code)
     assert cells.text("p.stdin.write(b'x')\np.stdin.close()\np.wait(20)") == "0\n"
-    assert cells.text("import socket; s = socket.create_server(('127.0.0.1', 0)); port = s.getsockname()[1]\nport > 0") == "True\n"
     assert (
-        cells.text("s.close()\ntry:\n    socket.create_connection(('127.0.0.1', port), 5)\nexcept ConnectionRefusedError:\n    print('free')")
+        cells.text(
+            "import socket; s = socket.create_server(('127.0.0.1', 0)); port = s.getsockname()[1]\nport > 0"
+        )
+        == "True\n"
+    )
+    assert (
+        cells.text(
+            "s.close()\ntry:\n    socket.create_connection(('127.0.0.1', port), 5)\nexcept ConnectionRefusedError:\n    print('free')"
+        )
         == "free\n"
     )
 
@@ -212,7 +227,9 @@ def test_every_python_undoes(python: str, project: Path) -> None:
         cells.text(setup)
         look = "c.x, sorted(d), vars(c).keys(), random.getstate()[1][-1], os.environ.get('A'), C.__dict__.get('new')"
         before = cells.text(look)
-        cells.text("c.x.append(2); c.y = 1; d['e'] = 1; C.new = 5; os.environ['A'] = 'b'; random.random(); next(g); next(it)")
+        cells.text(
+            "c.x.append(2); c.y = 1; d['e'] = 1; C.new = 5; os.environ['A'] = 'b'; random.random(); next(g); next(it)"
+        )
         done = cells.kernel.undo(cells.number)
         assert [each.name for each in done.kept_as_is] == ["g"]
         assert cells.text(look) == before

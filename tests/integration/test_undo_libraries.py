@@ -56,7 +56,12 @@ def test_polars(cells: Cells, change: str) -> None:
         change,
         "d.to_dict(as_series=False), s.to_list(), s.name, box[0] is d",
     )
-    assert cells.text("d.group_by('b').agg(pl.col('a').sum()).height, d.lazy().filter(pl.col('a') > 1).collect().height") == "(3, 2)\n"
+    assert (
+        cells.text(
+            "d.group_by('b').agg(pl.col('a').sum()).height, d.lazy().filter(pl.col('a') > 1).collect().height"
+        )
+        == "(3, 2)\n"
+    )
 
 
 def test_arrow(cells: Cells) -> None:
@@ -104,26 +109,40 @@ def test_scikit_learn(cells: Cells) -> None:
         "x = np.random.default_rng(0).random((200, 3)); y = (x[:, 0] > .5).astype(int)\n"
         "m = LogisticRegression().fit(x, y); f = RandomForestClassifier(5, random_state=np.random.RandomState(3)).fit(x, y)"
     )
-    look = (
-        "m.coef_.tolist(), f.predict_proba(x).sum(0).tolist(), len(f.estimators_), f.random_state.get_state()[2], f.estimators_[0].tree_.node_count"
+    look = "m.coef_.tolist(), f.predict_proba(x).sum(0).tolist(), len(f.estimators_), f.random_state.get_state()[2], f.estimators_[0].tree_.node_count"
+    as_before(
+        cells,
+        setup,
+        "m.fit(x, 1 - y); f.fit(x, 1 - y); f.set_params(n_estimators=9); x[:] = 0",
+        look,
     )
-    as_before(cells, setup, "m.fit(x, 1 - y); f.fit(x, 1 - y); f.set_params(n_estimators=9); x[:] = 0", look)
-    cells.text("from sklearn.ensemble import HistGradientBoostingClassifier; HistGradientBoostingClassifier().fit(x, y).score(x, y)")
+    cells.text(
+        "from sklearn.ensemble import HistGradientBoostingClassifier; HistGradientBoostingClassifier().fit(x, y).score(x, y)"
+    )
 
 
 def test_numpy_random_numbers(cells: Cells) -> None:
     pytest.importorskip("numpy")
     setup = "import numpy as np; np.random.seed(1); r = np.random.default_rng(2); q = np.random.RandomState(3)"
-    as_before(cells, setup, "np.random.rand(); r.random(9); q.rand()", "np.random.get_state()[2], r.bit_generator.state['state'], q.get_state()[2]")
+    as_before(
+        cells,
+        setup,
+        "np.random.rand(); r.random(9); q.rand()",
+        "np.random.get_state()[2], r.bit_generator.state['state'], q.get_state()[2]",
+    )
 
 
 def test_a_figure(cells: Cells) -> None:
     pytest.importorskip("matplotlib")
     setup = "import matplotlib; matplotlib.use('agg'); import matplotlib.pyplot as plt; fig, ax = plt.subplots(); line, = ax.plot([1, 2, 3]); ax.set_title('a')"
-    look = "len(ax.lines), ax.get_title(), line.get_ydata().tolist(), plt.gcf() is fig, ax.get_xlim()"
+    look = (
+        "len(ax.lines), ax.get_title(), line.get_ydata().tolist(), plt.gcf() is fig, ax.get_xlim()"
+    )
     cells.text(setup)
     before = cells.text(look)
-    cells.text("ax.plot([5]); ax.set_title('b'); line.set_ydata([0, 0, 0]); ax.set_xlim(0, 99); fig.canvas.draw()")
+    cells.text(
+        "ax.plot([5]); ax.set_title('b'); line.set_ydata([0, 0, 0]); ax.set_xlim(0, 99); fig.canvas.draw()"
+    )
     cells.kernel.undo(cells.number)
     assert cells.text(look) == before
     assert cells.text("fig.canvas.draw(); len(fig.canvas.buffer_rgba()) > 0") == "True\n"
@@ -134,7 +153,10 @@ def test_open_figures_and_settings_of_matplotlib(cells: Cells) -> None:
     # Leftovers of earlier drawings are collected first: figures have weak references to them.
     setup = "import gc, matplotlib; matplotlib.use('agg'); import matplotlib.pyplot as plt; plt.close('all'); gc.collect()"
     as_before(
-        cells, setup, "plt.rcParams['lines.linewidth'] = 9; f = plt.figure(); plt.plot([1])", "plt.get_fignums(), plt.rcParams['lines.linewidth']"
+        cells,
+        setup,
+        "plt.rcParams['lines.linewidth'] = 9; f = plt.figure(); plt.plot([1])",
+        "plt.get_fignums(), plt.rcParams['lines.linewidth']",
     )
 
 
@@ -144,11 +166,16 @@ def test_duckdb_in_memory_is_named(cells: Cells) -> None:
     cells.text("c.execute('insert into t values (1)'); after = 1")
     done = cells.kernel.undo(cells.number)
     assert [each.name for each in done.kept_as_is] == ["c"]
-    assert cells.text("c.execute('select count(*) from t').fetchall(), 'after' in globals()") == "([(1,)], False)\n"
+    assert (
+        cells.text("c.execute('select count(*) from t').fetchall(), 'after' in globals()")
+        == "([(1,)], False)\n"
+    )
 
 
 def test_threads_of_libraries_and_executors_still_work(cells: Cells) -> None:
-    cells.text("from concurrent.futures import ThreadPoolExecutor; pool = ThreadPoolExecutor(2); pool.submit(sum, [1]).result()")
+    cells.text(
+        "from concurrent.futures import ThreadPoolExecutor; pool = ThreadPoolExecutor(2); pool.submit(sum, [1]).result()"
+    )
     cells.text("x = pool.submit(sum, [1, 2]).result(); pool.submit(sum, [3]).result()")
     cells.kernel.undo(cells.number)
     assert cells.text("pool.submit(sum, [1, 2]).result(timeout=10)") == "3\n"

@@ -15,8 +15,14 @@ def test_each_type_of_the_standard_library_is_restored_or_named(cells: Cells) ->
     """The functions live in a module that undo leaves alone."""
     Path("site-packages").mkdir()
     Path("site-packages/undo_types.py").write_text(_SOURCE.read_text())
-    cells.text(f"import sys; sys.path.insert(0, {str(Path('site-packages').resolve())!r}); import undo_types; globals().update(undo_types.make())")
-    names = json.loads(cells.text("import json; print(json.dumps([name for name in globals() if name.startswith('of_')]))").splitlines()[-1])
+    cells.text(
+        f"import sys; sys.path.insert(0, {str(Path('site-packages').resolve())!r}); import undo_types; globals().update(undo_types.make())"
+    )
+    names = json.loads(
+        cells.text(
+            "import json; print(json.dumps([name for name in globals() if name.startswith('of_')]))"
+        ).splitlines()[-1]
+    )
     assert len(names) > 300
 
     def digests(number: int) -> dict[str, str]:
@@ -36,4 +42,8 @@ def test_each_type_of_the_standard_library_is_restored_or_named(cells: Cells) ->
     differing = {name for name in names if before[name] != changed[name]}
     assert len(differing) > 100
     assert len(differing - named) > 80, "undo names nearly everything"
-    assert [(name, before[name], after[name]) for name in names if before[name] != after[name] and name not in named] == []
+    assert [
+        (name, before[name], after[name])
+        for name in names
+        if before[name] != after[name] and name not in named
+    ] == []

@@ -29,7 +29,9 @@ class Windows(logging.Handler):
             self.told.append(found)
 
 
-def test_the_providers_count_is_taken(open_session: Open, service: Service, protocol: Protocol) -> None:
+def test_the_providers_count_is_taken(
+    open_session: Open, service: Service, protocol: Protocol
+) -> None:
     it = open_session(model=protocol.spec, reflection="never")
     windows = Windows(it)
     service.replies = [protocol.reply("Yes.")]
@@ -43,7 +45,9 @@ def test_without_a_count_it_is_estimated(open_session: Open, service: Service) -
     it = open_session(model=OPENAI.spec, reflection="never")
     windows = Windows(it)
     end = [piece for piece in OPENAI.end if b"usage" not in piece]
-    service.replies = [Reply([*OPENAI.begin, OPENAI.words("Yes."), *end], 200, {"content-type": OPENAI.content})]
+    service.replies = [
+        Reply([*OPENAI.begin, OPENAI.words("Yes."), *end], 200, {"content-type": OPENAI.content})
+    ]
     it.session.agent.ask("one? " * 2_000)
     (window,) = windows.told
     assert window.estimated
@@ -52,7 +56,9 @@ def test_without_a_count_it_is_estimated(open_session: Open, service: Service) -
     assert abs(window.tokens / estimated_tokens([*sent, tools]) - 1) < 0.1
 
 
-def test_nothing_is_said_of_a_window_of_unknown_size_or_after_a_failure(open_session: Open, service: Service) -> None:
+def test_nothing_is_said_of_a_window_of_unknown_size_or_after_a_failure(
+    open_session: Open, service: Service
+) -> None:
     it = open_session(model="openai:our-own-model", reflection="never")
     windows = Windows(it)
     service.replies = [OPENAI.reply("Yes.")]

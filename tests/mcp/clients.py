@@ -14,10 +14,17 @@ from mcp_types import CallToolResult, Implementation, TextContent
 from tests.warm import command
 
 
-def parameters(*args: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, **environment: str) -> StdioServerParameters:
+def parameters(
+    *args: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, **environment: str
+) -> StdioServerParameters:
     """How the server is started: with the test's own environment, and what is given here."""
     python, *client = command()
-    return StdioServerParameters(command=python, args=[*client, "mcp", *args], cwd=cwd, env={**os.environ, **(env or {}), **environment})
+    return StdioServerParameters(
+        command=python,
+        args=[*client, "mcp", *args],
+        cwd=cwd,
+        env={**os.environ, **(env or {}), **environment},
+    )
 
 
 class Agent:
@@ -47,10 +54,17 @@ class Agent:
 
 @asynccontextmanager
 async def agent(
-    *args: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, name: str = "mcp", **environment: str
+    *args: str,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    name: str = "mcp",
+    **environment: str,
 ) -> AsyncIterator[Agent]:
     """A server with a client connected to it."""
-    async with Client(parameters(*args, cwd=cwd, env=env, **environment), client_info=Implementation(name=name, version="1")) as client:
+    async with Client(
+        parameters(*args, cwd=cwd, env=env, **environment),
+        client_info=Implementation(name=name, version="1"),
+    ) as client:
         yield Agent(client)
 
 

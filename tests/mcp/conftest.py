@@ -39,10 +39,16 @@ def share(project: Path) -> Iterator[Share]:
     """Open a session of `project` that agents can join; it is closed with the test."""
     opened: list[Shared] = []
 
-    def open_it(approval: str = "auto", kernel: ProcessKernel | None = None, **settings: object) -> Shared:
+    def open_it(
+        approval: str = "auto", kernel: ProcessKernel | None = None, **settings: object
+    ) -> Shared:
         store = Watched()
         session = Session(
-            load_settings(model="demo", approval=approval, **settings), kernel or ProcessKernel(), HeadlessFrontend(), store=store, name="moon"
+            load_settings(model="demo", approval=approval, **settings),
+            kernel or ProcessKernel(),
+            HeadlessFrontend(),
+            store=store,
+            name="moon",
         )
         shared = Shared(session, store, ShareServer(session, project))
         opened.append(shared)

@@ -20,9 +20,15 @@ async def test_state_is_kept_and_the_answer_is_in_order() -> None:
         assert await a.eval("None") == "(no value, no output)"
 
 
-async def test_no_tool_has_structured_output_which_a_model_would_see_in_place_of_the_answer() -> None:
+async def test_no_tool_has_structured_output_which_a_model_would_see_in_place_of_the_answer() -> (
+    None
+):
     async with agent() as a:
-        assert [tool.name for tool in (await a.client.list_tools()).tools if tool.output_schema is not None] == []
+        assert [
+            tool.name
+            for tool in (await a.client.list_tools()).tools
+            if tool.output_schema is not None
+        ] == []
         answer = await a.call("eval", code="42")
         assert (text_of(answer), answer.structured_content) == ("42", None)
 
@@ -53,7 +59,12 @@ sys.stdout = None
         assert not told.is_error
         assert "from a child" in text_of(told)
         # Random bytes may move the cursor and write over what was printed, so nothing but their end is asked for.
-        assert not (await a.call("eval", code="import subprocess; subprocess.run('head -c 100000 /dev/urandom', shell=True)")).is_error
+        assert not (
+            await a.call(
+                "eval",
+                code="import subprocess; subprocess.run('head -c 100000 /dev/urandom', shell=True)",
+            )
+        ).is_error
         assert not (await a.call("eval", code="'\\ud800 \\x00 \\x1b]52;c;aaaa\\x07'")).is_error
         assert await a.eval("1 + 1") == "2"
 
@@ -67,8 +78,12 @@ async def test_huge_output_is_cut_and_counted() -> None:
 
 async def test_a_cell_at_the_end_of_its_time_is_interrupted_and_its_output_is_told() -> None:
     async with agent() as a:
-        told = await a.eval("y = 1\nprint('so far')\nimport time\nwhile True: time.sleep(0.01)", timeout_s=0.5)
-        assert told.startswith("Timed out after 0.5 s: the code was interrupted. Variables are as it left them.\nso far\n")
+        told = await a.eval(
+            "y = 1\nprint('so far')\nimport time\nwhile True: time.sleep(0.01)", timeout_s=0.5
+        )
+        assert told.startswith(
+            "Timed out after 0.5 s: the code was interrupted. Variables are as it left them.\nso far\n"
+        )
         assert await a.eval("y") == "1"
 
 
@@ -78,7 +93,9 @@ async def test_a_cell_that_does_not_react_is_killed() -> None:
         before = await a.value(PID)
         told = await a.call("eval", code=stubborn, timeout_s=0.3)
         assert told.is_error
-        assert text_of(told).startswith("Timed out after 0.3 s: the code did not end within 2 s after its interrupt, so the worker was killed.")
+        assert text_of(told).startswith(
+            "Timed out after 0.3 s: the code did not end within 2 s after its interrupt, so the worker was killed."
+        )
         assert text_of(told).endswith("\nso far")
         assert "NameError" in await a.eval("os")
         assert await a.value(PID) != before
@@ -86,9 +103,16 @@ async def test_a_cell_that_does_not_react_is_killed() -> None:
 
 async def test_a_cell_that_ends_by_itself_after_its_interrupt_is_told_so() -> None:
     async with agent() as a:
-        told = await a.call("eval", code="try:\n    __import__('time').sleep(60)\nexcept KeyboardInterrupt:\n    print('caught')", timeout_s=0.3)
+        told = await a.call(
+            "eval",
+            code="try:\n    __import__('time').sleep(60)\nexcept KeyboardInterrupt:\n    print('caught')",
+            timeout_s=0.3,
+        )
         assert told.is_error
-        assert text_of(told) == "Timed out after 0.3 s: the code was interrupted, and then ended by itself.\ncaught"
+        assert (
+            text_of(told)
+            == "Timed out after 0.3 s: the code was interrupted, and then ended by itself.\ncaught"
+        )
 
 
 async def test_a_worker_that_dies_is_told_and_replaced_with_the_saved_variables(home: Path) -> None:
@@ -96,8 +120,13 @@ async def test_a_worker_that_dies_is_told_and_replaced_with_the_saved_variables(
         before = await a.value(PID)
         await a.eval("rows = [1, 2, 3]")
         files = ".mahtab/namespaces/session-*/index.json"
-        await anyio.to_thread.run_sync(lambda: wait_for(lambda: any(b"rows" in file.read_bytes() for file in home.glob(files))))
-        told = await a.call("eval", code="print('last', flush=True)\nimport os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+        await anyio.to_thread.run_sync(
+            lambda: wait_for(lambda: any(b"rows" in file.read_bytes() for file in home.glob(files)))
+        )
+        told = await a.call(
+            "eval",
+            code="print('last', flush=True)\nimport os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
+        )
         assert told.is_error
         assert "SIGSEGV" in text_of(told)
         assert "Only saved variables come back" in text_of(told)
@@ -109,14 +138,24 @@ async def test_a_worker_that_dies_is_told_and_replaced_with_the_saved_variables(
 
 async def test_a_worker_that_dies_of_its_interrupt_has_timed_out_too() -> None:
     async with agent() as a:
-        told = await a.eval("import os, signal, time\nsignal.signal(signal.SIGINT, lambda *signal: os._exit(9))\ntime.sleep(600)", timeout_s=0.3)
-        assert told.startswith("Timed out after 0.3 s: the code was interrupted. The kernel died: it exited with code 9.")
+        told = await a.eval(
+            "import os, signal, time\nsignal.signal(signal.SIGINT, lambda *signal: os._exit(9))\ntime.sleep(600)",
+            timeout_s=0.3,
+        )
+        assert told.startswith(
+            "Timed out after 0.3 s: the code was interrupted. The kernel died: it exited with code 9."
+        )
 
 
 async def test_names_cannot_break_the_protocol_or_reach_a_terminal() -> None:
     async with agent() as a:
-        told = await a.eval("for name in ('\\ud800x', '\\x1b]52;c;aaaa\\x07evil\\n', 'y' * 300_000): globals()[name] = 1")
-        assert told.partition(", +")[2] == f"⟨U+D800⟩x int 1, +␛]52;c;aaaa␇evil  int 1, +{'y' * 199}… int 1]"
+        told = await a.eval(
+            "for name in ('\\ud800x', '\\x1b]52;c;aaaa\\x07evil\\n', 'y' * 300_000): globals()[name] = 1"
+        )
+        assert (
+            told.partition(", +")[2]
+            == f"⟨U+D800⟩x int 1, +␛]52;c;aaaa␇evil  int 1, +{'y' * 199}… int 1]"
+        )
         listed = await a.text("info")
         assert "\n  ⟨U+D800⟩x: int 1\n" in listed
         assert "\x1b" not in listed
@@ -144,7 +183,9 @@ async def test_what_is_printed_reaches_progress_without_control_sequences() -> N
 
     async with agent() as a:
         await a.client.call_tool(
-            "eval", {"code": "import time\nprint('\\x1b[2Jcleared', flush=True)\ntime.sleep(1.4)"}, progress_callback=on_progress
+            "eval",
+            {"code": "import time\nprint('\\x1b[2Jcleared', flush=True)\ntime.sleep(1.4)"},
+            progress_callback=on_progress,
         )
     assert any(sentence.endswith("last line: ␛[2Jcleared") for sentence in sentences)
 
@@ -160,7 +201,9 @@ async def test_cancelling_interrupts_the_cell_and_keeps_the_state() -> None:
 
         code = "import time\nprint('begun', flush=True)\ntry:\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    seen.append('interrupted'); raise"
         async with anyio.create_task_group() as group:
-            group.start_soon(lambda: a.client.call_tool("eval", {"code": code}, progress_callback=on_progress))
+            group.start_soon(
+                lambda: a.client.call_tool("eval", {"code": code}, progress_callback=on_progress)
+            )
             await began.wait()
             group.cancel_scope.cancel()
         assert await a.eval("seen") == "['interrupted']"
@@ -173,7 +216,11 @@ async def test_long_cells_report_progress_with_their_last_line() -> None:
         sentences.append(message or "")
 
     async with agent() as a:
-        await a.client.call_tool("eval", {"code": "import time\nprint('step 7', flush=True)\ntime.sleep(1.4)"}, progress_callback=on_progress)
+        await a.client.call_tool(
+            "eval",
+            {"code": "import time\nprint('step 7', flush=True)\ntime.sleep(1.4)"},
+            progress_callback=on_progress,
+        )
     assert any("last line: step 7" in sentence for sentence in sentences)
 
 
@@ -182,7 +229,9 @@ async def test_cells_of_parallel_calls_run_one_after_the_other() -> None:
         await a.eval("log = []")
 
         async def one(number: int) -> None:
-            told = await a.eval(f"log.append(({number}, 'in')); import time; time.sleep(0.01); log.append(({number}, 'out')); {number}")
+            told = await a.eval(
+                f"log.append(({number}, 'in')); import time; time.sleep(0.01); log.append(({number}, 'out')); {number}"
+            )
             assert told.split()[0] == str(number)
 
         async with anyio.create_task_group() as group:
@@ -200,9 +249,14 @@ async def test_input_has_nobody_to_ask() -> None:
 async def test_a_value_that_knows_its_picture_comes_as_image_content(value: str) -> None:
     png = "b'\\x89PNG\\r\\n\\x1a\\n' + b'data'"
     async with agent() as a:
-        answer = await a.call("eval", code=f"class Picture:\n    def _repr_png_(self): return {png}\n{value}")
+        answer = await a.call(
+            "eval", code=f"class Picture:\n    def _repr_png_(self): return {png}\n{value}"
+        )
         assert [block.type for block in answer.content] == ["text", "image"]
-        assert await a.eval("sorted(name for name in globals() if not name.startswith('_'))") == "['Picture']"
+        assert (
+            await a.eval("sorted(name for name in globals() if not name.startswith('_'))")
+            == "['Picture']"
+        )
 
 
 async def test_arguments_that_do_not_fit_are_refused_with_a_sentence() -> None:
@@ -216,13 +270,19 @@ async def test_code_in_which_something_may_hide_is_not_run() -> None:
     async with agent() as a:
         answer = await a.call("eval", code="x = 1 #ok\rhidden = 1")
         assert answer.is_error
-        assert text_of(answer).startswith("The code was not run. Line 1 contains the character U+000D")
+        assert text_of(answer).startswith(
+            "The code was not run. Line 1 contains the character U+000D"
+        )
         assert await a.eval("'hidden' in globals()") == "False"
 
 
 async def test_figures_come_as_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MPLBACKEND", raising=False)
     async with agent() as a:
-        for code in ("import matplotlib.pyplot as plt\nplt.plot([1, 2, 3]);", "plt.plot([3, 1]); plt.show()", "%matplotlib inline\nplt.plot([2]);"):
+        for code in (
+            "import matplotlib.pyplot as plt\nplt.plot([1, 2, 3]);",
+            "plt.plot([3, 1]); plt.show()",
+            "%matplotlib inline\nplt.plot([2]);",
+        ):
             told = await a.call("eval", code=code)
             assert [part.type for part in told.content].count("image") == 1, code

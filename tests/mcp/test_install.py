@@ -22,7 +22,9 @@ from tests.mcp.clients import agent
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*warm.command(), "mcp", *words], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [*warm.command(), "mcp", *words], capture_output=True, text=True, check=False
+    )
 
 
 def test_the_configuration_joins_what_is_there(project: Path, home: Path) -> None:
@@ -74,7 +76,9 @@ def test_a_file_that_cannot_be_read_is_left_as_it_is(project: Path) -> None:
     ],
     ids=range(7),
 )
-def test_a_configuration_of_another_kind_is_left_as_it_is(project: Path, home: Path, client: ClientName, text: str | bytes) -> None:
+def test_a_configuration_of_another_kind_is_left_as_it_is(
+    project: Path, home: Path, client: ClientName, text: str | bytes
+) -> None:
     path = configuration_file(client, project)
     path.parent.mkdir(exist_ok=True)
     content = text.encode() if isinstance(text, str) else text
@@ -91,11 +95,16 @@ def test_a_linked_configuration_stays_a_link_with_its_rights(project: Path) -> N
     (project / ".mcp.json").symlink_to(real)
     assert run("install").returncode == 0
     assert (project / ".mcp.json").is_symlink()
-    assert (stat.S_IMODE(real.stat().st_mode), set(json.loads(real.read_text())["mcpServers"])) == (0o640, {"mahtab"})
+    assert (stat.S_IMODE(real.stat().st_mode), set(json.loads(real.read_text())["mcpServers"])) == (
+        0o640,
+        {"mahtab"},
+    )
     assert sorted(path.name for path in project.iterdir()) == [".mcp.json", "dotfiles.json"]
 
 
-def test_a_configuration_that_cannot_be_written_is_left_as_it_is(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configuration_that_cannot_be_written_is_left_as_it_is(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (project / ".mcp.json").write_text("{}")
 
     def full(handle: int) -> None:
@@ -109,12 +118,17 @@ def test_a_configuration_that_cannot_be_written_is_left_as_it_is(project: Path, 
 
 def test_printing_writes_nothing(project: Path) -> None:
     assert "mahtab" in json.loads(run("install", "--print").stdout)["mcpServers"]
-    assert "mahtab" in tomllib.loads(run("install", "--client", "codex", "--print").stdout)["mcp_servers"]
+    assert (
+        "mahtab"
+        in tomllib.loads(run("install", "--client", "codex", "--print").stdout)["mcp_servers"]
+    )
     assert list(project.iterdir()) == []
     assert run("install", "--client", "emacs").returncode == 2
 
 
-def test_a_client_finds_the_server_whatever_its_path_is_and_has_its_tools_at_once(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_finds_the_server_whatever_its_path_is_and_has_its_tools_at_once(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (project / "mahtab-tui").write_text("#!/bin/sh\n")
     (project / "mahtab-tui").chmod(0o755)
     monkeypatch.setenv("PATH", str(project))
@@ -138,16 +152,28 @@ def test_the_plug_in_is_whole(home: Path) -> None:
     (folder / "commands" / "of-an-older-version.md").touch()
     assert run("plugin").stdout == f"{folder}\n"
     assert json.loads((folder / ".claude-plugin" / "plugin.json").read_text())["name"] == "mahtab"
-    assert json.loads((folder / ".mcp.json").read_text())["mcpServers"]["mahtab"]["args"][-1] == "mcp"
-    assert {path.stem for path in (folder / "commands").glob("*.md")} == {"undo", "reset", "info", "pkg", "activate"}
+    assert (
+        json.loads((folder / ".mcp.json").read_text())["mcpServers"]["mahtab"]["args"][-1] == "mcp"
+    )
+    assert {path.stem for path in (folder / "commands").glob("*.md")} == {
+        "undo",
+        "reset",
+        "info",
+        "pkg",
+        "activate",
+    }
     head = (folder / "skills" / "persistent-python" / "SKILL.md").read_text().split("---")[1]
     assert yaml.safe_load(head)["name"] == "persistent-python"
     manifest = json.loads((folder / ".claude-plugin" / "plugin.json").read_text())
     assert manifest["version"] == __version__
     assert manifest["author"]["name"], "its validator warns of a plug-in without an author"
-    assert len((folder / "README.md").read_text().split()) >= 40, "its validator refuses a plug-in that does not say what it does"
+    assert len((folder / "README.md").read_text().split()) >= 40, (
+        "its validator refuses a plug-in that does not say what it does"
+    )
     picture = (folder / ".claude-plugin" / "icon.png").read_bytes()
-    assert struct.unpack(">4s2I", picture[12:24]) == (b"IHDR", 512, 512), "its validator warns where there is no square icon"
+    assert struct.unpack(">4s2I", picture[12:24]) == (b"IHDR", 512, 512), (
+        "its validator warns where there is no square icon"
+    )
     for file in (folder / "commands").glob("*.md"):
         described = yaml.safe_load(file.read_text().split("---")[1])
         assert described["description"]

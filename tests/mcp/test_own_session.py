@@ -55,7 +55,9 @@ async def test_calls_that_come_at_once_share_one_session() -> None:
 
 
 @pytest.mark.usefixtures("project")
-async def test_a_call_that_is_cancelled_while_the_session_starts_leaves_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_that_is_cancelled_while_the_session_starts_leaves_one_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with own_session() as own:
         starts: list[object] = []
         start = own._start
@@ -89,7 +91,10 @@ async def test_the_time_limit_of_a_cell_is_that_of_its_pictures_too() -> None:
 async def test_the_time_of_a_cell_begins_when_the_one_before_it_has_ended() -> None:
     async with own_session() as own:
         session = await own.connection("codex")
-        _, second = await asyncio.gather(session.evaluate("import time; time.sleep(3.5)", None, report), session.evaluate("'in time'", 3.0, report))
+        _, second = await asyncio.gather(
+            session.evaluate("import time; time.sleep(3.5)", None, report),
+            session.evaluate("'in time'", 3.0, report),
+        )
     assert (second.result.output, second.timed_out) == ("'in time'\n", False)
 
 
@@ -104,7 +109,9 @@ async def test_what_a_thread_prints_between_cells_comes_with_the_next_answer(pro
         late = own.take_late_output()
         assert (late, own.take_late_output()) == ("late words\n", "")
         done = replace(await session.evaluate("0", None, report), late=late)
-    told = answer(done, EvalArguments(code="0", timeout_s=None, max_output=1_000), AnswerFormat("plain"))
+    told = answer(
+        done, EvalArguments(code="0", timeout_s=None, max_output=1_000), AnswerFormat("plain")
+    )
     assert told.text == "0\nPrinted since the last call:\nlate words"
 
 
@@ -119,7 +126,9 @@ async def test_a_rule_that_asks_has_nobody_to_ask() -> None:
 
 
 @pytest.mark.usefixtures("project")
-async def test_a_log_that_cannot_be_written_ends_and_the_cells_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_log_that_cannot_be_written_ends_and_the_cells_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("this system has no /dev/full")
@@ -129,11 +138,18 @@ async def test_a_log_that_cannot_be_written_ends_and_the_cells_go_on(monkeypatch
         done = await (await own.connection("codex")).evaluate("print('printed'); 42", None, report)
     assert done.result.output == "printed\n42\n"
     assert log.mode == "off"
-    assert capsys.readouterr().err == f"mahtab-tui: /dev/full cannot be written: {os.strerror(28)}. Logging has stopped.\n"
+    assert (
+        capsys.readouterr().err
+        == f"mahtab-tui: /dev/full cannot be written: {os.strerror(28)}. Logging has stopped.\n"
+    )
 
 
-async def test_two_calls_that_join_a_session_join_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    handlers = ToolHandlers(load_settings(), str(project), AnswerFormat("plain"), Journal(), AttachOptions(), Secrets())
+async def test_two_calls_that_join_a_session_join_once(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handlers = ToolHandlers(
+        load_settings(), str(project), AnswerFormat("plain"), Journal(), AttachOptions(), Secrets()
+    )
     joins: list[str | None] = []
 
     class Joined:
@@ -148,7 +164,9 @@ async def test_two_calls_that_join_a_session_join_once(project: Path, monkeypatc
         return Joined()
 
     monkeypatch.setattr(handlers, "_join", join)
-    await asyncio.gather(*(handlers.set_mode(ModeArguments(mode="shared", session=None), report) for _ in range(2)))
+    await asyncio.gather(
+        *(handlers.set_mode(ModeArguments(mode="shared", session=None), report) for _ in range(2))
+    )
     assert joins == [None]
     await handlers.close()
 
@@ -162,7 +180,9 @@ async def test_a_worker_that_cannot_start_is_said_to_each_call() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", b"no frame at all"])
-async def test_a_session_that_closes_while_it_is_joined_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
+async def test_a_session_that_closes_while_it_is_joined_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
     path = tmp_path / "moon.sock"
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(path))
@@ -174,7 +194,11 @@ async def test_a_session_that_closes_while_it_is_joined_is_a_sentence(tmp_path: 
         connection.send(answer)
         connection.close()
 
-    monkeypatch.setattr(connection, "session_for", lambda session, project: RunningSession("moon", str(tmp_path), 1, [], path))
+    monkeypatch.setattr(
+        connection,
+        "session_for",
+        lambda session, project: RunningSession("moon", str(tmp_path), 1, [], path),
+    )
     with listening:
         closing = asyncio.get_running_loop().run_in_executor(None, close)
         with pytest.raises(McpToolError, match="The session closed the connection"):
@@ -182,7 +206,9 @@ async def test_a_session_that_closes_while_it_is_joined_is_a_sentence(tmp_path: 
         await closing
 
 
-async def test_an_agents_own_worker_its_log_and_its_answers_have_no_key(project: Path, home: Path) -> None:
+async def test_an_agents_own_worker_its_log_and_its_answers_have_no_key(
+    project: Path, home: Path
+) -> None:
     (project / "key.txt").write_text(KEY)
     (home / ".mahtab").mkdir()
     (home / ".mahtab" / "config.toml").write_text(f"[api_keys]\nopenai = {json.dumps(KEY)}\n")

@@ -29,9 +29,13 @@ def project(tmp_path: Path) -> Path:
         (["../other", "."], [["add", "--editable", "{project}/../other"], ["sync"]]),
     ],
 )
-def test_the_project_itself_is_editable_by_being_installed(project: Path, packages: list[str], commands: list[list[str]]) -> None:
+def test_the_project_itself_is_editable_by_being_installed(
+    project: Path, packages: list[str], commands: list[list[str]]
+) -> None:
     steps = plan("develop", packages, str(project / ".venv" / "bin" / "python"), project, uv="uv")
-    assert steps.commands == [["uv", *(word.format(project=project) for word in words)] for words in commands]
+    assert steps.commands == [
+        ["uv", *(word.format(project=project) for word in words)] for words in commands
+    ]
 
 
 def test_what_lacks_packages_is_refused(project: Path) -> None:

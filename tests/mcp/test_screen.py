@@ -36,7 +36,10 @@ async def opened(screen: Terminal) -> None:
 async def test_two_agents_work_in_view_and_under_approval(start: Start, project: Path) -> None:
     screen = start("--model", "demo", "--approval", "auto")
     await opened(screen)
-    async with agent("--attach", cwd=project, name="claude-code") as a, agent("--attach", cwd=project, name="codex") as b:
+    async with (
+        agent("--attach", cwd=project, name="claude-code") as a,
+        agent("--attach", cwd=project, name="codex") as b,
+    ):
         await a.eval("first = 11")
         await seen(screen, r"In 1 · claude-code")
         await seen(screen, r"first\s+11\s+int\s+\S 1")
@@ -56,7 +59,9 @@ async def test_two_agents_work_in_view_and_under_approval(start: Start, project:
             await seen(screen, "run all from now on")
             assert not re.search(r"second\s+22", screen.text)
             screen.press("f7")
-            await anyio.to_thread.run_sync(lambda: screen.press_until("y", r"second\s+22\s+int", asked="run all from now on"))
+            await anyio.to_thread.run_sync(
+                lambda: screen.press_until("y", r"second\s+22\s+int", asked="run all from now on")
+            )
         assert answers == ["22\n[+second int 22]"]
         screen.press("f2")
         screen.enter("/agents")
@@ -83,11 +88,15 @@ async def test_a_crash_of_the_screen_is_told_and_cleaned_up(start: Start, projec
     assert list(share_folder().glob("*.sock")) == []
 
 
-async def test_a_second_screen_on_the_same_project_is_never_guessed(start: Start, project: Path) -> None:
+async def test_a_second_screen_on_the_same_project_is_never_guessed(
+    start: Start, project: Path
+) -> None:
     screens = [start("--model", "demo", "--approval", "auto") for _ in range(2)]
     for screen in screens:
         await opened(screen)
-    listed = subprocess.run([*command(), "sessions"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        [*command(), "sessions"], capture_output=True, text=True, check=True
+    ).stdout
     assert all(str(screen.pid) in listed for screen in screens)
     async with agent("--attach", cwd=project) as a:
         assert "Several sessions" in await a.text("eval", code="1")
@@ -97,7 +106,9 @@ async def test_a_second_screen_on_the_same_project_is_never_guessed(start: Start
 
 
 @pytest.mark.parametrize("words", [("--no-share",), ()])
-async def test_a_session_can_be_closed_to_agents(start: Start, project: Path, words: tuple[str, ...]) -> None:
+async def test_a_session_can_be_closed_to_agents(
+    start: Start, project: Path, words: tuple[str, ...]
+) -> None:
     screen = start("--model", "demo", *words)
     await (seen(screen, IDLE) if words else opened(screen))
     assert bool(list(share_folder().glob("*.sock"))) == (not words)

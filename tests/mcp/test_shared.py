@@ -10,11 +10,11 @@ from typing import Any
 
 import anyio
 import pytest
-from mahtab_tui.kernel.remote.place import Elsewhere
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Queue, record_of
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.remote.place import Elsewhere
 from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.cells import FinishedCell
 from mahtab_tui.session.joined_agents import AgentCall, AgentCallRefused
@@ -43,7 +43,10 @@ async def test_agents_join_a_kernel_elsewhere(share: Share, project: Path, tmp_p
     it.session.submit("python", "import os; mine = [os.path.expanduser('~')]")
     it.store.wait(tags.USER_REPL_OUT, cell=1)
     async with agent("--attach", cwd=project) as a:
-        assert await a.eval("mine.append(3); mine") == f"['{tmp_path / 'home-there'}', 3]\n[~mine list 2 items]"
+        assert (
+            await a.eval("mine.append(3); mine")
+            == f"['{tmp_path / 'home-there'}', 3]\n[~mine list 2 items]"
+        )
         assert "mine: list" in await a.text("info")
     it.session.submit("python", "mine[1:]")
     assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "[3]\n"
@@ -54,7 +57,9 @@ def others(listed: str) -> list[str]:
     return listed.partition("run by others since you last asked:\n")[2].splitlines()
 
 
-async def test_info_lists_what_others_have_run_since_the_last_call(share: Share, project: Path) -> None:
+async def test_info_lists_what_others_have_run_since_the_last_call(
+    share: Share, project: Path
+) -> None:
     it = share()
     async with agent("--attach", cwd=project) as a, agent("--attach", cwd=project) as b:
         await a.eval("from_a = 1")
@@ -62,7 +67,10 @@ async def test_info_lists_what_others_have_run_since_the_last_call(share: Share,
         it.session.submit("python", "from_me = 3\nfrom_me")
         await waited(it, tags.USER_REPL_OUT)
         listed = await a.text("info")
-        assert [line.split(":")[-1].strip() for line in others(listed)] == ["from_b = 2", "from_me = 3 …"]
+        assert [line.split(":")[-1].strip() for line in others(listed)] == [
+            "from_b = 2",
+            "from_me = 3 …",
+        ]
         assert others(await a.text("info")) == []
         for name in ("from_a", "from_b", "from_me"):
             assert f"\n  {name}: int" in listed
@@ -70,22 +78,35 @@ async def test_info_lists_what_others_have_run_since_the_last_call(share: Share,
         it.session.submit("python", "known = 5")
         await waited(it, tags.USER_REPL_OUT, cell=5)
         it.session.hide("cell 4", True)
-        assert [line.split(":")[-1].strip() for line in others(await a.text("info"))] == ["known = 5"]
+        assert [line.split(":")[-1].strip() for line in others(await a.text("info"))] == [
+            "known = 5"
+        ]
 
 
-async def test_info_forgets_no_cell_that_was_slow_and_tells_none_twice(share: Share, project: Path) -> None:
+async def test_info_forgets_no_cell_that_was_slow_and_tells_none_twice(
+    share: Share, project: Path
+) -> None:
     it = share()
-    it.session.submit("python", "import os, time\nopen('began', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)")
+    it.session.submit(
+        "python",
+        "import os, time\nopen('began', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)",
+    )
     while not (project / "began").exists():
         await anyio.sleep(0.01)
     async with agent("--attach", cwd=project) as a:
         assert others(await a.text("info")) == []
-        it.session.cells.finished.append(FinishedCell(2, "model", "inner = 1", "ok"))  # as one that runs within it
-        assert [line.split(":")[0].strip() for line in others(await a.text("info"))] == ["In [2] model (ok)"]
+        it.session.cells.finished.append(
+            FinishedCell(2, "model", "inner = 1", "ok")
+        )  # as one that runs within it
+        assert [line.split(":")[0].strip() for line in others(await a.text("info"))] == [
+            "In [2] model (ok)"
+        ]
         (project / "go").touch()
         await waited(it, tags.USER_REPL_OUT)
         await a.client.read_resource("mahtab://session/info")
-        assert [line.split(":")[0].strip() for line in others(await a.text("info"))] == ["In [1] you (ok)"]
+        assert [line.split(":")[0].strip() for line in others(await a.text("info"))] == [
+            "In [1] you (ok)"
+        ]
         assert others(await a.text("info")) == []
 
 
@@ -97,11 +118,16 @@ async def test_an_agent_cannot_end_the_persons_session(share: Share, project: Pa
         assert await a.eval("1") == "1"
 
 
-async def test_a_pause_holds_back_what_waits_in_the_queue_already(share: Share, project: Path) -> None:
+async def test_a_pause_holds_back_what_waits_in_the_queue_already(
+    share: Share, project: Path
+) -> None:
     it = share()
     it.session.submit("python", "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)")
     it.store.wait(tags.USER_REPL_IN, cell=1)
-    async with agent("--attach", cwd=project, name="codex") as a, agent("--attach", cwd=project, name="other") as b:
+    async with (
+        agent("--attach", cwd=project, name="codex") as a,
+        agent("--attach", cwd=project, name="other") as b,
+    ):
         await a.text("info")
         await b.text("info")  # whoever joins later is paused, too
         async with anyio.create_task_group() as group:
@@ -112,11 +138,17 @@ async def test_a_pause_holds_back_what_waits_in_the_queue_already(share: Share, 
             (project / "go").touch()
             assert await b.eval("2") == "2"
             it.session.joined_agents.pause("codex")
-        order = [record.attrs["party"] for record in it.store.records if record.tag in (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN)]
+        order = [
+            record.attrs["party"]
+            for record in it.store.records
+            if record.tag in (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN)
+        ]
         assert order == ["you", "other", "codex"]
 
 
-async def test_joining_the_session_that_one_is_in_changes_nothing(share: Share, project: Path) -> None:
+async def test_joining_the_session_that_one_is_in_changes_nothing(
+    share: Share, project: Path
+) -> None:
     it = share()
     async with agent("--attach", cwd=project) as a:
         await a.eval("1")
@@ -125,7 +157,9 @@ async def test_joining_the_session_that_one_is_in_changes_nothing(share: Share, 
         assert it.session.joined_agents.names == ["mcp"]
 
 
-async def test_cells_wait_in_one_queue_and_the_persons_goes_first(share: Share, project: Path) -> None:
+async def test_cells_wait_in_one_queue_and_the_persons_goes_first(
+    share: Share, project: Path
+) -> None:
     it = share()
     it.session.submit("python", "import time\ngo = False\nwhile not go: time.sleep(0.01)")
     it.store.wait(tags.USER_REPL_IN, cell=1)
@@ -137,7 +171,11 @@ async def test_cells_wait_in_one_queue_and_the_persons_goes_first(share: Share, 
                 queues.append([item.party or "you" for item in said.items])
 
     it.session.log.addHandler(Watch())
-    async with agent("--attach", cwd=project) as a, agent("--attach", cwd=project) as b, anyio.create_task_group() as group:
+    async with (
+        agent("--attach", cwd=project) as a,
+        agent("--attach", cwd=project) as b,
+        anyio.create_task_group() as group,
+    ):
         group.start_soon(lambda: a.eval("'a'", timeout_s=30))
         while ["mcp"] not in queues:
             await anyio.sleep(0.01)
@@ -148,11 +186,17 @@ async def test_cells_wait_in_one_queue_and_the_persons_goes_first(share: Share, 
         while ["you", "mcp", "mcp-2"] not in queues:
             await anyio.sleep(0.01)
         it.session.stop()
-    order = [record.attrs["party"] for record in it.store.records if record.tag in (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN)]
+    order = [
+        record.attrs["party"]
+        for record in it.store.records
+        if record.tag in (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN)
+    ]
     assert order == ["you", "you", "mcp", "mcp-2"]
 
 
-async def test_the_person_takes_code_out_of_the_queue_and_stops_what_runs(share: Share, project: Path) -> None:
+async def test_the_person_takes_code_out_of_the_queue_and_stops_what_runs(
+    share: Share, project: Path
+) -> None:
     it = share()
     async with agent("--attach", cwd=project) as a:
         async with anyio.create_task_group() as group:
@@ -175,7 +219,9 @@ async def test_the_person_takes_code_out_of_the_queue_and_stops_what_runs(share:
         assert answers[1].startswith("The code was interrupted. Variables are as it left them.\n")
 
 
-async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(share: Share, project: Path) -> None:
+async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(
+    share: Share, project: Path
+) -> None:
     it = share()
     async with agent("--attach", cwd=project) as a:
         await a.eval("1")
@@ -186,7 +232,11 @@ async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(share: Share,
             sentences.append(message or "")
 
         async with anyio.create_task_group() as group:
-            group.start_soon(lambda: a.client.call_tool("eval", {"code": "after = 1"}, progress_callback=on_progress))
+            group.start_soon(
+                lambda: a.client.call_tool(
+                    "eval", {"code": "after = 1"}, progress_callback=on_progress
+                )
+            )
             while not any("paused" in sentence for sentence in sentences):
                 await anyio.sleep(0.05)
             assert "Resumed" in it.session.joined_agents.pause("mcp")
@@ -202,9 +252,14 @@ async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(share: Share,
         assert await a.eval("after") == "1"
 
 
-async def test_a_paused_agent_is_served_nothing_not_even_a_look_at_a_variable(share: Share, project: Path) -> None:
+async def test_a_paused_agent_is_served_nothing_not_even_a_look_at_a_variable(
+    share: Share, project: Path
+) -> None:
     it = share()
-    it.session.submit("python", "class Told:\n    def __repr__(self):\n        open('looked', 'w').close()\n        return 'told'\nit = Told()")
+    it.session.submit(
+        "python",
+        "class Told:\n    def __repr__(self):\n        open('looked', 'w').close()\n        return 'told'\nit = Told()",
+    )
     await waited(it, tags.USER_REPL_OUT)
     async with agent("--attach", cwd=project) as a:
         await a.text("info")
@@ -243,7 +298,9 @@ def test_every_kind_of_call_waits_while_its_agent_is_paused(share: Share) -> Non
         call = AgentCall(told.append)
         serving = threading.Thread(target=serve, args=(call, what))
         serving.start()
-        while not told:  # a call that is served fails instead, for want of arguments, or tells nothing
+        while (
+            not told
+        ):  # a call that is served fails instead, for want of arguments, or tells nothing
             assert serving.is_alive(), what
             serving.join(0.01)
         assert told == [{"op": "progress", "text": "the user has paused you"}]
@@ -251,7 +308,9 @@ def test_every_kind_of_call_waits_while_its_agent_is_paused(share: Share) -> Non
         serving.join()
 
 
-async def test_cancelling_interrupts_a_running_cell_and_withdraws_what_waits(share: Share, project: Path) -> None:
+async def test_cancelling_interrupts_a_running_cell_and_withdraws_what_waits(
+    share: Share, project: Path
+) -> None:
     it = share()
     async with agent("--attach", cwd=project) as a:
 
@@ -273,7 +332,11 @@ async def test_cancelling_interrupts_a_running_cell_and_withdraws_what_waits(sha
         it.session.joined_agents.pause("mcp")
         async with anyio.create_task_group() as group:
             group.start_soon(run)
-            while not (calls := [call for guest in it.session.joined_agents._agents for call in guest.calls]):
+            while not (
+                calls := [
+                    call for guest in it.session.joined_agents._agents for call in guest.calls
+                ]
+            ):
                 await anyio.sleep(0.01)
             group.cancel_scope.cancel()
         while not calls[0].cancelled:
@@ -282,9 +345,13 @@ async def test_cancelling_interrupts_a_running_cell_and_withdraws_what_waits(sha
     assert sum(record.tag == tags.ASSISTANT_REPL_IN for record in it.store.records) == 1
 
 
-async def test_a_time_limit_counts_from_the_start_and_never_kills_the_persons_kernel(share: Share, project: Path) -> None:
+async def test_a_time_limit_counts_from_the_start_and_never_kills_the_persons_kernel(
+    share: Share, project: Path
+) -> None:
     it = share()
-    it.session.submit("python", "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\nkept = 1")
+    it.session.submit(
+        "python", "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\nkept = 1"
+    )
     async with agent("--attach", cwd=project) as a:
         it.store.wait(tags.USER_REPL_IN)
         async with anyio.create_task_group() as group:
@@ -300,9 +367,12 @@ async def test_a_time_limit_counts_from_the_start_and_never_kills_the_persons_ke
             (project / "go").touch()
         assert values == ["1"]
         told = await a.eval(
-            "import signal\nold = signal.signal(signal.SIGINT, lambda *a: None)\nprint('stubborn')\nwhile kept: time.sleep(0.01)", timeout_s=1
+            "import signal\nold = signal.signal(signal.SIGINT, lambda *a: None)\nprint('stubborn')\nwhile kept: time.sleep(0.01)",
+            timeout_s=1,
         )
-        assert told.startswith("Timed out after 1 s: the code was interrupted, but did not end within 2 s and is still running.")
+        assert told.startswith(
+            "Timed out after 1 s: the code was interrupted, but did not end within 2 s and is still running."
+        )
         assert told.endswith("Output so far:\nstubborn")
         it.session.kernel_control.kill()
         await waited(it, tags.ASSISTANT_REPL_OUT, status="killed")

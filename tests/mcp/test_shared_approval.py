@@ -42,7 +42,10 @@ async def test_code_waits_for_the_person_and_its_fate_is_told(share: Share, proj
         async with anyio.create_task_group() as group:
             group.start_soon(run, "x = 2\nx")
             await decide("edited", Decision("run", code="x = 22\nx"), 2)
-        assert answers[-1] == "The user edited the code. What ran:\n```python\nx = 22\nx\n```\n22\n[+x int 22]"
+        assert (
+            answers[-1]
+            == "The user edited the code. What ran:\n```python\nx = 22\nx\n```\n22\n[+x int 22]"
+        )
         async with anyio.create_task_group() as group:
             group.start_soon(run, "x = 3\nx")
             await decide("run", Decision("all"), 3)
@@ -51,8 +54,13 @@ async def test_code_waits_for_the_person_and_its_fate_is_told(share: Share, proj
         assert it.session.approval == "ask"
 
 
-@pytest.mark.parametrize(("tool", "arguments"), [("undo", {}), ("reset", {}), ("activate", {"path": "."}), ("pkg", {"action": "status"})])
-async def test_what_touches_the_environment_always_asks(share: Share, project: Path, tool: str, arguments: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [("undo", {}), ("reset", {}), ("activate", {"path": "."}), ("pkg", {"action": "status"})],
+)
+async def test_what_touches_the_environment_always_asks(
+    share: Share, project: Path, tool: str, arguments: dict[str, Any]
+) -> None:
     it = share("auto")
     async with agent("--attach", cwd=project) as a:
         await a.eval("kept = 1")

@@ -23,7 +23,11 @@ from tests.mcp.conftest import Share, waited
 HELLO: dict[str, Any] = {
     "method": "initialize",
     "id": 1,
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "dies", "version": "1"}},
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "dies", "version": "1"},
+    },
 }
 INITIALIZED: dict[str, Any] = {"method": "notifications/initialized"}
 
@@ -77,13 +81,24 @@ def test_an_agent_that_is_sending_when_it_is_disconnected_still_reads_why(share:
         ended = select.poll()
         ended.register(client, select.POLLRDHUP)
         assert ended.poll(60_000)
-        client.sendall(encode({"op": "call", "id": 1, "what": "run", "args": {"code": "1", "timeout": None, "follow": False}}))
+        client.sendall(
+            encode(
+                {
+                    "op": "call",
+                    "id": 1,
+                    "what": "run",
+                    "args": {"code": "1", "timeout": None, "follow": False},
+                }
+            )
+        )
         (frame,) = reader.feed(client.recv(65536))
     assert frame["op"] == "bye"
     assert not it.session.cells.finished
 
 
-def test_who_looks_for_sessions_while_one_opens_does_not_take_its_socket_away(share: Share, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_looks_for_sessions_while_one_opens_does_not_take_its_socket_away(
+    share: Share, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Slow(socket.socket):
         def listen(self, backlog: int = 0, /) -> None:
             assert running_sessions() == []
@@ -98,7 +113,9 @@ def test_who_looks_for_sessions_while_one_opens_does_not_take_its_socket_away(sh
 def test_another_users_connection_is_closed(share: Share, monkeypatch: pytest.MonkeyPatch) -> None:
     share()
     (path,) = share_folder().glob("*.sock")
-    monkeypatch.setattr("mahtab_tui.session.share_server.peer_uid", lambda connection: os.getuid() + 1)
+    monkeypatch.setattr(
+        "mahtab_tui.session.share_server.peer_uid", lambda connection: os.getuid() + 1
+    )
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(20)
         connection.connect(str(path))
@@ -109,7 +126,12 @@ def test_another_users_connection_is_closed(share: Share, monkeypatch: pytest.Mo
 def test_what_does_not_speak_the_protocol_harms_nobody(share: Share) -> None:
     it = share()
     (path,) = share_folder().glob("*.sock")
-    for words in (b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff\xff\xff", b"\x00\x00\x00\x02{}", b'\x00\x00\x00\x0d{"op":"call"}'):
+    for words in (
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\xff\xff\xff\xff",
+        b"\x00\x00\x00\x02{}",
+        b'\x00\x00\x00\x0d{"op":"call"}',
+    ):
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(20)
             connection.connect(str(path))
@@ -136,7 +158,9 @@ async def test_a_private_server_joins_no_session(share: Share, project: Path) ->
         assert "--private" in await a.text("mode", mode="shared")
 
 
-async def test_the_end_of_the_screen_is_told_and_private_works_on(share: Share, project: Path) -> None:
+async def test_the_end_of_the_screen_is_told_and_private_works_on(
+    share: Share, project: Path
+) -> None:
     it = share()
     async with agent("--attach", cwd=project) as a:
         await a.eval("1")
@@ -157,12 +181,20 @@ async def test_the_end_of_the_screen_is_told_and_private_works_on(share: Share, 
 
 
 @pytest.mark.parametrize(("setting", "status"), [("continue", "ok"), ("stop", "interrupted")])
-async def test_an_agent_that_dies_leaves_its_cell_running_or_stopped(share: Share, project: Path, setting: str, status: str) -> None:
+async def test_an_agent_that_dies_leaves_its_cell_running_or_stopped(
+    share: Share, project: Path, setting: str, status: str
+) -> None:
     it = share(agent_gone=setting)
     code = "import os, time\nprint('pid', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)"
-    server = await anyio.open_process([sys.executable, "-m", "mahtab_tui", "mcp", "--attach"], cwd=project)
+    server = await anyio.open_process(
+        [sys.executable, "-m", "mahtab_tui", "mcp", "--attach"], cwd=project
+    )
     assert server.stdin is not None
-    for message in (HELLO, INITIALIZED, {"method": "tools/call", "id": 2, "params": {"name": "eval", "arguments": {"code": code}}}):
+    for message in (
+        HELLO,
+        INITIALIZED,
+        {"method": "tools/call", "id": 2, "params": {"name": "eval", "arguments": {"code": code}}},
+    ):
         await server.stdin.send(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
     await waited(it, tags.ASSISTANT_REPL_IN)
     server.kill()
@@ -173,7 +205,11 @@ async def test_an_agent_that_dies_leaves_its_cell_running_or_stopped(share: Shar
         (project / "go").touch()
     ended = await waited(it, tags.ASSISTANT_REPL_OUT)
     assert ended.attrs["status"] == status
-    await waited(it, tags.NOTICE, text=f"dies has left the session.{' Its cell keeps running.' if setting == 'continue' else ''}")
+    await waited(
+        it,
+        tags.NOTICE,
+        text=f"dies has left the session.{' Its cell keeps running.' if setting == 'continue' else ''}",
+    )
 
 
 async def test_the_kernels_death_is_told_to_the_agent(share: Share, project: Path) -> None:
@@ -199,8 +235,13 @@ async def test_several_agents_lose_and_mix_nothing(share: Share, project: Path) 
     async with anyio.create_task_group() as group:
         for number in range(3):
             group.start_soon(work, number)
-    it.session.submit("python", "len(log), all([t for n, t in log if n == k] == list(range(10)) for k in range(3))")
-    while not (ended := [record for record in it.store.records if record.tag == tags.USER_REPL_OUT])[1:]:
+    it.session.submit(
+        "python",
+        "len(log), all([t for n, t in log if n == k] == list(range(10)) for k in range(3))",
+    )
+    while not (
+        ended := [record for record in it.store.records if record.tag == tags.USER_REPL_OUT]
+    )[1:]:
         await anyio.sleep(0.01)
     assert ended[1].text == "(30, True)\n"
     outputs = [record.text for record in it.store.records if record.tag == tags.ASSISTANT_REPL_OUT]

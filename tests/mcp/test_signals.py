@@ -19,9 +19,13 @@ CODES = {
 }
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
+)
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
-def test_a_signal_ends_a_server_whose_code_runs(project: Path, number: signal.Signals, code: str) -> None:
+def test_a_signal_ends_a_server_whose_code_runs(
+    project: Path, number: signal.Signals, code: str
+) -> None:
     with piped("mcp") as server:
         pid = worker_of(server, code)
         os.kill(server.pid, number)
@@ -31,7 +35,11 @@ def test_a_signal_ends_a_server_whose_code_runs(project: Path, number: signal.Si
 
 def worker_of(server: Piped, code: str) -> int:
     """Have a server run some code; returns the process that does, once it does. Its stdin stays open."""
-    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    client = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }
     code = f"import os, time, pathlib; pathlib.Path('pid.new').write_text(str(os.getpid())); os.replace('pid.new', 'pid')\n{code}"
     messages: list[dict[str, object]] = [
         {"id": 1, "method": "initialize", "params": client},

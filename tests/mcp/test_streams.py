@@ -22,7 +22,9 @@ streams.stdout.flush()
 
 
 def test_nothing_but_the_protocol_reaches_its_streams() -> None:
-    done = subprocess.run([sys.executable, "-c", SERVER], input="a line\n", capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", SERVER], input="a line\n", capture_output=True, text=True, check=True
+    )
     assert (done.stdout, done.stderr) == ("heard a line\n", "printed\nchild\n")
 
 

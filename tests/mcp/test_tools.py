@@ -55,7 +55,10 @@ def without_uv(folder: Path) -> str:
 async def test_the_tools_are_listed_as_they_were() -> None:
     """Write the file anew by deleting it."""
     async with agent() as a:
-        listed = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in (await a.client.list_tools()).tools]
+        listed = [
+            tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+            for tool in (await a.client.list_tools()).tools
+        ]
     if not SCHEMAS.exists():
         SCHEMAS.write_text(json.dumps(listed, indent=1, ensure_ascii=False) + "\n", "utf-8")
     assert listed == json.loads(SCHEMAS.read_text("utf-8"))
@@ -96,7 +99,9 @@ async def test_reset_ends_a_running_cell() -> None:
         answers: list[str] = []
 
         async def run() -> None:
-            result = await a.client.call_tool("eval", {"code": "import time; time.sleep(600)"}, progress_callback=on_progress)
+            result = await a.client.call_tool(
+                "eval", {"code": "import time; time.sleep(600)"}, progress_callback=on_progress
+            )
             answers.append(text_of(result))
 
         async with anyio.create_task_group() as group:
@@ -116,7 +121,9 @@ async def test_info_tells_what_the_session_holds(tmp_path: Path) -> None:
         assert f" · worker {await a.value('import os; os.getpid()')} · private\n" in told
 
 
-async def test_activate_moves_to_a_project_an_environment_and_an_interpreter(tmp_path: Path) -> None:
+async def test_activate_moves_to_a_project_an_environment_and_an_interpreter(
+    tmp_path: Path,
+) -> None:
     project = tmp_path / "project"
     virtual_environment(project / ".venv")
     other = virtual_environment(tmp_path / "other")
@@ -127,9 +134,13 @@ async def test_activate_moves_to_a_project_an_environment_and_an_interpreter(tmp
         told = await a.text("activate", path="project")
         assert told.startswith(f"Activated the project {project}: Python ")
         assert told.endswith(f", in {project}.")
-        assert await a.value("import sys, os; sys.prefix, os.getcwd()") == repr((str(project / ".venv"), str(project)))
+        assert await a.value("import sys, os; sys.prefix, os.getcwd()") == repr(
+            (str(project / ".venv"), str(project))
+        )
         assert f", {other / 'bin' / 'python'}, worker " in await a.text("activate", path="../other")
-        assert "Activated the conda environment" in await a.text("activate", path=str(tmp_path / "conda"))
+        assert "Activated the conda environment" in await a.text(
+            "activate", path=str(tmp_path / "conda")
+        )
         assert "Activated the interpreter" in await a.text("activate", path=sys.executable)
         await a.eval("kept = 1")
         assert "Activated the project" in await a.text("activate", path=".")
@@ -144,7 +155,9 @@ async def test_activate_moves_to_a_project_an_environment_and_an_interpreter(tmp
 async def test_a_project_is_activated_by_the_environment_variable(tmp_path: Path) -> None:
     virtual_environment(tmp_path / ".venv")
     async with agent(MAHTAB_PROJECT=str(tmp_path)) as a:
-        assert await a.value("import sys, os; sys.prefix, os.getcwd()") == repr((str(tmp_path / ".venv"), str(tmp_path)))
+        assert await a.value("import sys, os; sys.prefix, os.getcwd()") == repr(
+            (str(tmp_path / ".venv"), str(tmp_path))
+        )
 
 
 async def test_packages_with_pip(tmp_path: Path) -> None:
@@ -177,7 +190,9 @@ async def test_packages_with_uv_keep_the_project_up_to_date(tmp_path: Path) -> N
     build_wheel(wheels, "tiny", "1.0")
     project = tmp_path / "project"
     virtual_environment(project / ".venv")
-    (project / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\nrequires-python = '>=3.11'\ndependencies = []\n")
+    (project / "pyproject.toml").write_text(
+        "[project]\nname = 'p'\nversion = '1'\nrequires-python = '>=3.11'\ndependencies = []\n"
+    )
     async with agent("--project", str(project), env=offline(wheels)) as a:
         await packaged(a, "add", "tiny")
         assert "tiny" in (project / "pyproject.toml").read_text()
@@ -207,8 +222,12 @@ async def test_an_editable_package_and_back(tmp_path: Path, kind: str) -> None:
     project = tmp_path / "project"
     python = virtual_environment(project / ".venv", pip=kind == "pip") / "bin" / "python"
     if kind == "uv, a project":
-        (project / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\nrequires-python = '>=3.11'\ndependencies = []\n")
-    environment = offline(wheels) | ({"PATH": without_uv(tmp_path / "bin")} if kind == "pip" else {})
+        (project / "pyproject.toml").write_text(
+            "[project]\nname = 'p'\nversion = '1'\nrequires-python = '>=3.11'\ndependencies = []\n"
+        )
+    environment = offline(wheels) | (
+        {"PATH": without_uv(tmp_path / "bin")} if kind == "pip" else {}
+    )
     async with agent("--python", str(python), cwd=project, env=environment) as a:
         (project / "folder").mkdir()
         await a.eval("%cd folder")
@@ -250,7 +269,9 @@ async def test_what_a_package_manager_says_is_told_while_it_runs(tmp_path: Path)
     )
     async with agent(cwd=tmp_path) as a, anyio.create_task_group() as group:
         arguments = {"action": "test", "packages": []}
-        group.start_soon(lambda: a.client.call_tool("pkg", arguments, progress_callback=on_progress))
+        group.start_soon(
+            lambda: a.client.call_tool("pkg", arguments, progress_callback=on_progress)
+        )
         with anyio.fail_after(30):
             while "collects" not in heard:
                 await anyio.sleep(0.01)
@@ -265,7 +286,9 @@ async def test_the_log_holds_what_was_evaluated(home: Path) -> None:
         assert "\x1b[" in path.read_text()
         assert "in colour" in path.read_text()
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-        assert f"written to {path}. To follow it: tail -f {path}" in await a.text("log_viewer", mode="file")
+        assert f"written to {path}. To follow it: tail -f {path}" in await a.text(
+            "log_viewer", mode="file"
+        )
         before = path.read_text()
         await a.eval("print('\\x1b[31mred\\x1b[0m'); 1/0")
         assert "ZeroDivisionError" in path.read_text().removeprefix(before)
@@ -282,7 +305,11 @@ async def test_resources_show_the_session() -> None:
     async with agent() as a:
         await a.eval("table = {'a': 1}")
         uris = [str(resource.uri) for resource in (await a.client.list_resources()).resources]
-        assert uris == ["mahtab://session/variables", "mahtab://session/info", "mahtab://session/log"]
+        assert uris == [
+            "mahtab://session/variables",
+            "mahtab://session/info",
+            "mahtab://session/log",
+        ]
         variables = await a.client.read_resource("mahtab://session/variables")
         assert variables.contents[0].text == "table: dict 1 item"  # type: ignore[union-attr]
         info = await a.client.read_resource("mahtab://session/info")
@@ -298,7 +325,9 @@ async def test_resources_show_the_session() -> None:
 async def test_skills_are_prompts(tmp_path: Path) -> None:
     folder = tmp_path / ".mahtab" / "skills" / "count"
     folder.mkdir(parents=True)
-    (folder / "SKILL.md").write_text("---\nname: count\ndescription: Counts\n---\nCount the rows.\n")
+    (folder / "SKILL.md").write_text(
+        "---\nname: count\ndescription: Counts\n---\nCount the rows.\n"
+    )
     async with agent(cwd=tmp_path) as a:
         assert "count" not in [prompt.name for prompt in (await a.client.list_prompts()).prompts]
     trust_skills(tmp_path)
@@ -308,7 +337,9 @@ async def test_skills_are_prompts(tmp_path: Path) -> None:
         assert prompt.messages[0].content.text == "Count the rows.\n\nTask: in table"  # type: ignore[union-attr]
 
 
-def test_a_skill_that_cannot_be_used_is_said_once_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_skill_that_cannot_be_used_is_said_once_on_stderr(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     broken = tmp_path / ".mahtab" / "skills" / "odd" / "SKILL.md"
     broken.parent.mkdir(parents=True)
     broken.write_text("---\nname: odd\n---\nNo description.\n")
@@ -319,7 +350,9 @@ def test_a_skill_that_cannot_be_used_is_said_once_on_stderr(tmp_path: Path, caps
     assert (said.out, said.err.count(str(broken))) == ("", 1)
     broken.write_text("---\nname: other\ndescription: Counts\n---\nCount.\n")
     skills.prompts()
-    assert capsys.readouterr().err.startswith(f"mahtab-tui: {broken}"), "another problem of the same file"
+    assert capsys.readouterr().err.startswith(f"mahtab-tui: {broken}"), (
+        "another problem of the same file"
+    )
 
 
 @pytest.mark.parametrize(
@@ -328,7 +361,10 @@ def test_a_skill_that_cannot_be_used_is_said_once_on_stderr(tmp_path: Path, caps
         ({"MAHTAB_OUTPUT_FORMAT": "markdown"}, "```python\n7\n```\n```text\nred␛[6n\n```"),
         ({}, "7\nred␛[6n"),
         ({"MAHTAB_OUTPUT_FORMAT": "ansi", "MAHTAB_HIGHLIGHT": "false"}, "7\nred␛[6n"),
-        ({"MAHTAB_OUTPUT_FORMAT": "ansi"}, "\x1b[34m7\x1b[39;49;00m\n\x1b[31mred\x1b[0m␛[6n\x1b[0m"),
+        (
+            {"MAHTAB_OUTPUT_FORMAT": "ansi"},
+            "\x1b[34m7\x1b[39;49;00m\n\x1b[31mred\x1b[0m␛[6n\x1b[0m",
+        ),
     ],
 )
 async def test_answers_look_as_the_settings_say(environment: dict[str, str], expected: str) -> None:
@@ -344,7 +380,11 @@ async def test_lines_that_rewrite_themselves_come_as_they_stand_at_their_end() -
 
 async def test_a_wrong_setting_is_a_sentence() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "mahtab_tui", "mcp"], env={**os.environ, "MAHTAB_OUTPUT_FORMAT": "pdf"}, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "mahtab_tui", "mcp"],
+        env={**os.environ, "MAHTAB_OUTPUT_FORMAT": "pdf"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert "MAHTAB_OUTPUT_FORMAT" in done.stderr

@@ -44,7 +44,9 @@ async def test_a_session_is_followed_to_its_end(start: Start, project: Path) -> 
     assert await anyio.to_thread.run_sync(watcher.wait_end) == 0
 
 
-async def test_a_second_screen_sees_what_is_undone_and_what_is_reviewed(start: Start, replay: Callable[..., str]) -> None:
+async def test_a_second_screen_sees_what_is_undone_and_what_is_reviewed(
+    start: Start, replay: Callable[..., str]
+) -> None:
     model = replay("I add.\n\n```python\nitems.append(3)\n```\n", "As you like.")
     screen = start("--model", model, "--approval", "review")
     await opened(screen)
@@ -57,7 +59,9 @@ async def test_a_second_screen_sees_what_is_undone_and_what_is_reviewed(start: S
     await seen(watcher, r"In 2 · replay\s+waits for you")
     await seen(watcher, r"items\s+3 items\s+list")
     screen.press("f7")
-    await anyio.to_thread.run_sync(lambda: screen.press_until("n", "say why, or nothing", asked="n undo"))
+    await anyio.to_thread.run_sync(
+        lambda: screen.press_until("n", "say why, or nothing", asked="n undo")
+    )
     screen.press("enter")
     await seen(watcher, "Cell 2 was undone")
     await seen(watcher, r"In 2 · replay.*undone")

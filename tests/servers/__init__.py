@@ -12,7 +12,10 @@ HERE = Path(__file__).parent
 
 def plain(behaviour: str = "", tools: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     """The definition of a server that needs nothing but Python, so it starts quickly. tools: instead of its own."""
-    return {"command": sys.executable, "args": ["-I", str(HERE / "plain.py"), behaviour, json.dumps(tools)]}
+    return {
+        "command": sys.executable,
+        "args": ["-I", str(HERE / "plain.py"), behaviour, json.dumps(tools)],
+    }
 
 
 def friendly() -> dict[str, Any]:
@@ -28,7 +31,13 @@ def configure(home: Path, **servers: dict[str, Any]) -> None:
         for key, value in server.items():
             table = isinstance(value, dict)
             written = (
-                "{" + ", ".join(f"{json.dumps(each)} = {json.dumps(text)}" for each, text in value.items()) + "}" if table else json.dumps(value)
+                "{"
+                + ", ".join(
+                    f"{json.dumps(each)} = {json.dumps(text)}" for each, text in value.items()
+                )
+                + "}"
+                if table
+                else json.dumps(value)
             )
             lines.append(f"{key} = {written}")
     file = home / ".mahtab" / "config.toml"

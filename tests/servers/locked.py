@@ -41,9 +41,16 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
         self.clients[client_info.client_id] = client_info
 
-    async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
+    async def authorize(
+        self, client: OAuthClientInformationFull, params: AuthorizationParams
+    ) -> str:
         if REFUSES:
-            return construct_redirect_uri(str(params.redirect_uri), error="access_denied", error_description="not \x1b[31myou", state=params.state)
+            return construct_redirect_uri(
+                str(params.redirect_uri),
+                error="access_denied",
+                error_description="not \x1b[31myou",
+                state=params.state,
+            )
         code = AuthorizationCode(
             code=secrets.token_urlsafe(24),
             scopes=params.scopes or [],
@@ -57,17 +64,25 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         self.codes[code.code] = code
         return construct_redirect_uri(str(params.redirect_uri), code=code.code, state=params.state)
 
-    async def load_authorization_code(self, client: OAuthClientInformationFull, authorization_code: str) -> AuthorizationCode | None:
+    async def load_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: str
+    ) -> AuthorizationCode | None:
         return self.codes.get(authorization_code)
 
-    async def exchange_authorization_code(self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode) -> OAuthToken:
+    async def exchange_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
+    ) -> OAuthToken:
         del self.codes[authorization_code.code]
         return self._token(client.client_id, authorization_code.scopes)
 
-    async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
+    async def load_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: str
+    ) -> RefreshToken | None:
         return self.refreshing.get(refresh_token)
 
-    async def exchange_refresh_token(self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]) -> OAuthToken:
+    async def exchange_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
+    ) -> OAuthToken:
         del self.refreshing[refresh_token.token]
         return self._token(client.client_id, scopes)
 
@@ -80,9 +95,13 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
 
     def _token(self, client: str, scopes: list[str]) -> OAuthToken:
         access, refresh = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
-        self.access[access] = AccessToken(token=access, client_id=client, scopes=scopes, expires_at=int(time.time()) + SECONDS)
+        self.access[access] = AccessToken(
+            token=access, client_id=client, scopes=scopes, expires_at=int(time.time()) + SECONDS
+        )
         self.refreshing[refresh] = RefreshToken(token=refresh, client_id=client, scopes=scopes)
-        return OAuthToken(access_token=access, refresh_token=refresh, expires_in=SECONDS, scope=" ".join(scopes))
+        return OAuthToken(
+            access_token=access, refresh_token=refresh, expires_in=SECONDS, scope=" ".join(scopes)
+        )
 
 
 URL = f"http://127.0.0.1:{PORT}"

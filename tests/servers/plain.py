@@ -9,7 +9,11 @@ import sys
 import time
 from typing import Any
 
-TEXT = {"type": "object", "properties": {"text": {"type": "string", "description": "What to say"}}, "required": ["text"]}
+TEXT = {
+    "type": "object",
+    "properties": {"text": {"type": "string", "description": "What to say"}},
+    "required": ["text"],
+}
 READS = {"readOnlyHint": True}
 TOOLS: list[dict[str, Any]] = [
     {"name": "say", "description": "Say a text.\nIt comes back as it is.", "inputSchema": TEXT, "annotations": READS},
@@ -79,16 +83,32 @@ def main() -> None:
         method, number = message["method"], message.get("id")
         if method == "initialize":
             info = {"name": "plain", "version": "1", "title": "A plain \x1b[31mserver"}
-            send({"id": number, "result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}}, "serverInfo": info}})
+            send(
+                {
+                    "id": number,
+                    "result": {
+                        "protocolVersion": "2025-06-18",
+                        "capabilities": {"tools": {"listChanged": True}},
+                        "serverInfo": info,
+                    },
+                }
+            )
         elif method == "tools/list":
             send({"id": number, "result": {"tools": tools}})
         elif method == "tools/call":
             if behaviour == "raw":
                 print(message["params"]["arguments"]["text"].replace("ID", str(number)), flush=True)
             elif behaviour == "show":
-                send({"id": number, "result": text(json.dumps(message["params"].get("arguments", {})))})
+                send(
+                    {
+                        "id": number,
+                        "result": text(json.dumps(message["params"].get("arguments", {}))),
+                    }
+                )
             elif message["params"]["name"] != "sleep":
-                result = call(message["params"]["name"], message["params"].get("arguments", {}), tools)
+                result = call(
+                    message["params"]["name"], message["params"].get("arguments", {}), tools
+                )
                 send({"id": number, "result": result})
         elif method == "notifications/cancelled":
             print(f"cancelled {message['params']['requestId']}", file=sys.stderr, flush=True)

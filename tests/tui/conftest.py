@@ -109,23 +109,40 @@ def lines_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     update, filters = Compositor.render_update, Widget.get_line_filters
     unseen = False
 
-    def render_update(compositor: Compositor, full: bool = False, screen_stack: list[Screen[Any]] | None = None, simplify: bool = False) -> Any:
+    def render_update(
+        compositor: Compositor,
+        full: bool = False,
+        screen_stack: list[Screen[Any]] | None = None,
+        simplify: bool = False,
+    ) -> Any:
         nonlocal unseen
         if full:
             return update(compositor, full, screen_stack, simplify)
         visible_screen_stack.set(screen_stack or [])
-        changed = Region.from_union(list(compositor._dirty_regions)) if compositor._dirty_regions else None
+        changed = (
+            Region.from_union(list(compositor._dirty_regions))
+            if compositor._dirty_regions
+            else None
+        )
         compositor._dirty_regions.clear()
         unseen = True
         try:
-            for _ in compositor._get_renders(changed.intersection(compositor.size.region)) if changed else ():
+            for _ in (
+                compositor._get_renders(changed.intersection(compositor.size.region))
+                if changed
+                else ()
+            ):
                 pass
         finally:
             unseen = False
         return None
 
     def get_line_filters(widget: Widget) -> Sequence[LineFilter]:
-        return [each for each in filters(widget) if isinstance(each, TextOnly)] if unseen else filters(widget)
+        return (
+            [each for each in filters(widget) if isinstance(each, TextOnly)]
+            if unseen
+            else filters(widget)
+        )
 
     monkeypatch.setattr(Compositor, "render_update", render_update)
     monkeypatch.setattr(Widget, "get_line_filters", get_line_filters)
@@ -139,7 +156,9 @@ def make_app(project: Path, home: Path) -> Iterator[Callable[..., MahtabApp]]:
     def make(*records: Record, theme: str = "mahtab", kernel: str | None = None) -> MahtabApp:
         session = ToldSession(load_settings(model="demo", theme=theme, kernel=kernel), records)
         sessions.append(session)
-        app = MahtabApp(session, StdioRedirect(lambda text: None), History(home / "history.db", str(project)))
+        app = MahtabApp(
+            session, StdioRedirect(lambda text: None), History(home / "history.db", str(project))
+        )
         app.animation_level = "none"
         return app
 
@@ -168,7 +187,9 @@ def screens_app(looked_into: ToldSession) -> Callable[[], SessionScreensApp]:
 def mine(home: Path) -> Path:
     path = home / ".mahtab" / "config.toml"
     path.parent.mkdir()
-    path.write_text('# Mine\nmax_turns = 9\nsub_model = "demo"\n\n[keymap]\nhelp = "f11"\n[api_keys]\nopenai = "sk-secret"\n')
+    path.write_text(
+        '# Mine\nmax_turns = 9\nsub_model = "demo"\n\n[keymap]\nhelp = "f11"\n[api_keys]\nopenai = "sk-secret"\n'
+    )
     return path
 
 

@@ -49,7 +49,9 @@ class EditorApp(App[None]):
     """Keeps what its parts say, as (name of the message, its values)."""
 
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("f7", "focus_approval", id="focus-approval", priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f7", "focus_approval", id="focus-approval", priority=True)
+    ]
 
     def __init__(
         self,
@@ -62,7 +64,14 @@ class EditorApp(App[None]):
         chips: FindChips | None = None,
     ) -> None:
         folder = resource_folder("styles")
-        super().__init__(css_path=[folder / "app.tcss", folder / "dialogs.tcss", folder / "editor.tcss", folder / "history_search.tcss"])
+        super().__init__(
+            css_path=[
+                folder / "app.tcss",
+                folder / "dialogs.tcss",
+                folder / "editor.tcss",
+                folder / "history_search.tcss",
+            ]
+        )
         for each in (MAHTAB, MAHTAB_DAY):
             self.register_theme(each)
         self.theme = theme
@@ -85,11 +94,22 @@ class EditorApp(App[None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="main"):
             yield Static(id="transcript")
-            yield ApprovalRow(lambda: self.editor.is_empty, lambda code: self.in_sight, self.clock, lambda code: self.rules)
+            yield ApprovalRow(
+                lambda: self.editor.is_empty,
+                lambda code: self.in_sight,
+                self.clock,
+                lambda code: self.rules,
+            )
             yield ReviewRow(lambda: self.editor.is_empty, self.clock)
             yield InputRow()
             yield QueueRow()
-            helpers = (self.complete, self.explain, self.suggest, self.complete_question, self.chips)
+            helpers = (
+                self.complete,
+                self.explain,
+                self.suggest,
+                self.complete_question,
+                self.chips,
+            )
             yield EditorPane(self.history, *helpers, SlashCompletions(COMMANDS), id="editor")
 
     def on_mount(self) -> None:
@@ -105,7 +125,12 @@ class EditorApp(App[None]):
         return self.query_one(PromptArea)
 
     def fold(self, tag: str, text: str = "", /, **attrs: Any) -> None:
-        folds = (self.query_one(ApprovalRow).fold, self.query_one(ReviewRow).fold, self.query_one(InputRow).fold, self.query_one(QueueRow).fold)
+        folds = (
+            self.query_one(ApprovalRow).fold,
+            self.query_one(ReviewRow).fold,
+            self.query_one(InputRow).fold,
+            self.query_one(QueueRow).fold,
+        )
         for fold in folds:
             fold([made(tag, text, attrs)])
 
@@ -123,7 +148,16 @@ class EditorApp(App[None]):
 
     @on(ApprovalRow.Decided)
     def _decided(self, message: ApprovalRow.Decided) -> None:
-        self.said.append(("decided", message.request, message.action, message.code, message.reason, message.rules))
+        self.said.append(
+            (
+                "decided",
+                message.request,
+                message.action,
+                message.code,
+                message.reason,
+                message.rules,
+            )
+        )
 
     @on(ReviewRow.Decided)
     def _reviewed(self, message: ReviewRow.Decided) -> None:

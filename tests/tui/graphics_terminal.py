@@ -55,7 +55,14 @@ class GraphicsTerminal:
             if found["y"]:
                 x, y = int(found["x"]) - 1, int(found["y"]) - 1
             elif found["width"]:
-                self.drawn.append(Region(x, y, -(-int(found["width"]) // CELL[0]), -(-int(found["height"]) // CELL[1])))
+                self.drawn.append(
+                    Region(
+                        x,
+                        y,
+                        -(-int(found["width"]) // CELL[0]),
+                        -(-int(found["height"]) // CELL[1]),
+                    )
+                )
             elif found["keys"]:
                 self._kitty(dict(key.split("=") for key in found["keys"].split(",")), x, y)
 
@@ -78,4 +85,8 @@ class GraphicsTerminal:
     def misplaced(self, app: App[Any]) -> list[Region]:
         """What stands over cells that show no picture."""
         lines = [strip.text for strip in app.screen._compositor.render_strips()]
-        return [region for region in self.standing.values() if any(set(lines[y][region.x : region.right]) != {"▀"} for y in region.line_range)]
+        return [
+            region
+            for region in self.standing.values()
+            if any(set(lines[y][region.x : region.right]) != {"▀"} for y in region.line_range)
+        ]

@@ -55,7 +55,9 @@ async def look(pilot: Pilot[int], code: str, name: str) -> None:
 
 
 @asynccontextmanager
-async def looking_at(app: MahtabApp | SessionScreensApp, code: str, name: str, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[int]]:
+async def looking_at(
+    app: MahtabApp | SessionScreensApp, code: str, name: str, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[Pilot[int]]:
     """An application on a screen of so many cells, with what `look` opens."""
     async with app.run_test(size=size) as pilot:
         await look(pilot, code, name)

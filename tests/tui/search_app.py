@@ -50,7 +50,11 @@ def text_of(start: int, end: int) -> str:
 
 
 def line_of(number: int) -> str:
-    kind = "ERROR db.pool  checkout timed out" if number % 37 == 0 else "INFO  web.api  200 route=/orders"
+    kind = (
+        "ERROR db.pool  checkout timed out"
+        if number % 37 == 0
+        else "INFO  web.api  200 route=/orders"
+    )
     time = f"2026-03-29T{number // 36000 % 24:02}:{number // 600 % 60:02}:{number // 10 % 60:02}Z"
     return f"{time} {kind}{number:>{LINE - 2 - len(time) - len(kind)}}\n"
 
@@ -60,7 +64,9 @@ class SearchApp(App[None]):
 
     CSS: ClassVar[str] = "SearchTreePane { height: 1fr; }"
 
-    def __init__(self, records: Sequence[Record] = (), now: float | None = None, theme: str = "mahtab") -> None:
+    def __init__(
+        self, records: Sequence[Record] = (), now: float | None = None, theme: str = "mahtab"
+    ) -> None:
         super().__init__(css_path=list(style_sheets()))
         self.records = records
         self.now = now if now is not None else records[-1].time if records else START

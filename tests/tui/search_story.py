@@ -57,7 +57,9 @@ class Scribe:
         self.now = START
         self.seq = 0
 
-    def event(self, tag: str, node: str, text: str = "", /, *, wait: float = 0.02, **attrs: Any) -> Record:
+    def event(
+        self, tag: str, node: str, text: str = "", /, *, wait: float = 0.02, **attrs: Any
+    ) -> Record:
         self.now += wait
         numbered = {} if tag.endswith("-stream") else {"seq": self.seq}
         self.seq += bool(numbered)
@@ -68,7 +70,13 @@ class Scribe:
 
     def begin(self, node: str, query: str, **attrs: Any) -> Record:
         parent = node.rpartition(".")[0] or None
-        given = {"kind": "rlm", "model": "sonnet" if parent is None else "haiku", "chars": 0, "spans": [], **attrs}
+        given = {
+            "kind": "rlm",
+            "model": "sonnet" if parent is None else "haiku",
+            "chars": 0,
+            "spans": [],
+            **attrs,
+        }
         return self.call(node, "begin", query, parent=parent, depth=node.count("."), **given)
 
     def thinks(self, node: str, turn: int, *pieces: str, turns: int = 10) -> Iterator[Record]:
@@ -76,17 +84,56 @@ class Scribe:
         for piece in pieces:
             yield self.event(tags.RLM_CHAT_STREAM, node, piece, turn=turn, wait=0.15)
 
-    def says(self, node: str, turn: int, words: str, tokens: int = 1400, cost: float | None = 0.0031, **attrs: Any) -> Iterator[Record]:
+    def says(
+        self,
+        node: str,
+        turn: int,
+        words: str,
+        tokens: int = 1400,
+        cost: float | None = 0.0031,
+        **attrs: Any,
+    ) -> Iterator[Record]:
         yield self.event(tags.RLM_CHAT, node, words, turn=turn, **attrs)
-        usage: dict[str, Any] = {"model": "haiku", "input_tokens": tokens, "output_tokens": tokens // 8, "cost": cost, "source": "rlm"}
+        usage: dict[str, Any] = {
+            "model": "haiku",
+            "input_tokens": tokens,
+            "output_tokens": tokens // 8,
+            "cost": cost,
+            "source": "rlm",
+        }
         yield self.event(tags.USAGE, node, turn=turn, **usage)
 
-    def turn(self, node: str, turn: int, words: str, code: str, output: str, *, status: str = "ok", wait: float = 0.3) -> Iterator[Record]:
+    def turn(
+        self,
+        node: str,
+        turn: int,
+        words: str,
+        code: str,
+        output: str,
+        *,
+        status: str = "ok",
+        wait: float = 0.3,
+    ) -> Iterator[Record]:
         said = f"{words}\n\n```python\n{code}\n```\n"
-        yield from self.thinks(node, turn, words[: len(words) // 2], words[len(words) // 2 :], f"\n\n```python\n{code}\n```\n")
+        yield from self.thinks(
+            node,
+            turn,
+            words[: len(words) // 2],
+            words[len(words) // 2 :],
+            f"\n\n```python\n{code}\n```\n",
+        )
         yield from self.says(node, turn, said, cut=turn == 1)
         yield self.event(tags.RLM_REPL_IN, node, code, turn=turn)
-        yield self.event(tags.RLM_REPL_OUT, node, output, turn=turn, wait=wait, status=status, duration=wait, chars=len(output))
+        yield self.event(
+            tags.RLM_REPL_OUT,
+            node,
+            output,
+            turn=turn,
+            wait=wait,
+            status=status,
+            duration=wait,
+            chars=len(output),
+        )
 
     def final(self, node: str, text: str, state: str = "done", **attrs: Any) -> Record:
         return self.event(tags.RLM_FINAL, node, text, state=state, **attrs)
@@ -100,20 +147,43 @@ def span_of(part: int, parts: int = 10, start: int = 0, end: int = CHARS) -> lis
 
 def beginning(scribe: Scribe) -> Iterator[Record]:
     """The root looks around, and hands ten parts down."""
-    yield scribe.begin("1", QUERY, chars=CHARS, spans=[[0, CHARS]], limits=LIMITS, cell=5, source="log")
-    yield from scribe.turn("1", 1, "I'll look at the beginning and count the errors of that day first.", EXPLORE, EXPLORED)
+    yield scribe.begin(
+        "1", QUERY, chars=CHARS, spans=[[0, CHARS]], limits=LIMITS, cell=5, source="log"
+    )
+    yield from scribe.turn(
+        "1",
+        1,
+        "I'll look at the beginning and count the errors of that day first.",
+        EXPLORE,
+        EXPLORED,
+    )
     yield scribe.call("1", "touch", how="peek", spans=[[0, 1500]])
-    matches = [[8_100_000 + 21_000 * n, 8_100_120 + 21_000 * n] for n in range(80)] + [[13_400_000, 13_400_100], [13_460_000, 13_900_000]]
+    matches = [[8_100_000 + 21_000 * n, 8_100_120 + 21_000 * n] for n in range(80)] + [
+        [13_400_000, 13_400_100],
+        [13_460_000, 13_900_000],
+    ]
     yield scribe.call("1", "touch", how="grep", spans=matches)
-    yield from scribe.thinks("1", 2, "312 errors in two clusters. ", "I'll ask about each part of the log.", f"\n\n```python\n{MAP}\n```\n")
+    yield from scribe.thinks(
+        "1",
+        2,
+        "312 errors in two clusters. ",
+        "I'll ask about each part of the log.",
+        f"\n\n```python\n{MAP}\n```\n",
+    )
     yield from scribe.says(
-        "1", 2, f"312 errors in two clusters. I'll ask about each part of the log.\n\n```python\n{MAP}\n```\n", tokens=3100, cost=0.0118
+        "1",
+        2,
+        f"312 errors in two clusters. I'll ask about each part of the log.\n\n```python\n{MAP}\n```\n",
+        tokens=3100,
+        cost=0.0118,
     )
     yield scribe.event(tags.RLM_REPL_IN, "1", MAP, turn=2)
     query = "Which errors of 2026-03-29 are in this part, and what came right before the first one?"
     for part in range(10):
         spans = [span_of(part)]
-        yield scribe.begin(f"1.{part + 1}", query, batch="b1", index=part, of=10, spans=spans, chars=CHARS // 10)
+        yield scribe.begin(
+            f"1.{part + 1}", query, batch="b1", index=part, of=10, spans=spans, chars=CHARS // 10
+        )
         yield scribe.call(f"1.{part + 1}", "touch", how="handed", spans=spans)
 
 
@@ -125,46 +195,123 @@ def parts_at_work(scribe: Scribe) -> Iterator[Record]:
         yield scribe.call(node, "touch", how="peek", spans=[[start, start + 90_000]])
         yield scribe.final(node, "no failure in this part", spans=[], duration=1.1 + part / 10)
     yield scribe.call("1.9", "back-off", seconds=4.0)
-    yield from scribe.turn("1.6", 1, "I'll measure how slow each query was.", BROKEN, TRACEBACK, status="error")
-    yield scribe.final("1.6", "The model could not be reached: overloaded after 5 tries.", "error", duration=6.2)
-    yield from scribe.turn("1.5", 1, "I'll look for the hours in question.", PART, "311\n2026-03-29T02:58:11Z ERROR db.pool  checkout timed out\n")
-    yield scribe.call("1.5", "touch", how="grep", spans=[[8_800_000, 9_050_000], [9_310_000, 9_640_000]])
-    yield from scribe.thinks("1.5", 2, "All of them are in `db.pool`.\n", "What held the connections? I'll ask about the 40 lines before.")
-    yield from scribe.says("1.5", 2, 'before = grep("monthly-close")\nprint(llm("Why did this job hold connections?", before))')
-    yield scribe.event(tags.RLM_REPL_IN, "1.5", 'before = grep("monthly-close")\nprint(llm("Why did this job hold connections?", before))', turn=2)
-    yield scribe.begin("1.5.1", "Why did this job hold connections?", kind="llm", spans=[[8_801_000, 8_803_400]], chars=2400)
+    yield from scribe.turn(
+        "1.6", 1, "I'll measure how slow each query was.", BROKEN, TRACEBACK, status="error"
+    )
+    yield scribe.final(
+        "1.6", "The model could not be reached: overloaded after 5 tries.", "error", duration=6.2
+    )
+    yield from scribe.turn(
+        "1.5",
+        1,
+        "I'll look for the hours in question.",
+        PART,
+        "311\n2026-03-29T02:58:11Z ERROR db.pool  checkout timed out\n",
+    )
+    yield scribe.call(
+        "1.5", "touch", how="grep", spans=[[8_800_000, 9_050_000], [9_310_000, 9_640_000]]
+    )
+    yield from scribe.thinks(
+        "1.5",
+        2,
+        "All of them are in `db.pool`.\n",
+        "What held the connections? I'll ask about the 40 lines before.",
+    )
+    yield from scribe.says(
+        "1.5",
+        2,
+        'before = grep("monthly-close")\nprint(llm("Why did this job hold connections?", before))',
+    )
+    yield scribe.event(
+        tags.RLM_REPL_IN,
+        "1.5",
+        'before = grep("monthly-close")\nprint(llm("Why did this job hold connections?", before))',
+        turn=2,
+    )
+    yield scribe.begin(
+        "1.5.1",
+        "Why did this job hold connections?",
+        kind="llm",
+        spans=[[8_801_000, 8_803_400]],
+        chars=2400,
+    )
     yield from scribe.thinks("1.5.1", 1, "db timeout 03:14: the job never committed", turns=1)
-    yield from scribe.says("1.5.1", 1, "db timeout 03:14: the job never committed", tokens=700, cost=0.0009)
+    yield from scribe.says(
+        "1.5.1", 1, "db timeout 03:14: the job never committed", tokens=700, cost=0.0009
+    )
     yield scribe.final("1.5.1", "db timeout 03:14: the job never committed", duration=0.9)
-    yield scribe.begin("1.5.2", "Is there a deploy or a migration between 02:40 and 03:14?", spans=[[8_700_000, 8_900_000]], chars=200_000)
-    yield from scribe.thinks("1.5.2", 1, "I'll search for both words.\n\n```python\nprint(*grep(\"deploy|migrat", turns=10)
-    yield from scribe.thinks("1.7", 1, "Nothing that looks like an error here yet; ", "I'll check the retries around 04:41")
+    yield scribe.begin(
+        "1.5.2",
+        "Is there a deploy or a migration between 02:40 and 03:14?",
+        spans=[[8_700_000, 8_900_000]],
+        chars=200_000,
+    )
+    yield from scribe.thinks(
+        "1.5.2",
+        1,
+        "I'll search for both words.\n\n```python\nprint(*grep(\"deploy|migrat",
+        turns=10,
+    )
+    yield from scribe.thinks(
+        "1.7",
+        1,
+        "Nothing that looks like an error here yet; ",
+        "I'll check the retries around 04:41",
+    )
 
 
 def asked(scribe: Scribe) -> Iterator[Record]:
     """A part wants 200 calls at once: the person is asked."""
-    yield from scribe.says("1.7", 1, f"I'll ask about each transaction.\n\n```python\n{EACH}\n```\n")
+    yield from scribe.says(
+        "1.7", 1, f"I'll ask about each transaction.\n\n```python\n{EACH}\n```\n"
+    )
     yield scribe.event(tags.RLM_REPL_IN, "1.7", EACH, turn=1)
-    yield scribe.call("1.7", "fan-out", request="q1", batch="b2", calls=200, tokens=712_000, usd=0.68, state="waiting")
+    yield scribe.call(
+        "1.7",
+        "fan-out",
+        request="q1",
+        batch="b2",
+        calls=200,
+        tokens=712_000,
+        usd=0.68,
+        state="waiting",
+    )
 
 
 def fanned_out(scribe: Scribe, *, done: int = 180, running: int = 12) -> Iterator[Record]:
     """The answer was yes: 200 calls, some of which have ended."""
     start, end = span_of(6)
-    yield scribe.call("1.7", "fan-out", request="q1", batch="b2", calls=200, tokens=712_000, usd=0.68, state="run")
+    yield scribe.call(
+        "1.7", "fan-out", request="q1", batch="b2", calls=200, tokens=712_000, usd=0.68, state="run"
+    )
     for part in range(200):
         spans = [span_of(part, 200, start, end)]
         query = "Was this transaction ended before 03:14:10? Answer with its duration."
-        yield scribe.begin(f"1.7.{part + 1}", query, kind="llm", batch="b2", index=part, of=200, spans=spans, chars=10_215, wait=0.0)
+        yield scribe.begin(
+            f"1.7.{part + 1}",
+            query,
+            kind="llm",
+            batch="b2",
+            index=part,
+            of=200,
+            spans=spans,
+            chars=10_215,
+            wait=0.0,
+        )
         yield scribe.call(f"1.7.{part + 1}", "touch", how="handed", spans=spans, wait=0.0)
     for part in range(done + running):
         node = f"1.7.{part + 1}"
         yield from scribe.thinks(node, 1, f"No, it took {41 * part % 977} s", turns=1)
         if part < done:
             failed = part in (23, 71, 150)
-            yield from scribe.says(node, 1, f"No, it took {41 * part % 977} s", tokens=3300, cost=0.0034)
+            yield from scribe.says(
+                node, 1, f"No, it took {41 * part % 977} s", tokens=3300, cost=0.0034
+            )
             yield scribe.final(
-                node, "overloaded after 5 tries" if failed else f"No, it took {41 * part % 977} s", "error" if failed else "done", duration=0.8
+                node,
+                "overloaded after 5 tries" if failed else f"No, it took {41 * part % 977} s",
+                "error" if failed else "done",
+                duration=0.8,
             )
 
 
@@ -174,22 +321,56 @@ def ending(scribe: Scribe) -> Iterator[Record]:
         node = f"1.7.{part + 1}"
         yield from scribe.says(node, 1, "Yes, 12 s", tokens=3300, cost=0.0034)
         yield scribe.final(node, "Yes, 12 s", duration=0.8)
-    yield scribe.final("1.7", "64 transactions of `job=monthly-close` were open until 03:55:40", "partial", spans=[[13_460_000, 13_700_000]])
+    yield scribe.final(
+        "1.7",
+        "64 transactions of `job=monthly-close` were open until 03:55:40",
+        "partial",
+        spans=[[13_460_000, 13_700_000]],
+    )
     yield scribe.final("1.5.2", "stopped", "stopped", duration=3.3)
-    yield scribe.event(tags.RLM_REPL_OUT, "1.5", "The job never committed.\n", turn=2, status="ok", duration=3.9, chars=25)
-    yield scribe.final("1.5", _SEEN, spans=[[8_801_000, 8_803_400], [9_310_000, 9_318_000]], duration=14.2)
-    yield scribe.call("1.5", "touch", how="answer", spans=[[8_801_000, 8_803_400], [9_310_000, 9_318_000]])
+    yield scribe.event(
+        tags.RLM_REPL_OUT,
+        "1.5",
+        "The job never committed.\n",
+        turn=2,
+        status="ok",
+        duration=3.9,
+        chars=25,
+    )
+    yield scribe.final(
+        "1.5", _SEEN, spans=[[8_801_000, 8_803_400], [9_310_000, 9_318_000]], duration=14.2
+    )
+    yield scribe.call(
+        "1.5", "touch", how="answer", spans=[[8_801_000, 8_803_400], [9_310_000, 9_318_000]]
+    )
     for part in (4, 9):
         yield from scribe.turn(f"1.{part}", 1, "I'll look for the hours in question.", PART, "0\n")
         yield scribe.final(f"1.{part}", "no failure in this part", duration=2.0)
     yield scribe.call("1.10", "memo", of_node="1.9")
     yield scribe.final("1.10", "no failure in this part", duration=0.0)
     yield scribe.begin(
-        "1.11", "Which errors of 2026-03-29 are here?", batch="b1", index=5, of=10, spans=[span_of(5)], chars=CHARS // 10, replaces="1.6"
+        "1.11",
+        "Which errors of 2026-03-29 are here?",
+        batch="b1",
+        index=5,
+        of=10,
+        spans=[span_of(5)],
+        chars=CHARS // 10,
+        replaces="1.6",
     )
     yield from scribe.turn("1.11", 1, "I'll count them by component.", PART, "1\n")
-    yield scribe.final("1.11", "one error of `web.api`, a follower of the outage", duration=2.8, late=True)
-    yield scribe.event(tags.RLM_REPL_OUT, "1", "0 no failure in this part\n…", turn=2, status="ok", duration=31.0, chars=1180)
+    yield scribe.final(
+        "1.11", "one error of `web.api`, a follower of the outage", duration=2.8, late=True
+    )
+    yield scribe.event(
+        tags.RLM_REPL_OUT,
+        "1",
+        "0 no failure in this part\n…",
+        turn=2,
+        status="ok",
+        duration=31.0,
+        chars=1180,
+    )
     yield from scribe.turn("1", 3, "Now I know enough.", "FINAL(report)", "")
     rests = [[8_801_000, 8_803_400], [9_310_000, 9_318_000], [13_460_000, 13_700_000]]
     yield scribe.final("1", ANSWER, spans=rests)
@@ -217,4 +398,10 @@ def wide() -> list[Record]:
 def done(tree: str = "t1") -> list[Record]:
     """The whole search."""
     scribe = Scribe(tree)
-    return [*beginning(scribe), *parts_at_work(scribe), *asked(scribe), *fanned_out(scribe), *ending(scribe)]
+    return [
+        *beginning(scribe),
+        *parts_at_work(scribe),
+        *asked(scribe),
+        *fanned_out(scribe),
+        *ending(scribe),
+    ]

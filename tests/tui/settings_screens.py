@@ -39,7 +39,12 @@ def value(pilot: Pilot[int], key: str) -> tuple[str, str]:
 async def opened(pilot: Pilot[int]) -> None:
     await drawn(pilot)
     await pilot.press("f12")
-    await until(pilot, lambda: isinstance(pilot.app.screen, SettingsScreen) and bool(pilot.app.screen.listing.rows))
+    await until(
+        pilot,
+        lambda: (
+            isinstance(pilot.app.screen, SettingsScreen) and bool(pilot.app.screen.listing.rows)
+        ),
+    )
     await pilot.pause()
 
 
@@ -47,12 +52,22 @@ async def chosen(pilot: Pilot[int], key: str) -> None:
     """Filter down to a setting, and press Enter on it."""
     pilot.app.screen.query_one(LineInput).value = ""
     await write(pilot, key)
-    await until(pilot, lambda: bool(screen(pilot).listing.rows) and screen(pilot).listing.rows[0].key.startswith(key))
+    await until(
+        pilot,
+        lambda: (
+            bool(screen(pilot).listing.rows) and screen(pilot).listing.rows[0].key.startswith(key)
+        ),
+    )
     await pilot.press("enter")
 
 
 async def said(pilot: Pilot[int], words: str) -> None:
-    await until(pilot, lambda: isinstance(pilot.app.screen, SettingsScreen) and words in text(pilot, ".listing-said"))
+    await until(
+        pilot,
+        lambda: (
+            isinstance(pilot.app.screen, SettingsScreen) and words in text(pilot, ".listing-said")
+        ),
+    )
 
 
 async def entered(pilot: Pilot[int], key: str, new: str) -> None:

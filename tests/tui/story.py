@@ -18,7 +18,13 @@ from mahtab_tui.tui.app import MahtabApp
 from tests.records import made
 from tests.tui.editor_app import until
 
-IDLE = {"state": "idle", "python": "3.12.1", "executable": "/home/ada/sales/.venv/bin/python", "cwd": "/home/ada/sales", "pid": 1}
+IDLE = {
+    "state": "idle",
+    "python": "3.12.1",
+    "executable": "/home/ada/sales/.venv/bin/python",
+    "cwd": "/home/ada/sales",
+    "pid": 1,
+}
 CODE = 'daily = df.groupby("day").revenue.sum()\nz = (daily - daily.median()) / daily.std()\noutliers = daily[z.abs() > 3]\noutliers'
 OUTPUT = "day\n2026-03-14    48211.50\n2026-03-29      112.00\nName: revenue, dtype: float64\n"
 SEARCH = 'print(grep(log, "2026-03-29.*(ERROR|timeout)", context=1))'
@@ -37,24 +43,76 @@ def story() -> Iterator[Record]:
     turn = {"turn": 1, "party": "claude"}
     yield record(tags.SESSION, name="sales-march", model="claude:sonnet", approval="ask")
     yield record(tags.KERNEL, **IDLE)
-    early = [change("n", "int", "42"), change("path", "PosixPath", "data/sales.csv"), change("log", "str", "18.4 M chars")]
+    early = [
+        change("n", "int", "42"),
+        change("path", "PosixPath", "data/sales.csv"),
+        change("log", "str", "18.4 M chars"),
+    ]
     yield record(tags.NAMESPACE, cell=1, party="you", fresh=False, changes=early)
     yield record(tags.USER_REPL_IN, 'df = pd.read_csv("sales.csv")\ndf.shape', cell=3, party="you")
-    yield record(tags.USER_REPL_OUT, "(10000, 5)\n", cell=3, party="you", status="ok", duration=0.08, kinds=[["value", 11]])
-    yield record(tags.NAMESPACE, cell=3, party="you", fresh=False, changes=[change("df", "DataFrame", "10000 × 5")])
+    yield record(
+        tags.USER_REPL_OUT,
+        "(10000, 5)\n",
+        cell=3,
+        party="you",
+        status="ok",
+        duration=0.08,
+        kinds=[["value", 11]],
+    )
+    yield record(
+        tags.NAMESPACE,
+        cell=3,
+        party="you",
+        fresh=False,
+        changes=[change("df", "DataFrame", "10000 × 5")],
+    )
     yield record(tags.USER_CHAT, "which days are outliers, and why?", turn=1)
     answer = f"I'll compare each day with the **median** of all days.\n\n```python\n{CODE}\n```\n"
     yield record(tags.ASSISTANT_CHAT, answer, **turn, step=0, stopped=False)
     yield record(tags.ASSISTANT_REPL_IN, CODE, cell=4, **turn, step=0, block=0)
-    yield record(tags.ASSISTANT_REPL_OUT, OUTPUT, cell=4, **turn, step=0, block=0, status="ok", duration=0.21, kinds=[["value", len(OUTPUT)]])
-    changes = [change("daily", "Series", "float64 (31,)"), change("z", "Series", "float64 (31,)"), change("outliers", "Series", "float64 (2,)")]
+    yield record(
+        tags.ASSISTANT_REPL_OUT,
+        OUTPUT,
+        cell=4,
+        **turn,
+        step=0,
+        block=0,
+        status="ok",
+        duration=0.21,
+        kinds=[["value", len(OUTPUT)]],
+    )
+    changes = [
+        change("daily", "Series", "float64 (31,)"),
+        change("z", "Series", "float64 (31,)"),
+        change("outliers", "Series", "float64 (2,)"),
+    ]
     yield record(tags.NAMESPACE, cell=4, party="claude", fresh=False, changes=changes)
-    yield record(tags.USAGE, model="sonnet", input_tokens=11_900, output_tokens=512, cost=0.031, source="agent")
+    yield record(
+        tags.USAGE,
+        model="sonnet",
+        input_tokens=11_900,
+        output_tokens=512,
+        cost=0.031,
+        source="agent",
+    )
     second = f"Two days stand out. To see what happened on the 29th I'd search the log:\n\n```python\n{SEARCH}\n```\n"
     yield record(tags.ASSISTANT_CHAT, second, **turn, step=1, stopped=False)
 
 
-WAITING = made(tags.APPROVAL, SEARCH, {"request": "1", "turn": 1, "step": 1, "block": 0, "blocks": 1, "state": "waiting", "party": "claude"}, 1.0)
+WAITING = made(
+    tags.APPROVAL,
+    SEARCH,
+    {
+        "request": "1",
+        "turn": 1,
+        "step": 1,
+        "block": 0,
+        "blocks": 1,
+        "state": "waiting",
+        "party": "claude",
+    },
+    1.0,
+)
 
 
 class ToldSession(Session):

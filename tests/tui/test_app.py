@@ -39,13 +39,19 @@ def pressing(*keys: str) -> RunBefore:
     return run
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_python_mode(snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp], size: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    "size", [(80, 24), (120, 40), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}"
+)
+def test_python_mode(
+    snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp], size: tuple[int, int]
+) -> None:
     assert snap_compare(make_app(*story()), terminal_size=size, run_before=pressing(*"total = 1"))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 46)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_ask_mode_while_code_waits(snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp], size: tuple[int, int]) -> None:
+def test_ask_mode_while_code_waits(
+    snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp], size: tuple[int, int]
+) -> None:
     app = make_app(*story())
 
     async def run(pilot: Pilot[int]) -> None:
@@ -58,11 +64,17 @@ def test_ask_mode_while_code_waits(snap_compare: Callable[..., bool], make_app: 
     assert snap_compare(app, terminal_size=size, run_before=run)
 
 
-def test_the_light_theme(snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]) -> None:
-    assert snap_compare(make_app(*story(), theme="mahtab-day"), terminal_size=(120, 40), run_before=pressing())
+def test_the_light_theme(
+    snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]
+) -> None:
+    assert snap_compare(
+        make_app(*story(), theme="mahtab-day"), terminal_size=(120, 40), run_before=pressing()
+    )
 
 
-def test_before_anything_was_said(snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]) -> None:
+def test_before_anything_was_said(
+    snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]
+) -> None:
     first = made(tags.SESSION, "", {"name": "sales", "model": "demo", "approval": "ask"}, 1.0)
     idle = made(tags.KERNEL, "", IDLE, 1.0)
     assert snap_compare(make_app(first, idle), terminal_size=(120, 40), run_before=pressing())
@@ -119,7 +131,9 @@ async def test_a_persons_keymap_changes_a_binding(make_app: Callable[..., Mahtab
         assert app.editor.mode == "ask"
 
 
-async def test_an_unknown_slash_command_is_said_and_not_sent(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unknown_slash_command_is_said_and_not_sent(
+    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = make_app()
     sent: list[str] = []
     monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append(text))
@@ -145,7 +159,9 @@ async def test_in_python_mode_a_known_command_runs_and_anything_else_is_code(
         assert sent == [("python", "/nonsense"), ("python", "/ 2")]
 
 
-async def test_ctrl_c_clears_the_editor_and_undo_brings_it_back(make_app: Callable[..., MahtabApp]) -> None:
+async def test_ctrl_c_clears_the_editor_and_undo_brings_it_back(
+    make_app: Callable[..., MahtabApp],
+) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.press(*"abc", "ctrl+c")
@@ -173,7 +189,9 @@ async def test_what_one_enters_is_shown_also_to_who_had_scrolled_up(
         assert pane.scroll_y == pane.max_scroll_y
 
 
-async def test_what_is_wrong_with_the_input_history_is_said_once(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_wrong_with_the_input_history_is_said_once(
+    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = make_app()
     said: list[str] = []
     monkeypatch.setattr(app.session, "notice", lambda text, level="info": said.append(text))
@@ -187,7 +205,9 @@ async def test_what_is_wrong_with_the_input_history_is_said_once(make_app: Calla
 
 
 @pytest.mark.parametrize(("height", "rows"), [(12, 1), (24, 3), (40, 3)])
-async def test_the_empty_input_has_three_rows_and_one_in_a_low_terminal(make_app: Callable[..., MahtabApp], height: int, rows: int) -> None:
+async def test_the_empty_input_has_three_rows_and_one_in_a_low_terminal(
+    make_app: Callable[..., MahtabApp], height: int, rows: int
+) -> None:
     app = make_app()
     async with app.run_test(size=(80, height)) as pilot:
         await pilot.pause()
@@ -195,7 +215,9 @@ async def test_the_empty_input_has_three_rows_and_one_in_a_low_terminal(make_app
         assert code.region.height == rows
         assert app.query_one("#transcript").region.height >= height / 2
         app.editor.text = "\n".join("abcde")
-        await until(pilot, lambda: code.region.height in (4, 5))  # in a low terminal a third of its height
+        await until(
+            pilot, lambda: code.region.height in (4, 5)
+        )  # in a low terminal a third of its height
 
 
 @pytest.mark.parametrize("mode", ["python", "ask"])
@@ -226,7 +248,9 @@ async def test_long_code_that_is_edited_before_it_runs_leaves_no_blank_below_it(
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
         assert isinstance(app.session, ToldSession)
-        app.session.tell(replace(WAITING, text="\n".join(f"w{line} = {line}" for line in range(40))), time.time())
+        app.session.tell(
+            replace(WAITING, text="\n".join(f"w{line} = {line}" for line in range(40))), time.time()
+        )
         await drawn(pilot)
         await pilot.press("f7")
         await drawn(pilot)
@@ -237,7 +261,9 @@ async def test_long_code_that_is_edited_before_it_runs_leaves_no_blank_below_it(
         assert app.query_one(TranscriptPane).size.height > 1
 
 
-async def test_an_input_that_cannot_be_written_for_the_editor_stays(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_input_that_cannot_be_written_for_the_editor_stays(
+    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EDITOR", "true")
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
     app = make_app()
@@ -245,20 +271,33 @@ async def test_an_input_that_cannot_be_written_for_the_editor_stays(make_app: Ca
         await pilot.pause()
         app.editor.text = "kept"
         await pilot.press("f4")
-        await until(pilot, lambda: any("cannot be written to a file" in notification.message for notification in app._notifications))
+        await until(
+            pilot,
+            lambda: any(
+                "cannot be written to a file" in notification.message
+                for notification in app._notifications
+            ),
+        )
         assert app.editor.text == "kept"
 
 
-async def test_in_the_smallest_terminal_one_sees_what_one_types(make_app: Callable[..., MahtabApp]) -> None:
+async def test_in_the_smallest_terminal_one_sees_what_one_types(
+    make_app: Callable[..., MahtabApp],
+) -> None:
     app = make_app()
     async with app.run_test(size=SMALLEST) as pilot:
         await pilot.pause()
         await pilot.press("4", "2")
         code = app.query_one("#code")
-        await until(pilot, lambda: bool(code.region) and app.screen.get_widget_at(*code.region.offset)[0] is code)
+        await until(
+            pilot,
+            lambda: bool(code.region) and app.screen.get_widget_at(*code.region.offset)[0] is code,
+        )
 
 
-async def test_a_command_or_theme_of_the_configuration_that_there_is_not_is_said(make_app: Callable[..., MahtabApp], home: Path) -> None:
+async def test_a_command_or_theme_of_the_configuration_that_there_is_not_is_said(
+    make_app: Callable[..., MahtabApp], home: Path
+) -> None:
     path = home / ".mahtab" / "config.toml"
     path.parent.mkdir()
     path.write_text('[keymap]\nhlp = "f11"\njump = "f4"\n')
@@ -275,7 +314,9 @@ async def test_a_command_or_theme_of_the_configuration_that_there_is_not_is_said
     ]
 
 
-def test_a_crash_shows_no_values(make_app: Callable[..., MahtabApp], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_crash_shows_no_values(
+    make_app: Callable[..., MahtabApp], capsys: pytest.CaptureFixture[str]
+) -> None:
     app = make_app()
     secret = "-".join(["sk", "1234"])
     try:
@@ -293,7 +334,12 @@ async def test_the_key_on_an_error_begins_a_question_about_it_and_sends_nothing(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attrs = {"cell": 7, "party": "you"}
-    failed = made(tags.USER_REPL_OUT, "Traceback\nE: x\n", {**attrs, "status": "error", "duration": 0.1, "kinds": [["traceback", 15]]}, 1.0)
+    failed = made(
+        tags.USER_REPL_OUT,
+        "Traceback\nE: x\n",
+        {**attrs, "status": "error", "duration": 0.1, "kinds": [["traceback", 15]]},
+        1.0,
+    )
     app = make_app(made(tags.USER_REPL_IN, "1 / 0", attrs, 1.0))
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
@@ -302,7 +348,11 @@ async def test_the_key_on_an_error_begins_a_question_about_it_and_sends_nothing(
         app.session.tell(failed, time.time())  # type: ignore[attr-defined]
         await drawn(pilot)
         transcript = app.query_one(TranscriptPane)
-        assert [y for y in range(transcript.size.height) if "Alt+X asks the model about this error" in transcript.render_line(y).text]
+        assert [
+            y
+            for y in range(transcript.size.height)
+            if "Alt+X asks the model about this error" in transcript.render_line(y).text
+        ]
         app.editor.text = "draft = 1"
         await pilot.press("alt+x", "alt+x")
         question = "Explain the error of cell 7, and how to fix it."

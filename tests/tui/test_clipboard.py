@@ -23,7 +23,11 @@ class Written:
     @property
     def copied(self) -> list[str]:
         """The texts of the OSC 52 sequences."""
-        return [base64.b64decode(piece[7:-1]).decode() for piece in self.terminal if piece.startswith("\x1b]52;c;") and piece[-1] == "\x07"]
+        return [
+            base64.b64decode(piece[7:-1]).decode()
+            for piece in self.terminal
+            if piece.startswith("\x1b]52;c;") and piece[-1] == "\x07"
+        ]
 
 
 @pytest.fixture
@@ -43,15 +47,25 @@ def said(pilot: Pilot[None]) -> str:
     return " ".join(each.message for each in pilot.app._notifications)
 
 
-async def test_a_text_goes_to_the_terminal_and_to_the_system_and_where_is_said(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_text_goes_to_the_terminal_and_to_the_system_and_where_is_said(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with App[None]().run_test() as pilot:
         listen(pilot, written, monkeypatch)
         clipboard.copy(pilot.app, "straw \ud800 [bold]")
-        await until(pilot, lambda: "14 characters to the terminal (OSC 52) and to the system's clipboard" in said(pilot))
+        await until(
+            pilot,
+            lambda: (
+                "14 characters to the terminal (OSC 52) and to the system's clipboard"
+                in said(pilot)
+            ),
+        )
         assert written.copied == written.system == ["straw ? [bold]"]
 
 
-async def test_without_a_clipboard_of_the_system_the_terminal_is_named_alone(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_clipboard_of_the_system_the_terminal_is_named_alone(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def none(text: str) -> None:
         raise pyperclip.PyperclipException
 
@@ -59,13 +73,23 @@ async def test_without_a_clipboard_of_the_system_the_terminal_is_named_alone(wri
     async with App[None]().run_test() as pilot:
         listen(pilot, written, monkeypatch)
         clipboard.copy(pilot.app, "x")
-        await until(pilot, lambda: "one character to the terminal (OSC 52); no other clipboard was found" in said(pilot))
+        await until(
+            pilot,
+            lambda: (
+                "one character to the terminal (OSC 52); no other clipboard was found"
+                in said(pilot)
+            ),
+        )
         assert written.copied == ["x"]
 
 
-async def test_a_text_that_would_choke_a_terminal_is_not_copied_and_that_is_said(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_text_that_would_choke_a_terminal_is_not_copied_and_that_is_said(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with App[None]().run_test() as pilot:
         listen(pilot, written, monkeypatch)
         clipboard.copy(pilot.app, "x" * (clipboard.MOST + 1))
-        await until(pilot, lambda: "1,000,001 characters are too many for the clipboard" in said(pilot))
+        await until(
+            pilot, lambda: "1,000,001 characters are too many for the clipboard" in said(pilot)
+        )
         assert written.copied == written.system == []

@@ -26,7 +26,12 @@ MakeApp = Callable[..., MahtabApp]
 
 async def help_text(pilot: Pilot[int]) -> str:
     await pilot.press("f1")
-    await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen) and bool(pilot.app.screen.query("#help-rows")))
+    await until(
+        pilot,
+        lambda: (
+            isinstance(pilot.app.screen, HelpScreen) and bool(pilot.app.screen.query("#help-rows"))
+        ),
+    )
     return str(pilot.app.screen.query_one("#help-rows", Static).content)
 
 
@@ -53,14 +58,20 @@ def test_no_two_commands_have_the_same_id_or_slash_name() -> None:
 
 
 def test_no_key_with_alt_and_a_letter_is_taken_for_another() -> None:
-    keys = [*(command.keys for command in COMMANDS), *(command.keys for command in PANE_COMMANDS), *(row.keys for row in PANE_KEYS)]
+    keys = [
+        *(command.keys for command in COMMANDS),
+        *(command.keys for command in PANE_COMMANDS),
+        *(row.keys for row in PANE_KEYS),
+    ]
     letters = re.findall(r"\balt\+(\w)\b", " ".join(keys))
     assert letters
     # What most terminals send for Alt+F, Textual knows as Ctrl+Right.
     assert not {f"\x1b{letter}" for letter in letters} & ANSI_SEQUENCES_KEYS.keys()
 
 
-async def test_help_lists_every_command_with_its_key_and_every_key_of_a_pane(make_app: MakeApp) -> None:
+async def test_help_lists_every_command_with_its_key_and_every_key_of_a_pane(
+    make_app: MakeApp,
+) -> None:
     app = make_app()
     app.settings.keymap = {"toggle-mode": "f12"}
     async with app.run_test(size=(120, 40)) as pilot:
@@ -71,7 +82,9 @@ async def test_help_lists_every_command_with_its_key_and_every_key_of_a_pane(mak
             assert f"{command.title}: {command.help}" in words  # it may go on in the next line
             (row,) = [line for line in lines if f" {command.title}: {command.help[:10]}" in line]
             key = "f12" if command.id == "toggle-mode" else command.keys.replace(",", ", ")
-            assert row.split()[0].startswith(key.split(",")[0] or ("/" if command.slash else "palette"))
+            assert row.split()[0].startswith(
+                key.split(",")[0] or ("/" if command.slash else "palette")
+            )
             assert not command.slash or f"/{command.slash}" in row
         for pane_row in PANE_KEYS:
             assert pane_row.help in words
@@ -102,11 +115,17 @@ async def test_the_palette_lists_every_command_with_its_key(make_app: MakeApp) -
         rows = palette_rows(pilot)
         for command in COMMANDS:
             key = "f12" if command.id == "toggle-mode" else command.keys
-            assert any(row.startswith(f"{command.title}  {key}" if key else command.title) and command.help in row for row in rows), command.id
+            assert any(
+                row.startswith(f"{command.title}  {key}" if key else command.title)
+                and command.help in row
+                for row in rows
+            ), command.id
 
 
 @pytest.mark.parametrize("theme", ["mahtab-day", "nord"])
-async def test_a_theme_chosen_by_its_name_is_kept_for_the_next_start(make_app: MakeApp, theme: str) -> None:
+async def test_a_theme_chosen_by_its_name_is_kept_for_the_next_start(
+    make_app: MakeApp, theme: str
+) -> None:
     app = make_app(theme="")
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
@@ -129,7 +148,9 @@ async def test_every_theme_of_textual_draws_the_screen(make_app: MakeApp, theme:
         await pilot.press("f1", "escape", "f2")
 
 
-async def test_a_key_of_the_persons_own_takes_the_place_of_another_commands(make_app: MakeApp) -> None:
+async def test_a_key_of_the_persons_own_takes_the_place_of_another_commands(
+    make_app: MakeApp,
+) -> None:
     app = make_app()
     app.settings.keymap = {"reset": "ctrl+r", "history-search": "f12"}
     async with app.run_test(size=(80, 24)) as pilot:
@@ -141,7 +162,12 @@ async def test_a_key_of_the_persons_own_takes_the_place_of_another_commands(make
 
 
 def test_keys_are_named_as_they_stand_on_the_keyboard() -> None:
-    shown = [keys for _, keys, _ in help_rows(COMMANDS, {"help": "slash,f1", "quit": "full_stop,ctrl+q,space"})]
+    shown = [
+        keys
+        for _, keys, _ in help_rows(
+            COMMANDS, {"help": "slash,f1", "quit": "full_stop,ctrl+q,space"}
+        )
+    ]
     assert "/, f1  /help TOPIC" in shown
     assert "., ctrl+q, space  /quit" in shown
 
@@ -151,7 +177,13 @@ async def test_the_palette_looks_like_the_programs_own_dialogs(make_app: MakeApp
     async with app.run_test(size=(120, 35)) as pilot:
         await drawn(pilot)
         await pilot.press("f1")
-        await until(pilot, lambda: isinstance(app.screen, HelpScreen) and bool(app.screen.query(".dialog").first().region))
+        await until(
+            pilot,
+            lambda: (
+                isinstance(app.screen, HelpScreen)
+                and bool(app.screen.query(".dialog").first().region)
+            ),
+        )
         dialog = app.screen.query(".dialog").first()
         ground, width = dialog.background_colors[1], dialog.region.width
         await pilot.press("escape", "ctrl+p")
@@ -161,7 +193,9 @@ async def test_the_palette_looks_like_the_programs_own_dialogs(make_app: MakeApp
         await until(pilot, lambda: app.screen.query_one("#--input").region.width == width)
 
 
-async def test_of_a_cell_that_does_not_stop_it_is_said_that_stopping_again_kills(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_a_cell_that_does_not_stop_it_is_said_that_stopping_again_kills(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(interrupter, "REACTION", 0.01)
     app = make_app(*story())
     runs = True
@@ -170,7 +204,12 @@ async def test_of_a_cell_that_does_not_stop_it_is_said_that_stopping_again_kills
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
         await pilot.press("escape")
-        await until(pilot, lambda: any("to kill the kernel" in notification.message for notification in app._notifications))
+        await until(
+            pilot,
+            lambda: any(
+                "to kill the kernel" in notification.message for notification in app._notifications
+            ),
+        )
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, Confirm))
         await pilot.press("n")

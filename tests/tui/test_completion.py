@@ -18,7 +18,12 @@ from mahtab_tui.tui.panes.editor.completion import CompletionRequest
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from tests.tui.editor_app import SIZE, EditorApp, app_of, until, write
 
-NAMESPACE = {"price": 3, "prices": [1, 2], "table": {"first": 1, "[bold]": 2, "日本語": 3, "日本人": 4}, "unique_name": 1}
+NAMESPACE = {
+    "price": 3,
+    "prices": [1, 2],
+    "table": {"first": 1, "[bold]": 2, "日本語": 3, "日本人": 4},
+    "unique_name": 1,
+}
 
 Compare = Callable[..., bool]
 
@@ -93,7 +98,9 @@ async def test_arrows_choose_and_enter_takes(pilot: Pilot[None]) -> None:
 
 
 @pytest.mark.parametrize("before", ["", "日本 "])
-async def test_the_list_stands_under_the_first_cell_of_what_it_completes(pilot: Pilot[None], before: str) -> None:
+async def test_the_list_stands_under_the_first_cell_of_what_it_completes(
+    pilot: Pilot[None], before: str
+) -> None:
     begin = app_of(pilot).area.cursor_screen_offset.x
     await write(pilot, f'"{before}日本" + table["日')
     await opened(pilot, "日本人")
@@ -140,7 +147,9 @@ async def test_keys_of_a_dict_in_the_second_line(pilot: Pilot[None]) -> None:
     assert app_of(pilot).editor.text == "x = 1\ntable['first'"
 
 
-async def test_typing_does_not_wait_for_the_kernel_and_a_stale_answer_is_dropped(pilot: Pilot[None], kernel: Kernel) -> None:
+async def test_typing_does_not_wait_for_the_kernel_and_a_stale_answer_is_dropped(
+    pilot: Pilot[None], kernel: Kernel
+) -> None:
     kernel.free.clear()
     await write(pilot, "pri")
     await until(pilot, lambda: bool(kernel.asked))
@@ -152,7 +161,9 @@ async def test_typing_does_not_wait_for_the_kernel_and_a_stale_answer_is_dropped
     assert len(kernel.asked) <= 3
 
 
-async def test_tab_before_the_answer_takes_nothing_that_does_not_fit_what_is_typed(pilot: Pilot[None], kernel: Kernel) -> None:
+async def test_tab_before_the_answer_takes_nothing_that_does_not_fit_what_is_typed(
+    pilot: Pilot[None], kernel: Kernel
+) -> None:
     await write(pilot, "tab")
     await opened(pilot, "table")
     kernel.free.clear()
@@ -164,7 +175,9 @@ async def test_tab_before_the_answer_takes_nothing_that_does_not_fit_what_is_typ
     await until(pilot, lambda: app_of(pilot).editor.text == "table.popitem")
 
 
-async def test_a_list_that_waits_for_its_answer_has_only_what_fits(pilot: Pilot[None], kernel: Kernel) -> None:
+async def test_a_list_that_waits_for_its_answer_has_only_what_fits(
+    pilot: Pilot[None], kernel: Kernel
+) -> None:
     await write(pilot, "pri")
     await opened(pilot, "price")
     kernel.free.clear()
@@ -174,14 +187,18 @@ async def test_a_list_that_waits_for_its_answer_has_only_what_fits(pilot: Pilot[
     assert app_of(pilot).editor.text == "prices"
 
 
-async def test_completions_that_a_server_will_bring_are_asked_for_again(pilot: Pilot[None], kernel: Kernel) -> None:
+async def test_completions_that_a_server_will_bring_are_asked_for_again(
+    pilot: Pilot[None], kernel: Kernel
+) -> None:
     kernel.pending = 3
     await write(pilot, "pri")
     await opened(pilot, "price")
     assert kernel.pending == 0
 
 
-async def test_a_click_on_a_row_that_is_gone_changes_nothing(pilot: Pilot[None], kernel: Kernel) -> None:
+async def test_a_click_on_a_row_that_is_gone_changes_nothing(
+    pilot: Pilot[None], kernel: Kernel
+) -> None:
     await write(pilot, "pri")
     await opened(pilot, "price")
     gone = shown(pilot).items[1]
@@ -190,7 +207,9 @@ async def test_a_click_on_a_row_that_is_gone_changes_nothing(pilot: Pilot[None],
     assert app_of(pilot).editor.text == "price("
 
 
-async def test_a_busy_kernel_s_last_list_is_shown_as_old(pilot: Pilot[None], kernel: Kernel) -> None:
+async def test_a_busy_kernel_s_last_list_is_shown_as_old(
+    pilot: Pilot[None], kernel: Kernel
+) -> None:
     await write(pilot, "pri")
     await opened(pilot, "price")
     await pilot.press("escape")
@@ -222,7 +241,11 @@ async def test_a_click_takes_a_row(pilot: Pilot[None]) -> None:
 
 async def test_markup_and_controls_in_a_list_are_text(pilot: Pilot[None]) -> None:
     shown(pilot).open(
-        (Completion("[red]a\x1b[2J", "a", "key", "[/x] \x07"),), 0, app_of(pilot).area.cursor_screen_offset, asked_for=True, stale=False
+        (Completion("[red]a\x1b[2J", "a", "key", "[/x] \x07"),),
+        0,
+        app_of(pilot).area.cursor_screen_offset,
+        asked_for=True,
+        stale=False,
     )
     text = str(shown(pilot).render())
     assert "[red]a" in text
@@ -241,14 +264,18 @@ def test_the_list_above_the_line(snap_compare: Compare, home: Path, kernel: Kern
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
 
 
-async def test_behind_a_string_that_is_closed_nothing_is_asked_by_itself(pilot: Pilot[None], kernel: Kernel) -> None:
+async def test_behind_a_string_that_is_closed_nothing_is_asked_by_itself(
+    pilot: Pilot[None], kernel: Kernel
+) -> None:
     await write(pilot, "'x' in (")
     assert kernel.asked[-1] != "'x' in ("
     await write(pilot, ")")
     assert kernel.asked[-1] != "'x' in ()"
 
 
-async def test_an_answer_to_what_is_no_longer_asked_opens_nothing(pilot: Pilot[None], kernel: Kernel) -> None:
+async def test_an_answer_to_what_is_no_longer_asked_opens_nothing(
+    pilot: Pilot[None], kernel: Kernel
+) -> None:
     await write(pilot, "pri")
     await opened(pilot, "price")
     await pilot.press("escape")

@@ -15,14 +15,18 @@ from tests.tui.story import drawn, story
 
 
 def text(app: MahtabApp) -> str:
-    return "\n".join(str(part.content) for part in app.screen.query("#context-rows").results(Static))
+    return "\n".join(
+        str(part.content) for part in app.screen.query("#context-rows").results(Static)
+    )
 
 
 async def test_it_shows_what_was_counted_and_closes(make_app: Callable[..., MahtabApp]) -> None:
     app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
-        app.push_screen(ContextScreen(lambda: context_use(10_000, {"program": 1_000, "outputs": 2_000})))
+        app.push_screen(
+            ContextScreen(lambda: context_use(10_000, {"program": 1_000, "outputs": 2_000}))
+        )
         await until(pilot, lambda: "About 3,000 of 10,000 tokens (30%)" in text(app))
         assert "/compact, or m on it" in text(app)
         rows = app.screen.query_one("#context-rows", Static)

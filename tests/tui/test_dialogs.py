@@ -32,7 +32,9 @@ from tests.tui.editor_app import press_at_once, until
     ("key", "opened"),
     [("ctrl+o", JumpScreen), ("f1", HelpScreen), ("f9", Confirm)],
 )
-async def test_keys_that_come_in_a_bunch_close_a_dialog_once(make_app: Callable[..., MahtabApp], key: str, opened: type[Dialog[object]]) -> None:
+async def test_keys_that_come_in_a_bunch_close_a_dialog_once(
+    make_app: Callable[..., MahtabApp], key: str, opened: type[Dialog[object]]
+) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.pause()
@@ -67,7 +69,9 @@ async def test_a_dialog_is_dismissed_once(make_app: Callable[..., MahtabApp]) ->
         (["ctrl+p", "f1", "ctrl+p"], SafeCommandPalette),
     ],
 )
-async def test_over_a_dialog_no_key_opens_another(make_app: Callable[..., MahtabApp], keys: list[str], opened: type[Screen[object]]) -> None:
+async def test_over_a_dialog_no_key_opens_another(
+    make_app: Callable[..., MahtabApp], keys: list[str], opened: type[Screen[object]]
+) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.pause()
@@ -83,7 +87,9 @@ async def test_the_key_of_the_help_closes_it(make_app: Callable[..., MahtabApp])
         await until(pilot, lambda: len(app.screen_stack) == 1)
 
 
-async def test_ctrl_c_in_a_dialog_leaves_the_input_under_it(make_app: Callable[..., MahtabApp]) -> None:
+async def test_ctrl_c_in_a_dialog_leaves_the_input_under_it(
+    make_app: Callable[..., MahtabApp],
+) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.pause()
@@ -96,8 +102,14 @@ async def test_ctrl_c_in_a_dialog_leaves_the_input_under_it(make_app: Callable[.
         assert app.clipboard == "a value"
 
 
-@pytest.mark.parametrize("dialog", [lambda: Confirm("Really?", yes="Yes", no="No"), lambda: EditQuery("why?")], ids=["confirm", "query"])
-async def test_leaving_while_a_dialog_comes_up_leaves(make_app: Callable[..., MahtabApp], dialog: Callable[[], Dialog[object]]) -> None:
+@pytest.mark.parametrize(
+    "dialog",
+    [lambda: Confirm("Really?", yes="Yes", no="No"), lambda: EditQuery("why?")],
+    ids=["confirm", "query"],
+)
+async def test_leaving_while_a_dialog_comes_up_leaves(
+    make_app: Callable[..., MahtabApp], dialog: Callable[[], Dialog[object]]
+) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.pause()
@@ -107,7 +119,9 @@ async def test_leaving_while_a_dialog_comes_up_leaves(make_app: Callable[..., Ma
     assert app.return_code == 0
 
 
-async def test_two_clicks_beside_the_palette_close_it_once(make_app: Callable[..., MahtabApp]) -> None:
+async def test_two_clicks_beside_the_palette_close_it_once(
+    make_app: Callable[..., MahtabApp],
+) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.pause()
@@ -121,7 +135,9 @@ async def test_two_clicks_beside_the_palette_close_it_once(make_app: Callable[..
         assert app.is_running
 
 
-async def test_a_click_beyond_the_screen_leaves_the_palette_as_it_is(make_app: Callable[..., MahtabApp]) -> None:
+async def test_a_click_beyond_the_screen_leaves_the_palette_as_it_is(
+    make_app: Callable[..., MahtabApp],
+) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.pause()
@@ -133,24 +149,35 @@ async def test_a_click_beyond_the_screen_leaves_the_palette_as_it_is(make_app: C
         assert isinstance(app.screen, CommandPalette)
 
 
-async def test_a_press_on_what_is_gone_is_none(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_press_on_what_is_gone_is_none(
+    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.pause()
         gone = Static("gone")
         with monkeypatch.context() as patch:
-            patch.setattr(Screen, "get_widget_and_offset_at", lambda screen, x, y: (gone, Offset(0, 0)))
-            app.post_message(MouseDown(None, 5, 5, 0, 0, 1, False, False, False, 5, 5))  # as the driver does it
+            patch.setattr(
+                Screen, "get_widget_and_offset_at", lambda screen, x, y: (gone, Offset(0, 0))
+            )
+            app.post_message(
+                MouseDown(None, 5, 5, 0, 0, 1, False, False, False, 5, 5)
+            )  # as the driver does it
             await pilot.pause()
         assert app.is_running
 
 
-async def test_what_reaches_the_palette_when_it_is_closing_finds_it_empty(make_app: Callable[..., MahtabApp]) -> None:
+async def test_what_reaches_the_palette_when_it_is_closing_finds_it_empty(
+    make_app: Callable[..., MahtabApp],
+) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.pause()
         await pilot.press("ctrl+p")
-        await until(pilot, lambda: isinstance(app.screen, CommandPalette) and bool(app.screen.query(CommandList)))
+        await until(
+            pilot,
+            lambda: isinstance(app.screen, CommandPalette) and bool(app.screen.query(CommandList)),
+        )
         palette = app.screen
         assert isinstance(palette, CommandPalette)
         await palette.query(CommandList).remove()
@@ -159,12 +186,20 @@ async def test_what_reaches_the_palette_when_it_is_closing_finds_it_empty(make_a
         assert app.is_running
 
 
-async def test_a_page_of_a_palette_whose_list_has_no_room_is_nowhere(make_app: Callable[..., MahtabApp]) -> None:
+async def test_a_page_of_a_palette_whose_list_has_no_room_is_nowhere(
+    make_app: Callable[..., MahtabApp],
+) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.pause()
         await pilot.press("ctrl+p")
-        await until(pilot, lambda: isinstance(app.screen, CommandPalette) and app.screen.query_one(CommandList).option_count > 0)
+        await until(
+            pilot,
+            lambda: (
+                isinstance(app.screen, CommandPalette)
+                and app.screen.query_one(CommandList).option_count > 0
+            ),
+        )
         commands = app.screen.query_one(CommandList)
         commands.styles.max_height = 0
         commands.styles.height = 0
@@ -176,7 +211,9 @@ async def test_a_page_of_a_palette_whose_list_has_no_room_is_nowhere(make_app: C
         assert app.is_running
 
 
-async def test_an_entry_of_the_history_that_is_chosen_while_the_application_ends_goes_nowhere(make_app: Callable[..., MahtabApp]) -> None:
+async def test_an_entry_of_the_history_that_is_chosen_while_the_application_ends_goes_nowhere(
+    make_app: Callable[..., MahtabApp],
+) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.pause()
@@ -189,7 +226,9 @@ async def test_an_entry_of_the_history_that_is_chosen_while_the_application_ends
     assert app.return_code == 0
 
 
-async def test_a_click_on_an_option_that_is_gone_is_none(make_app: Callable[..., MahtabApp]) -> None:
+async def test_a_click_on_an_option_that_is_gone_is_none(
+    make_app: Callable[..., MahtabApp],
+) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await app.push_screen(ChooseOne("Which?", ["one", "two"], "two"))
@@ -204,7 +243,9 @@ async def test_a_click_on_an_option_that_is_gone_is_none(make_app: Callable[...,
         assert isinstance(app.screen, ChooseOne)
 
 
-async def test_a_press_that_comes_when_all_screens_are_closed_is_none(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_press_that_comes_when_all_screens_are_closed_is_none(
+    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.pause()
@@ -215,7 +256,9 @@ async def test_a_press_that_comes_when_all_screens_are_closed_is_none(make_app: 
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-async def test_what_finds_its_parts_gone_while_the_application_is_left_is_no_crash(make_app: Callable[..., MahtabApp], wrapped: bool) -> None:
+async def test_what_finds_its_parts_gone_while_the_application_is_left_is_no_crash(
+    make_app: Callable[..., MahtabApp], wrapped: bool
+) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.pause()

@@ -34,13 +34,17 @@ async def test_enter_runs_what_is_complete_and_empties_the_editor(pilot: Pilot[N
     assert app_of(pilot).editor.is_empty
 
 
-async def test_enter_opens_indented_lines_until_an_empty_one_ends_the_block(pilot: Pilot[None]) -> None:
+async def test_enter_opens_indented_lines_until_an_empty_one_ends_the_block(
+    pilot: Pilot[None],
+) -> None:
     await write(pilot, "def f(x):\nif x:\nreturn 1\n")
     assert app_of(pilot).editor.text == "def f(x):\n    if x:\n        return 1\n    "
     await write(pilot, "return 2\n")
     assert app_of(pilot).said == []
     await write(pilot, "\n")
-    assert app_of(pilot).said == [("submitted", "python", "def f(x):\n    if x:\n        return 1\n    return 2")]
+    assert app_of(pilot).said == [
+        ("submitted", "python", "def f(x):\n    if x:\n        return 1\n    return 2")
+    ]
 
 
 async def test_enter_on_nothing_runs_nothing(pilot: Pilot[None]) -> None:
@@ -73,13 +77,17 @@ async def test_ctrl_enter_runs_from_anywhere(pilot: Pilot[None]) -> None:
     assert app_of(pilot).said == [("submitted", "python", "x = 1\ny = 2")]
 
 
-async def test_a_line_that_is_split_does_not_keep_the_blanks_at_the_split(pilot: Pilot[None]) -> None:
+async def test_a_line_that_is_split_does_not_keep_the_blanks_at_the_split(
+    pilot: Pilot[None],
+) -> None:
     put(pilot, "    x = (1, 2)", cursor=(0, 11))
     await pilot.press("ctrl+j")
     assert app_of(pilot).editor.text == "    x = (1,\n    2)"
 
 
-async def test_tab_indents_to_the_next_stop_and_shift_tab_takes_a_step_back(pilot: Pilot[None]) -> None:
+async def test_tab_indents_to_the_next_stop_and_shift_tab_takes_a_step_back(
+    pilot: Pilot[None],
+) -> None:
     await write(pilot, "ab")
     await pilot.press("tab", "c")
     assert app_of(pilot).editor.text == "ab  c"
@@ -118,7 +126,9 @@ async def test_undo_and_redo(pilot: Pilot[None]) -> None:
     assert app_of(pilot).editor.is_empty
 
 
-@pytest.mark.parametrize(("key", "text"), [("ctrl+u", "cd"), ("ctrl+k", "ab"), ("ctrl+w", "cd"), ("ctrl+d", "abd")])
+@pytest.mark.parametrize(
+    ("key", "text"), [("ctrl+u", "cd"), ("ctrl+k", "ab"), ("ctrl+w", "cd"), ("ctrl+d", "abd")]
+)
 async def test_keys_of_readline_delete(pilot: Pilot[None], key: str, text: str) -> None:
     put(pilot, "abcd", cursor=(0, 2))
     await pilot.press(key)
@@ -182,8 +192,13 @@ async def test_what_the_program_itself_copied_is_pasted_clean(pilot: Pilot[None]
     assert app_of(pilot).editor.text == "x = 1"
 
 
-@pytest.mark.parametrize(("cursor", "pair"), [((0, 1), {(0, 1), (1, 4)}), ((1, 5), {(0, 1), (1, 4)}), ((0, 4), set()), ((1, 0), set())])
-async def test_the_brackets_at_or_before_the_cursor_are_marked(pilot: Pilot[None], cursor: tuple[int, int], pair: set[tuple[int, int]]) -> None:
+@pytest.mark.parametrize(
+    ("cursor", "pair"),
+    [((0, 1), {(0, 1), (1, 4)}), ((1, 5), {(0, 1), (1, 4)}), ((0, 4), set()), ((1, 0), set())],
+)
+async def test_the_brackets_at_or_before_the_cursor_are_marked(
+    pilot: Pilot[None], cursor: tuple[int, int], pair: set[tuple[int, int]]
+) -> None:
     put(pilot, "f(')',\n  1 )", cursor=cursor)
     area = app_of(pilot).area
     assert {(row, span.start) for row in range(2) for span in area.get_line(row).spans} == pair
@@ -205,7 +220,11 @@ async def test_only_seen_lines_are_highlighted(pilot: Pilot[None]) -> None:
     area.move_cursor((0, 0))
     await pilot.pause()
     assert area.render_line(0).text.startswith("x0 = 'text'")
-    colours = {segment.text: segment.style.color.name for segment in area.render_line(0) if segment.style and segment.style.color}
+    colours = {
+        segment.text: segment.style.color.name
+        for segment in area.render_line(0)
+        if segment.style and segment.style.color
+    }
     assert colours["'text'"] == "#8fd6a4"
 
 
@@ -213,11 +232,17 @@ async def test_the_colours_follow_the_theme(pilot: Pilot[None]) -> None:
     put(pilot, "x = 'text'")
     app_of(pilot).theme = "mahtab-day"
     await pilot.pause()
-    colours = {segment.text: segment.style.color.name for segment in app_of(pilot).area.render_line(0) if segment.style and segment.style.color}
+    colours = {
+        segment.text: segment.style.color.name
+        for segment in app_of(pilot).area.render_line(0)
+        if segment.style and segment.style.color
+    }
     assert colours["'text'"] == "#1f7a3d"
 
 
-async def test_the_editor_grows_with_its_text_up_to_a_part_of_the_screen(pilot: Pilot[None]) -> None:
+async def test_the_editor_grows_with_its_text_up_to_a_part_of_the_screen(
+    pilot: Pilot[None],
+) -> None:
     await pilot.pause()
     area = app_of(pilot).area
     assert area.size.height == 3
@@ -244,7 +269,20 @@ async def test_keys_that_come_in_a_bunch_act_in_their_order(pilot: Pilot[None]) 
 
 
 async def test_inputs_that_come_in_a_bunch_stay_apart(pilot: Pilot[None]) -> None:
-    await press_at_once(pilot, *"1+1", "enter", *"2+2", "enter", "grave_accent", *"why", "enter", "backspace", *"3+3", "enter", "x")
+    await press_at_once(
+        pilot,
+        *"1+1",
+        "enter",
+        *"2+2",
+        "enter",
+        "grave_accent",
+        *"why",
+        "enter",
+        "backspace",
+        *"3+3",
+        "enter",
+        "x",
+    )
     assert [said for said in app_of(pilot).said if said[0] == "submitted"] == [
         ("submitted", "python", "1+1"),
         ("submitted", "python", "2+2"),

@@ -17,7 +17,13 @@ from tests.tui.editor_app import EditorApp, app_of, editing, press_at_once, unti
 
 @pytest.fixture
 async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
-    async with editing(home, ("x = 1", "python"), ("what is x?", "ask"), ("for a in b:\n    print(a)", "python"), ("y = 2", "python")) as pilot:
+    async with editing(
+        home,
+        ("x = 1", "python"),
+        ("what is x?", "ask"),
+        ("for a in b:\n    print(a)", "python"),
+        ("y = 2", "python"),
+    ) as pilot:
         yield pilot
 
 
@@ -127,7 +133,9 @@ async def test_up_moves_through_the_lines_of_a_draft_first(pilot: Pilot[None]) -
     await pilot.press("ctrl+j", "up")
     assert (app.editor.text, app.area.cursor_location[0]) == ("for a in b:\n    ", 0)
     await pilot.press("up")
-    assert app.editor.text == "for a in b:\n    print(a)", "the newest input that begins with the draft"
+    assert app.editor.text == "for a in b:\n    print(a)", (
+        "the newest input that begins with the draft"
+    )
 
 
 async def test_up_moves_through_the_rows_of_a_wrapped_line_first(pilot: Pilot[None]) -> None:
@@ -137,7 +145,9 @@ async def test_up_moves_through_the_rows_of_a_wrapped_line_first(pilot: Pilot[No
     assert 0 < app.area.cursor_location[1] < 190
 
 
-async def test_what_is_entered_is_recalled_once_and_kept_on_disk(pilot: Pilot[None], home: Path) -> None:
+async def test_what_is_entered_is_recalled_once_and_kept_on_disk(
+    pilot: Pilot[None], home: Path
+) -> None:
     app = app_of(pilot)
     await write(pilot, "y = 2\nz = 3\n")
     await pilot.press("up", "up")
@@ -148,7 +158,9 @@ async def test_what_is_entered_is_recalled_once_and_kept_on_disk(pilot: Pilot[No
 
 
 @pytest.mark.parametrize("key", ["enter", "clear"])
-async def test_a_new_draft_begins_at_the_newest_input_in_both_modes(pilot: Pilot[None], key: str) -> None:
+async def test_a_new_draft_begins_at_the_newest_input_in_both_modes(
+    pilot: Pilot[None], key: str
+) -> None:
     app = app_of(pilot)
     await pilot.press("up", "up")
     app.editor.mode = "ask"
@@ -162,9 +174,13 @@ async def test_a_new_draft_begins_at_the_newest_input_in_both_modes(pilot: Pilot
     assert app.editor.text == "y = 2"
 
 
-async def test_in_a_bunch_of_keys_the_input_is_there_for_the_key_after_up(pilot: Pilot[None]) -> None:
+async def test_in_a_bunch_of_keys_the_input_is_there_for_the_key_after_up(
+    pilot: Pilot[None],
+) -> None:
     app = app_of(pilot)
-    await press_at_once(pilot, "up", "backspace", "3", "enter", "up", "0", "enter", "grave_accent", "up", "enter")
+    await press_at_once(
+        pilot, "up", "backspace", "3", "enter", "up", "0", "enter", "grave_accent", "up", "enter"
+    )
     assert [said for said in app.said if said[0] == "submitted"] == [
         ("submitted", "python", "y = 3"),
         ("submitted", "python", "y = 30"),
@@ -172,7 +188,9 @@ async def test_in_a_bunch_of_keys_the_input_is_there_for_the_key_after_up(pilot:
     ]
 
 
-async def test_a_history_that_is_locked_does_not_hold_the_keys(pilot: Pilot[None], home: Path) -> None:
+async def test_a_history_that_is_locked_does_not_hold_the_keys(
+    pilot: Pilot[None], home: Path
+) -> None:
     app = app_of(pilot)
     with sqlite3.connect(home / "history.db") as other:
         other.execute("begin immediate")
@@ -196,4 +214,6 @@ async def test_leaving_waits_a_moment_for_what_was_entered_last_to_be_written(ho
     async with app.run_test() as pilot:
         await write(pilot, "last = 1\n")
         threading.Timer(0.3, other.rollback).start()
-    assert [entry.text for entry in History(home / "history.db", "a project").entries()] == ["last = 1"]
+    assert [entry.text for entry in History(home / "history.db", "a project").entries()] == [
+        "last = 1"
+    ]

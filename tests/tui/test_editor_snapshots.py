@@ -30,7 +30,11 @@ async def ready(pilot: Pilot[None]) -> None:
     await until(pilot, lambda: app.focused is app.area)
 
 
-@pytest.mark.parametrize(("theme", "size"), [("mahtab", SIZE), ("mahtab-day", WIDE)], ids=["mahtab-80x24", "mahtab-day-160x40"])
+@pytest.mark.parametrize(
+    ("theme", "size"),
+    [("mahtab", SIZE), ("mahtab-day", WIDE)],
+    ids=["mahtab-80x24", "mahtab-day-160x40"],
+)
 def test_python(snap_compare: Compare, home: Path, theme: str, size: tuple[int, int]) -> None:
     app = EditorApp(home, theme)
 
@@ -56,7 +60,17 @@ def test_approval(snap_compare: Compare, home: Path) -> None:
 
     async def before(pilot: Pilot[None]) -> None:
         await ready(pilot)
-        app.fold(tags.APPROVAL, CODE, request="1", turn=1, block=0, blocks=3, state="waiting", reason="", party="claude")
+        app.fold(
+            tags.APPROVAL,
+            CODE,
+            request="1",
+            turn=1,
+            block=0,
+            blocks=3,
+            state="waiting",
+            reason="",
+            party="claude",
+        )
 
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
 
@@ -67,7 +81,17 @@ def test_approval_edit_and_reason(snap_compare: Compare, home: Path, key: str) -
 
     async def before(pilot: Pilot[None]) -> None:
         await ready(pilot)
-        app.fold(tags.APPROVAL, CODE, request="1", turn=1, block=0, blocks=3, state="waiting", reason="", party="claude")
+        app.fold(
+            tags.APPROVAL,
+            CODE,
+            request="1",
+            turn=1,
+            block=0,
+            blocks=3,
+            state="waiting",
+            reason="",
+            party="claude",
+        )
         await pilot.pause()
         app.clock.now += 1
         app.query_one(ApprovalRow).focus()  # so that the letter need not wait for others behind it
@@ -82,9 +106,25 @@ def test_rows_beside_a_draft(snap_compare: Compare, home: Path) -> None:
     async def before(pilot: Pilot[None]) -> None:
         await ready(pilot)
         await write(pilot, "half a thou")
-        app.fold(tags.APPROVAL, CODE, request="1", turn=1, block=0, blocks=1, state="waiting", reason="", party="claude")
+        app.fold(
+            tags.APPROVAL,
+            CODE,
+            request="1",
+            turn=1,
+            block=0,
+            blocks=1,
+            state="waiting",
+            reason="",
+            party="claude",
+        )
         app.fold(tags.INPUT, "Your name: ", request="1", cell=2, password=False, state="waiting")
-        app.fold(tags.QUEUE, items=[{"id": 1, "code": "x = 1\ny = 2", "mode": "python"}, {"id": 2, "code": "and why?", "mode": "ask"}])
+        app.fold(
+            tags.QUEUE,
+            items=[
+                {"id": 1, "code": "x = 1\ny = 2", "mode": "python"},
+                {"id": 2, "code": "and why?", "mode": "ask"},
+            ],
+        )
 
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
 
@@ -102,7 +142,14 @@ def test_input(snap_compare: Compare, home: Path) -> None:
 
 
 def test_history_search(snap_compare: Compare, home: Path) -> None:
-    remember(home, [("print(daily)", "python"), ("which days are outliers, and why?", "ask"), (CODE, "python")])
+    remember(
+        home,
+        [
+            ("print(daily)", "python"),
+            ("which days are outliers, and why?", "ask"),
+            (CODE, "python"),
+        ],
+    )
     app = EditorApp(home)
 
     async def before(pilot: Pilot[None]) -> None:

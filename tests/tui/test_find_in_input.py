@@ -77,9 +77,19 @@ async def test_what_is_selected_is_searched_for(pilot: Pilot[None]) -> None:
 
 @pytest.mark.parametrize(
     ("text", "start", "end"),
-    [("!ls", 0, 1), ("x = !ls", 4, 5), ("  %time f(x)", 2, 7), ("%%time", 0, 6), ("df.head??", 7, 9), ("?df", 0, 1), ("größe?", 7, 8)],
+    [
+        ("!ls", 0, 1),
+        ("x = !ls", 4, 5),
+        ("  %time f(x)", 2, 7),
+        ("%%time", 0, 6),
+        ("df.head??", 7, 9),
+        ("?df", 0, 1),
+        ("größe?", 7, 8),
+    ],
 )
-async def test_signs_of_the_prompt_have_a_colour(pilot: Pilot[None], text: str, start: int, end: int) -> None:
+async def test_signs_of_the_prompt_have_a_colour(
+    pilot: Pilot[None], text: str, start: int, end: int
+) -> None:
     app = pilot.app
     assert isinstance(app, EditorApp)
     app.editor.text = text

@@ -30,7 +30,12 @@ MakeApp = Callable[..., MahtabApp]
 
 def records(lib: Path, *, deep: int = 0, printed: str = "") -> list[Record]:
     """A cell that made a function, and one in which it failed in a file, so many frames deep."""
-    places: list[tuple[str, int, str]] = [("In [2]", 2, "<module>"), ("In [1]", 3, "f"), *[(str(lib), 4, "outer")] * deep, (str(lib), 2, "divide")]
+    places: list[tuple[str, int, str]] = [
+        ("In [2]", 2, "<module>"),
+        ("In [1]", 3, "f"),
+        *[(str(lib), 4, "outer")] * deep,
+        (str(lib), 2, "divide"),
+    ]
     text = ["Traceback (most recent call last):"]
     for file, line, function in places:
         text += [f'  File "{file}", line {line}, in {function}', "    some source"]
@@ -38,10 +43,25 @@ def records(lib: Path, *, deep: int = 0, printed: str = "") -> list[Record]:
     output = "\n".join(text) + "\n"
     whole = output.split("\n")
     told = [[*place, len(whole) - 2 - 2 * number] for number, place in enumerate(places)]
-    about: dict[str, Any] = {"status": "error", "duration": 0.1, "kinds": [["stdout", len(printed)], ["traceback", len(output)]], "frames": told}
+    about: dict[str, Any] = {
+        "status": "error",
+        "duration": 0.1,
+        "kinds": [["stdout", len(printed)], ["traceback", len(output)]],
+        "frames": told,
+    }
     return [
-        made(tags.USER_REPL_IN, "import lib\ndef f():\n    lib.divide(1, 0)", {"cell": 1, "party": "you"}, 1.0),
-        made(tags.USER_REPL_OUT, "", {"cell": 1, "party": "you", "status": "ok", "duration": 0.1, "kinds": []}, 1.0),
+        made(
+            tags.USER_REPL_IN,
+            "import lib\ndef f():\n    lib.divide(1, 0)",
+            {"cell": 1, "party": "you"},
+            1.0,
+        ),
+        made(
+            tags.USER_REPL_OUT,
+            "",
+            {"cell": 1, "party": "you", "status": "ok", "duration": 0.1, "kinds": []},
+            1.0,
+        ),
         made(tags.USER_REPL_IN, "x = 1\nf()", {"cell": 2, "party": "you"}, 1.0),
         made(tags.USER_REPL_OUT, printed + output, {"cell": 2, "party": "you", **about}, 1.0),
     ]
@@ -78,7 +98,9 @@ def marked(pilot: Pilot[int]) -> list[str]:
 
 @pytest.mark.parametrize("deep", [0, 20], ids=["whole", "folded"])
 @pytest.mark.parametrize("key", ["enter", "f"])
-async def test_enter_opens_the_source_and_the_arrows_walk_the_frames(make_app: MakeApp, lib: Path, deep: int, key: str) -> None:
+async def test_enter_opens_the_source_and_the_arrows_walk_the_frames(
+    make_app: MakeApp, lib: Path, deep: int, key: str
+) -> None:
     async with make_app(*records(lib, deep=deep)).run_test(size=SIZE) as pilot:
         await shown(pilot)
         await pilot.press("enter", key)
@@ -89,18 +111,24 @@ async def test_enter_opens_the_source_and_the_arrows_walk_the_frames(make_app: M
         assert told.split("\n")[0] == "ZeroDivisionError: division by zero, as in"
         await pilot.press("v")
         assert isinstance(pilot.app.focused, TreeView)
-        await until(pilot, lambda: "kernel" in screen(pilot).query_one(TreeView).render_line(0).text)  # there is none that knows them
+        await until(
+            pilot, lambda: "kernel" in screen(pilot).query_one(TreeView).render_line(0).text
+        )  # there is none that knows them
         await pilot.press("enter", "right", "escape")
         await pilot.press(*["up"] * (deep + 1))
         await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))
         assert title(pilot) == "Error of cell 2  ·  line 3 of In [1]"
         await pilot.press("home")
-        await until(pilot, lambda: "f()" in "\n".join(marked(pilot)) and "line 2 of In [2]" in title(pilot))
+        await until(
+            pilot, lambda: "f()" in "\n".join(marked(pilot)) and "line 2 of In [2]" in title(pilot)
+        )
         await pilot.press("enter", "escape", "escape")
         assert len(pilot.app.screen_stack) == 1
 
 
-async def test_a_click_on_a_frame_opens_it_and_one_on_what_only_looks_like_one_does_not(make_app: MakeApp, lib: Path) -> None:
+async def test_a_click_on_a_frame_opens_it_and_one_on_what_only_looks_like_one_does_not(
+    make_app: MakeApp, lib: Path
+) -> None:
     async with make_app(*records(lib)).run_test(size=SIZE) as pilot:
         pane = await shown(pilot)
         rows = [pane.render_line(y).text for y in range(pane.size.height)]
@@ -108,17 +136,23 @@ async def test_a_click_on_a_frame_opens_it_and_one_on_what_only_looks_like_one_d
         await pilot.click(pane, (10, forged))
         await pilot.pause()
         assert len(pilot.app.screen_stack) == 1
-        await pilot.click(pane, (10, next(y for y, row in enumerate(rows) if '"In [1]", line 3' in row)))
+        await pilot.click(
+            pane, (10, next(y for y, row in enumerate(rows) if '"In [1]", line 3' in row))
+        )
         await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
         await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))
 
 
-async def test_frames_can_be_clicked_that_were_drawn_while_the_cell_ran(make_app: MakeApp, lib: Path) -> None:
+async def test_frames_can_be_clicked_that_were_drawn_while_the_cell_ran(
+    make_app: MakeApp, lib: Path
+) -> None:
     *begin, end = records(lib)
     stream = made(tags.USER_REPL_OUT_STREAM, end.text, {"cell": 2, "kind": "traceback"}, 1.0)
     async with make_app(*begin, stream).run_test(size=SIZE) as pilot:
         pane = await shown(pilot)
-        y = next(y for y in range(pane.size.height) if '"In [1]", line 3' in pane.render_line(y).text)
+        y = next(
+            y for y in range(pane.size.height) if '"In [1]", line 3' in pane.render_line(y).text
+        )
         pane.fold([end])
         await pilot.click(pane, (10, y))
         await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
@@ -127,7 +161,9 @@ async def test_frames_can_be_clicked_that_were_drawn_while_the_cell_ran(make_app
 async def test_drawing_the_mouse_over_a_frame_selects_it(make_app: MakeApp, lib: Path) -> None:
     async with make_app(*records(lib)).run_test(size=SIZE) as pilot:
         pane = await shown(pilot)
-        y = next(y for y in range(pane.size.height) if '"In [1]", line 3' in pane.render_line(y).text)
+        y = next(
+            y for y in range(pane.size.height) if '"In [1]", line 3' in pane.render_line(y).text
+        )
         # As the terminal tells it: Pilot's own mouse makes no click of this.
         for kind, x in ((MouseDown, 5), (MouseMove, 15), (MouseUp, 15)):
             place = (pane.region.x + x, pane.region.y + y)
@@ -180,7 +216,9 @@ async def test_a_file_that_is_gone_or_shorter_is_said_to_be(make_app: MakeApp, l
         assert isinstance(pilot.app.screen, FramesScreen)
 
 
-async def test_what_was_cleared_away_is_still_known_to_a_later_error(make_app: MakeApp, lib: Path) -> None:
+async def test_what_was_cleared_away_is_still_known_to_a_later_error(
+    make_app: MakeApp, lib: Path
+) -> None:
     told = records(lib)
     async with make_app(*told[:2]).run_test(size=SIZE) as pilot:
         pane = await shown(pilot)
@@ -228,17 +266,32 @@ def test_of_a_files_name_of_any_length_the_end_is_seen_at_once() -> None:
     assert _end_of("lib.py:3", 12) == "lib.py:3"
 
 
-async def test_without_an_error_or_its_frames_a_sentence_says_so(make_app: MakeApp, lib: Path) -> None:
+async def test_without_an_error_or_its_frames_a_sentence_says_so(
+    make_app: MakeApp, lib: Path
+) -> None:
     told = records(lib)
-    told[-1] = made(tags.USER_REPL_OUT, told[-1].text, {name: value for name, value in told[-1].attrs.items() if name != "frames"}, 1.0)
+    told[-1] = made(
+        tags.USER_REPL_OUT,
+        told[-1].text,
+        {name: value for name, value in told[-1].attrs.items() if name != "frames"},
+        1.0,
+    )
     async with make_app(*told).run_test(size=SIZE) as pilot:
         await shown(pilot)
         await pilot.press("enter", "f")
-        await until(pilot, lambda: [told.message for told in pilot.app._notifications] == ["The location of this error is not known."])
+        await until(
+            pilot,
+            lambda: (
+                [told.message for told in pilot.app._notifications]
+                == ["The location of this error is not known."]
+            ),
+        )
 
 
 async def test_a_very_long_name_is_seen_by_its_end(make_app: MakeApp, tmp_path: Path) -> None:
-    async with make_app(*records(tmp_path / ("数" * 200_000) / "lib.py")).run_test(size=SIZE) as pilot:
+    async with make_app(*records(tmp_path / ("数" * 200_000) / "lib.py")).run_test(
+        size=SIZE
+    ) as pilot:
         await shown(pilot)
         await pilot.press("enter", "f")
         await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))

@@ -13,7 +13,11 @@ ANSWER = record(tags.ASSISTANT_CHAT, "Hello.", turn=1, step=0, party="claude", s
 
 def greeted(app: PaneApp) -> list[int]:
     """Return the lines of the pane that have a sentence of the greeting."""
-    return [y for y, row in enumerate(shown(app.pane)) if any(sentence in row for _, sentence in GREETING)]
+    return [
+        y
+        for y, row in enumerate(shown(app.pane))
+        if any(sentence in row for _, sentence in GREETING)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -26,7 +30,9 @@ def greeted(app: PaneApp) -> list[int]:
     ],
     ids=["cell", "question", "answer", "notice"],
 )
-async def test_it_stands_above_loaded_files_and_notices_until_somebody_begins(first: list[Record], stays: bool) -> None:
+async def test_it_stands_above_loaded_files_and_notices_until_somebody_begins(
+    first: list[Record], stays: bool
+) -> None:
     app = PaneApp()
     async with app.run_test(size=(60, 30)) as pilot:
         app.pane.viewport.loads = 1

@@ -20,7 +20,9 @@ from tests.tui.editor_app import until
 from tests.tui.story import IDLE, ToldSession, drawn
 
 MakeApp = Callable[..., MahtabApp]
-SESSION = made(tags.SESSION, "", {"name": "sales-march", "model": "claude:sonnet", "approval": "ask"})
+SESSION = made(
+    tags.SESSION, "", {"name": "sales-march", "model": "claude:sonnet", "approval": "ask"}
+)
 
 
 def kernel(state: str, **attrs: Any) -> Record:
@@ -28,7 +30,17 @@ def kernel(state: str, **attrs: Any) -> Record:
 
 
 def usage(**attrs: Any) -> Record:
-    return made(tags.USAGE, "", {"model": "sonnet", "source": "agent", "input_tokens": 11_900, "output_tokens": 600, **attrs})
+    return made(
+        tags.USAGE,
+        "",
+        {
+            "model": "sonnet",
+            "source": "agent",
+            "input_tokens": 11_900,
+            "output_tokens": 600,
+            **attrs,
+        },
+    )
 
 
 def line(pilot: Pilot[int]) -> str:
@@ -46,8 +58,12 @@ async def told(pilot: Pilot[int], *records: Record, when: float | None = None) -
     await drawn(pilot)
 
 
-@pytest.mark.parametrize(("size", "python"), [((120, 40), " 3.12 .venv"), ((80, 24), "")], ids=["wide", "narrow"])
-async def test_every_state_of_the_kernel_is_said(make_app: MakeApp, size: tuple[int, int], python: str) -> None:
+@pytest.mark.parametrize(
+    ("size", "python"), [((120, 40), " 3.12 .venv"), ((80, 24), "")], ids=["wide", "narrow"]
+)
+async def test_every_state_of_the_kernel_is_said(
+    make_app: MakeApp, size: tuple[int, int], python: str
+) -> None:
     async with make_app(SESSION).run_test(size=size) as pilot:
         await drawn(pilot)
         assert line(pilot).endswith("◌ kernel  starting")
@@ -56,7 +72,9 @@ async def test_every_state_of_the_kernel_is_said(make_app: MakeApp, size: tuple[
             assert line(pilot).endswith(f"{glyph} kernel{python}  {state}")
 
 
-async def test_a_busy_kernel_shows_for_how_long(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_busy_kernel_shows_for_how_long(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now)
     async with make_app(SESSION).run_test(size=(120, 40)) as pilot:
@@ -70,7 +88,9 @@ async def test_a_busy_kernel_shows_for_how_long(make_app: MakeApp, monkeypatch: 
         assert line(pilot).endswith("idle")
         await told(pilot, kernel("busy"), when=now)
         assert line(pilot).endswith("busy    0.0 s")
-        await told(pilot, kernel("idle"), kernel("busy", since=now - 75.5), when=now)  # an earlier screen has begun the cell
+        await told(
+            pilot, kernel("idle"), kernel("busy", since=now - 75.5), when=now
+        )  # an earlier screen has begun the cell
         assert line(pilot).endswith("busy   75.5 s")
 
 
@@ -82,10 +102,14 @@ async def test_of_many_states_at_once_the_last_is_shown_and_time_counts_from_whe
     async with make_app(SESSION).run_test(size=(120, 40)) as pilot:
         header = pilot.app.query_one(HeaderBar)
         states = [("idle", 9.5), ("busy", 9.0), ("idle", 8.0), ("busy", 5.0), ("busy", 1.0)]
-        header.fold([made(tags.KERNEL, "", {**IDLE, "state": state}, now - ago) for state, ago in states])
+        header.fold(
+            [made(tags.KERNEL, "", {**IDLE, "state": state}, now - ago) for state, ago in states]
+        )
         await pilot.pause()
         assert line(pilot).endswith("busy    5.0 s")
-        header.fold([made(tags.KERNEL, "", {**IDLE, "state": state}, now) for state in ("busy", "idle")])
+        header.fold(
+            [made(tags.KERNEL, "", {**IDLE, "state": state}, now) for state in ("busy", "idle")]
+        )
         await pilot.pause()
         assert line(pilot).endswith("idle")
         assert header._ticking is None
@@ -103,10 +127,21 @@ async def test_the_elapsed_time_moves_by_itself(make_app: MakeApp) -> None:
 async def test_session_model_approval_and_cost(make_app: MakeApp) -> None:
     async with make_app(SESSION, usage(cost=0.031)).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
-        assert line(pilot).startswith("◐ mahtab  sales-march  claude:sonnet  ask first  12.5k tok  $0.03")
-        await told(pilot, made(tags.SESSION, "", {"name": "sales-march", "model": "demo", "approval": "review"}))
-        assert line(pilot).startswith("◐ mahtab  sales-march  demo  review changes  12.5k tok  $0.03")
-        await told(pilot, made(tags.SESSION, "", {"name": "sales-march", "model": "demo", "approval": "auto"}), usage(cost=1.0))
+        assert line(pilot).startswith(
+            "◐ mahtab  sales-march  claude:sonnet  ask first  12.5k tok  $0.03"
+        )
+        await told(
+            pilot,
+            made(tags.SESSION, "", {"name": "sales-march", "model": "demo", "approval": "review"}),
+        )
+        assert line(pilot).startswith(
+            "◐ mahtab  sales-march  demo  review changes  12.5k tok  $0.03"
+        )
+        await told(
+            pilot,
+            made(tags.SESSION, "", {"name": "sales-march", "model": "demo", "approval": "auto"}),
+            usage(cost=1.0),
+        )
         assert line(pilot).startswith("◐ mahtab  sales-march  demo  auto-run  25.0k tok  $1.03")
         await told(pilot, usage(cost=None))
         assert "$1.03+" in line(pilot)
@@ -120,7 +155,9 @@ async def test_without_a_price_no_cost_is_claimed(make_app: MakeApp) -> None:
 
 
 async def test_a_long_name_gives_way_to_the_kernel(make_app: MakeApp) -> None:
-    long = made(tags.SESSION, "", {"name": "n" * 200, "model": "replay:[/x]" + "m" * 200, "approval": "ask"})
+    long = made(
+        tags.SESSION, "", {"name": "n" * 200, "model": "replay:[/x]" + "m" * 200, "approval": "ask"}
+    )
     for size in ((120, 40), (80, 24), (20, 5)):
         async with make_app(long, kernel("idle")).run_test(size=size) as pilot:
             await drawn(pilot)
@@ -129,18 +166,29 @@ async def test_a_long_name_gives_way_to_the_kernel(make_app: MakeApp) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "name", "shown"), [((80, 24), "shop", "openrouter:"), ((120, 40), "n" * 60, "nnnn"), ((120, 40), "shop", "shop  openrouter:")]
+    ("size", "name", "shown"),
+    [
+        ((80, 24), "shop", "openrouter:"),
+        ((120, 40), "n" * 60, "nnnn"),
+        ((120, 40), "shop", "shop  openrouter:"),
+    ],
 )
-async def test_a_long_name_hides_neither_approval_nor_cost(make_app: MakeApp, size: tuple[int, int], name: str, shown: str) -> None:
+async def test_a_long_name_hides_neither_approval_nor_cost(
+    make_app: MakeApp, size: tuple[int, int], name: str, shown: str
+) -> None:
     about = {"name": name, "model": "openrouter:somebody/" + "m" * 60, "approval": "auto"}
-    async with make_app(made(tags.SESSION, "", about), usage(cost=12.5), kernel("busy")).run_test(size=size) as pilot:
+    async with make_app(made(tags.SESSION, "", about), usage(cost=12.5), kernel("busy")).run_test(
+        size=size
+    ) as pilot:
         await drawn(pilot)
         assert shown in line(pilot)
         assert "…  auto-run  " in line(pilot)
         assert "$12.50 " in line(pilot)
 
 
-async def test_the_tooltip_tells_what_undo_keeps_once_the_mouse_is_there(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_tooltip_tells_what_undo_keeps_once_the_mouse_is_there(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = make_app(SESSION, usage(cost=0.0123))
     kept = [UndoStep(cell, 3 * 2**20) for cell in (3, 4)]
     monkeypatch.setattr(ProcessKernel, "undo_steps", lambda kernel: tuple(kept))
@@ -149,11 +197,18 @@ async def test_the_tooltip_tells_what_undo_keeps_once_the_mouse_is_there(make_ap
         header = app.query_one(HeaderBar)
         assert "Undo" not in str(header.tooltip)
         await pilot.hover(HeaderBar)
-        await until(pilot, lambda: str(header.tooltip) == "12,500 tokens, $0.0123\nUndo: 2 of 20 cells, 6 of 1,024 MB")
+        await until(
+            pilot,
+            lambda: (
+                str(header.tooltip) == "12,500 tokens, $0.0123\nUndo: 2 of 20 cells, 6 of 1,024 MB"
+            ),
+        )
         kept.clear()
         await pilot.hover("#editor")
         await pilot.hover(HeaderBar)
-        await until(pilot, lambda: str(header.tooltip).endswith("Undo: 0 of 20 cells, 0 of 1,024 MB"))
+        await until(
+            pilot, lambda: str(header.tooltip).endswith("Undo: 0 of 20 cells, 0 of 1,024 MB")
+        )
 
 
 async def test_the_tooltip_says_that_there_is_no_kernel(make_app: MakeApp) -> None:
@@ -161,7 +216,9 @@ async def test_the_tooltip_says_that_there_is_no_kernel(make_app: MakeApp) -> No
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         await pilot.hover(HeaderBar)
-        await until(pilot, lambda: str(app.query_one(HeaderBar).tooltip) == "The kernel was not started.")
+        await until(
+            pilot, lambda: str(app.query_one(HeaderBar).tooltip) == "The kernel was not started."
+        )
 
 
 async def test_the_tooltip_tells_what_was_used(make_app: MakeApp) -> None:
@@ -171,32 +228,50 @@ async def test_the_tooltip_tells_what_was_used(make_app: MakeApp) -> None:
         assert header.tooltip is None
         await told(pilot, usage(cost=0.0123))
         assert str(header.tooltip) == "12,500 tokens, $0.0123"
-        await told(pilot, usage(cost=None), made(tags.SKILL, "", {"name": "tidy", "loaded": True, "chars": 1_200, "budget": 60_000}))
+        await told(
+            pilot,
+            usage(cost=None),
+            made(
+                tags.SKILL, "", {"name": "tidy", "loaded": True, "chars": 1_200, "budget": 60_000}
+            ),
+        )
         assert str(header.tooltip) == (
             "25,000 tokens, $0.0123, and calls of unknown price\nLoaded skills:\n  tidy  1,200\n1,200 of 60,000 characters"
         )
 
 
-async def test_what_the_model_does_is_said_in_place_of_an_idle_kernel(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_the_model_does_is_said_in_place_of_an_idle_kernel(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = time.time() + 10
     monkeypatch.setattr(time, "time", lambda: now)
     turn = {"turn": 1, "step": 0, "party": "claude"}
     code = {**turn, "request": "1", "block": 0, "blocks": 1}
     async with make_app(SESSION).run_test(size=(80, 24)) as pilot:
-        await told(pilot, kernel("idle"), made(tags.AGENT, "", {**turn, "state": "thinking"}), when=now)
+        await told(
+            pilot, kernel("idle"), made(tags.AGENT, "", {**turn, "state": "thinking"}), when=now
+        )
         now += 2.5
         await until(pilot, lambda: "thinking    2 s" in line(pilot))
         assert line(pilot).endswith("kernel  thinking    2 s")
-        await told(pilot, made(tags.ASSISTANT_CHAT_STREAM, "Yes", {**turn, "kind": "chat", "block": 0}), when=now)
+        await told(
+            pilot,
+            made(tags.ASSISTANT_CHAT_STREAM, "Yes", {**turn, "kind": "chat", "block": 0}),
+            when=now,
+        )
         assert line(pilot).endswith("kernel  writing    2 s")
         await told(pilot, made(tags.ASSISTANT_CHAT, "Yes", turn), when=now)
-        assert line(pilot).endswith("kernel  thinking"), "between two steps of a turn it is not idle"
+        assert line(pilot).endswith("kernel  thinking"), (
+            "between two steps of a turn it is not idle"
+        )
         await told(pilot, made(tags.APPROVAL, "x = 1", {**code, "state": "waiting"}), when=now)
         now += 61
         await until(pilot, lambda: "61 s" in line(pilot))
         assert line(pilot).endswith("kernel  waiting for you   61 s")
         assert pilot.app.query_one(HeaderBar)._ticking is not None
-        await told(pilot, made(tags.APPROVAL, "x = 1", {**code, "state": "run"}), kernel("busy"), when=now)
+        await told(
+            pilot, made(tags.APPROVAL, "x = 1", {**code, "state": "run"}), kernel("busy"), when=now
+        )
         assert line(pilot).endswith("busy    0.0 s")
         await told(pilot, kernel("idle"), made(tags.AGENT, "", {**turn, "state": "done"}), when=now)
         assert line(pilot).endswith("kernel  idle")
@@ -208,11 +283,25 @@ async def test_what_the_model_does_is_said_in_place_of_an_idle_kernel(make_app: 
     [
         (tags.INPUT, {"cell": 1, "password": False}),
         (tags.APPROVAL, {"party": "codex", "guest": 0, "call": "1", "block": 0, "blocks": 1}),
-        (tags.RLM_CALL, {"tree": "t", "node": "1", "seq": 0, "event": "fan-out", "calls": 60, "tokens": 1, "usd": None, "made": 0}),
+        (
+            tags.RLM_CALL,
+            {
+                "tree": "t",
+                "node": "1",
+                "seq": 0,
+                "event": "fan-out",
+                "calls": 60,
+                "tokens": 1,
+                "usd": None,
+                "made": 0,
+            },
+        ),
     ],
     ids=["input", "agent", "search"],
 )
-async def test_whatever_waits_for_the_person_is_said(make_app: MakeApp, tag: str, attrs: dict[str, Any]) -> None:
+async def test_whatever_waits_for_the_person_is_said(
+    make_app: MakeApp, tag: str, attrs: dict[str, Any]
+) -> None:
     async with make_app(SESSION, kernel("busy")).run_test(size=(120, 40)) as pilot:
         await told(pilot, made(tag, "1", {**attrs, "request": "1", "state": "waiting"}))
         assert "waiting for you" in line(pilot)
@@ -220,31 +309,51 @@ async def test_whatever_waits_for_the_person_is_said(make_app: MakeApp, tag: str
         assert "busy" in line(pilot)
 
 
-async def test_the_tooltip_tells_how_much_of_the_variables_is_saved(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_tooltip_tells_how_much_of_the_variables_is_saved(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = make_app(SESSION)
     monkeypatch.setattr(ProcessKernel, "undo_steps", lambda kernel: ())
-    monkeypatch.setattr(app.session.keeping, "in_use", lambda megabytes: f"Saved variables: 12 of {megabytes:,} MB")
+    monkeypatch.setattr(
+        app.session.keeping, "in_use", lambda megabytes: f"Saved variables: 12 of {megabytes:,} MB"
+    )
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         await pilot.hover(HeaderBar)
-        await until(pilot, lambda: str(app.query_one(HeaderBar).tooltip) == "Undo: 0 of 20 cells, 0 of 1,024 MB\nSaved variables: 12 of 1,024 MB")
+        await until(
+            pilot,
+            lambda: (
+                str(app.query_one(HeaderBar).tooltip)
+                == "Undo: 0 of 20 cells, 0 of 1,024 MB\nSaved variables: 12 of 1,024 MB"
+            ),
+        )
 
 
-async def test_what_langsmith_gets_is_said_at_every_width(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_langsmith_gets_is_said_at_every_width(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LANGSMITH_TRACING", "true")
     for columns in (80, 120):
         async with make_app(SESSION).run_test(size=(columns, 24)) as pilot:
             await told(pilot)
             assert "ask first  to LangSmith" in line(pilot)
-            assert "LangSmith gets every prompt and answer, because LANGSMITH_TRACING=true." in str(pilot.app.query_one(HeaderBar).tooltip)
+            assert "LangSmith gets every prompt and answer, because LANGSMITH_TRACING=true." in str(
+                pilot.app.query_one(HeaderBar).tooltip
+            )
 
 
 def window(tokens: int, size: int = 200_000, **attrs: Any) -> Record:
     return made(tags.WINDOW, "", {"tokens": tokens, "size": size, **attrs})
 
 
-@pytest.mark.parametrize(("size", "words"), [((120, 40), "  window 34%  12.5k tok"), ((80, 24), "  34%  $0.03")], ids=["wide", "narrow"])
-async def test_the_header_shows_how_full_the_models_window_is(make_app: MakeApp, size: tuple[int, int], words: str) -> None:
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [((120, 40), "  window 34%  12.5k tok"), ((80, 24), "  34%  $0.03")],
+    ids=["wide", "narrow"],
+)
+async def test_the_header_shows_how_full_the_models_window_is(
+    make_app: MakeApp, size: tuple[int, int], words: str
+) -> None:
     async with make_app(SESSION).run_test(size=size) as pilot:
         await told(pilot, usage(cost=0.03), kernel("idle"))
         assert "%" not in line(pilot), "nothing, as long as it is not known"
@@ -252,20 +361,35 @@ async def test_the_header_shows_how_full_the_models_window_is(make_app: MakeApp,
         assert words in line(pilot)
         assert line(pilot).endswith("idle")
         header = pilot.app.query_one(HeaderBar)
-        assert "68,000 of the 200,000 tokens of the model's window (estimated)" in str(header.tooltip)
+        assert "68,000 of the 200,000 tokens of the model's window (estimated)" in str(
+            header.tooltip
+        )
         await told(pilot, window(160_000))
         assert "80%" in line(pilot)
         assert "(as the model counted)" in str(header.tooltip)
-        await told(pilot, made(tags.SESSION, "", {"name": "sales-march", "model": "openai:gpt", "approval": "ask"}))
+        await told(
+            pilot,
+            made(
+                tags.SESSION, "", {"name": "sales-march", "model": "openai:gpt", "approval": "ask"}
+            ),
+        )
         assert "%" not in line(pilot)
         assert "window" not in str(header.tooltip)
 
 
-@pytest.mark.parametrize(("tokens", "alarming"), [(159_000, False), (160_000, True), (260_000, True)])
-async def test_the_meter_is_in_an_alarming_colour_from_80_percent(make_app: MakeApp, tokens: int, alarming: bool) -> None:
+@pytest.mark.parametrize(
+    ("tokens", "alarming"), [(159_000, False), (160_000, True), (260_000, True)]
+)
+async def test_the_meter_is_in_an_alarming_colour_from_80_percent(
+    make_app: MakeApp, tokens: int, alarming: bool
+) -> None:
     async with make_app(SESSION).run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
         await told(pilot, kernel("idle"), window(tokens))
         header = pilot.app.query_one(HeaderBar)
-        (style,) = [str(span.style) for span in header.render().spans if "%" in header.render().plain[span.start : span.end]]
+        (style,) = [
+            str(span.style)
+            for span in header.render().spans
+            if "%" in header.render().plain[span.start : span.end]
+        ]
         assert style == ("$bad" if alarming else "$muted")

@@ -16,7 +16,9 @@ from mahtab_tui.tui.panes.editor.help_card import HelpCard
 from tests.tui.editor_app import SIZE, EditorApp, until, write
 
 
-def mean(values: list[float], /, weights: list[float] | None = None, *, robust: bool = False) -> float:
+def mean(
+    values: list[float], /, weights: list[float] | None = None, *, robust: bool = False
+) -> float:
     """The mean of [bold]values[/bold].
 
     Weighted, if there are weights.
@@ -28,7 +30,11 @@ def explain(code: str, cursor: int) -> Explanation | None:
     if "dead" in code:
         raise KernelError("The kernel has ended.")
     found = explain_at({"mean": mean}, code, cursor)
-    return None if found is None else Explanation(**{**found._asdict(), "where": "/home/ada/stats.py:12"})
+    return (
+        None
+        if found is None
+        else Explanation(**{**found._asdict(), "where": "/home/ada/stats.py:12"})
+    )
 
 
 @pytest.fixture

@@ -29,14 +29,20 @@ def test_help_begins_with_the_keys_that_everybody_needs_first() -> None:
 
 def seen(pilot: Pilot[int]) -> str:
     """What the help shows, on one line."""
-    return " ".join(str(pilot.app.screen.query_one("#help-rows", Static).content).split()) if isinstance(pilot.app.screen, HelpScreen) else ""
+    return (
+        " ".join(str(pilot.app.screen.query_one("#help-rows", Static).content).split())
+        if isinstance(pilot.app.screen, HelpScreen)
+        else ""
+    )
 
 
 def topics(pilot: Pilot[int]) -> list[str]:
     return [str(option.prompt) for option in pilot.app.screen.query_one(OptionList).options]
 
 
-async def test_the_arrows_go_through_the_topics_and_each_shows_its_page(make_app: Callable[..., MahtabApp]) -> None:
+async def test_the_arrows_go_through_the_topics_and_each_shows_its_page(
+    make_app: Callable[..., MahtabApp],
+) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
@@ -49,7 +55,9 @@ async def test_the_arrows_go_through_the_topics_and_each_shows_its_page(make_app
         await until(pilot, lambda: page("trouble").title in seen(pilot))
 
 
-async def test_typing_lists_the_topics_that_say_it_and_only_what_matches(make_app: Callable[..., MahtabApp]) -> None:
+async def test_typing_lists_the_topics_that_say_it_and_only_what_matches(
+    make_app: Callable[..., MahtabApp],
+) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
@@ -67,7 +75,9 @@ async def test_typing_lists_the_topics_that_say_it_and_only_what_matches(make_ap
         await until(pilot, lambda: seen(pilot) == "Nothing matches.")
 
 
-async def test_slash_help_opens_a_topic_and_names_near_ones(make_app: Callable[..., MahtabApp]) -> None:
+async def test_slash_help_opens_a_topic_and_names_near_ones(
+    make_app: Callable[..., MahtabApp],
+) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
@@ -76,13 +86,19 @@ async def test_slash_help_opens_a_topic_and_names_near_ones(make_app: Callable[.
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1)
         await pilot.press(*"/help agnets", "enter")
-        await until(pilot, lambda: any("Did you mean agents" in notice.message for notice in app._notifications))
+        await until(
+            pilot,
+            lambda: any("Did you mean agents" in notice.message for notice in app._notifications),
+        )
         assert app.editor.text == "/help agnets"
 
 
 def test_what_matches_keeps_its_heading_and_of_tables_the_head() -> None:
     text = "# One\n\nwords\n\n## Two\n\n| a | b |\n| --- | --- |\n| x | 1 |\n| y | 2 |\n\n- x\n- y\n\n```sh\nx\n\ny\n```"
-    assert matching(text, "Y") == "## Two\n\n| a | b |\n| --- | --- |\n| y | 2 |\n\n- y\n\n```sh\nx\n\ny\n```"
+    assert (
+        matching(text, "Y")
+        == "## Two\n\n| a | b |\n| --- | --- |\n| y | 2 |\n\n- y\n\n```sh\nx\n\ny\n```"
+    )
     assert matching(text, "two").startswith("## Two\n\n| a | b |\n| --- | --- |\n| x | 1 |")
     assert matching(text, "nothing") == ""
 

@@ -17,7 +17,12 @@ from mahtab_tui.tui.screens.history_search import HistorySearch
 from tests.tui.editor_app import SIZE, EditorApp, remember, until, write
 
 BLOCK = "def median(day):\n    return day.median()"
-INPUTS = [("import pandas as pd", "python"), (BLOCK, "python"), ("which days [/x] are far off?", "ask"), ("x\x1b]0;t\x07 = [1]", "python")]
+INPUTS = [
+    ("import pandas as pd", "python"),
+    (BLOCK, "python"),
+    ("which days [/x] are far off?", "ask"),
+    ("x\x1b]0;t\x07 = [1]", "python"),
+]
 
 
 @pytest.fixture
@@ -32,7 +37,9 @@ async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
 async def open_search(pilot: Pilot[None]) -> None:
     app = pilot.app
     assert isinstance(app, EditorApp)
-    await app.push_screen(HistorySearch(app.history), lambda entry: app.said.append(("chosen", entry)))
+    await app.push_screen(
+        HistorySearch(app.history), lambda entry: app.said.append(("chosen", entry))
+    )
     await until(pilot, lambda: found(pilot) != [])
 
 
@@ -67,7 +74,12 @@ async def search(pilot: Pilot[None], query: str) -> None:
 
 
 async def test_all_inputs_are_there_the_newest_first(pilot: Pilot[None]) -> None:
-    assert found(pilot) == ["❯ x = [1]", "◈ which days [/x] are far off?", "❯ def median(day):  +1 line", "❯ import pandas as pd"]
+    assert found(pilot) == [
+        "❯ x = [1]",
+        "◈ which days [/x] are far off?",
+        "❯ def median(day):  +1 line",
+        "❯ import pandas as pd",
+    ]
     assert whole(pilot).text == "x = [1]"
 
 
@@ -137,7 +149,9 @@ async def test_nothing_found_is_said_and_enter_stays(pilot: Pilot[None]) -> None
     assert whole(pilot).text == ""
 
 
-async def test_a_search_that_is_still_made_when_it_is_left_changes_nothing(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_search_that_is_still_made_when_it_is_left_changes_nothing(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     screen = pilot.app.screen
     assert isinstance(screen, HistorySearch)
     begun, ended = threading.Event(), threading.Event()

@@ -55,20 +55,55 @@ def records(text: str, number: int) -> Iterator[Record]:
     turn = {"turn": number, "party": "claude", "step": 0}
     where = f"/home/{text}/.venv{text}/bin/python"
     yield made(tags.SESSION, "", {"name": text, "model": text, "approval": "ask"})
-    yield made(tags.KERNEL, "", {**IDLE, "python": f"3.{text}", "executable": where, "cwd": f"/{text}"})
-    yield made(tags.NAMESPACE, "", {"cell": number, "party": "you", "fresh": False, "changes": [change(f"v{number}{text}", text, text)]})
+    yield made(
+        tags.KERNEL, "", {**IDLE, "python": f"3.{text}", "executable": where, "cwd": f"/{text}"}
+    )
+    yield made(
+        tags.NAMESPACE,
+        "",
+        {
+            "cell": number,
+            "party": "you",
+            "fresh": False,
+            "changes": [change(f"v{number}{text}", text, text)],
+        },
+    )
     yield made(tags.USER_REPL_IN, text, {"cell": number, "party": "you"})
-    yield made(tags.USER_REPL_OUT, text, {"cell": number, "party": "you", "status": "error", "duration": 0.1, "kinds": [["stdout", len(text)]]})
+    yield made(
+        tags.USER_REPL_OUT,
+        text,
+        {
+            "cell": number,
+            "party": "you",
+            "status": "error",
+            "duration": 0.1,
+            "kinds": [["stdout", len(text)]],
+        },
+    )
     yield made(tags.USER_CHAT, text, {"turn": number})
-    yield made(tags.ASSISTANT_CHAT, f"# {text}\n\n`{text}` [{text}](http://{text})\n\n| {text} |\n|---|\n| {text} |\n", {**turn, "stopped": False})
+    yield made(
+        tags.ASSISTANT_CHAT,
+        f"# {text}\n\n`{text}` [{text}](http://{text})\n\n| {text} |\n|---|\n| {text} |\n",
+        {**turn, "stopped": False},
+    )
     yield made(tags.ASSISTANT_REPL_IN, text, {**turn, "cell": number + 500, "block": 0})
-    yield made(tags.USAGE, "", {"model": text, "input_tokens": 1, "output_tokens": 1, "cost": 0.1, "source": "agent"})
+    yield made(
+        tags.USAGE,
+        "",
+        {"model": text, "input_tokens": 1, "output_tokens": 1, "cost": 0.1, "source": "agent"},
+    )
     yield made(tags.SKILL, "", {"name": text, "loaded": True, "chars": 10, "budget": 100})
     yield made(tags.NOTICE, text, {"level": "warning"})
     guest = {"cell": number + 900, "party": text, "guest": number, "call": f"c{number}"}
     yield made(tags.ASSISTANT_REPL_IN, text, guest)
-    yield made(tags.ASSISTANT_REPL_OUT, text, {**guest, "status": "ok", "duration": 0.1, "kinds": [["value", len(text)]]})
-    yield made(tags.QUEUE, "", {"items": [{"id": number, "code": text, "mode": "python", "party": text}]})
+    yield made(
+        tags.ASSISTANT_REPL_OUT,
+        text,
+        {**guest, "status": "ok", "duration": 0.1, "kinds": [["value", len(text)]]},
+    )
+    yield made(
+        tags.QUEUE, "", {"items": [{"id": number, "code": text, "mode": "python", "party": text}]}
+    )
     call = {**turn, "call": f"{number}.0.1", "name": text, "arguments": json.dumps({text: text})}
     yield made(tags.ASSISTANT_TOOL, "", {**call, "state": "running"})
     yield made(tags.ASSISTANT_TOOL, text, {**call, "state": "error", "duration": 0.1})
@@ -77,7 +112,9 @@ def records(text: str, number: int) -> Iterator[Record]:
 def search(text: str, number: int) -> Iterator[Record]:
     """Every event of a search; nothing in it is our own but the numbers."""
     scribe = Scribe(f"t{number}")
-    yield scribe.begin("1", text, chars=9, spans=[[0, 9]], limits=LIMITS, cell=number, source=text, model=text)
+    yield scribe.begin(
+        "1", text, chars=9, spans=[[0, 9]], limits=LIMITS, cell=number, source=text, model=text
+    )
     yield from scribe.turn("1", 1, text, text, text, status="error")
     yield scribe.begin("1.1", text, batch="b1", index=0, of=1, spans=[[0, 9]], model=text)
     yield scribe.call("1.1", "touch", how="handed", spans=[[0, 9]])
@@ -86,15 +123,30 @@ def search(text: str, number: int) -> Iterator[Record]:
 
 
 # A tenth of the texts, of each kind some, is for every run.
-every_text = pytest.mark.parametrize("texts", [pytest.param(HOSTILE[n::10], id=str(n), marks=[pytest.mark.slow] if n else []) for n in range(10)])
+every_text = pytest.mark.parametrize(
+    "texts",
+    [
+        pytest.param(HOSTILE[n::10], id=str(n), marks=[pytest.mark.slow] if n else [])
+        for n in range(10)
+    ],
+)
 
 
 @every_text
 async def test_the_transcript_and_the_namespace(make_app: MakeApp, texts: list[str]) -> None:
     told = [record for number, text in enumerate(texts, 1) for record in records(text, number)]
-    changes = [change(text, text, text, "changed") | {"was": text, "was_type": text} for text in texts]
+    changes = [
+        change(text, text, text, "changed") | {"was": text, "was_type": text} for text in texts
+    ]
     left = [{"name": text, "reason": text} for text in texts]
-    about = {"request": "1", "cells": [1], "party": texts[0], "state": "waiting", "changes": changes, "not_restored": left}
+    about = {
+        "request": "1",
+        "cells": [1],
+        "party": texts[0],
+        "state": "waiting",
+        "changes": changes,
+        "not_restored": left,
+    }
     told.append(made(tags.REVIEW, "", about))
     async with make_app(*told).run_test(size=(120, 60 + 20 * len(texts))) as pilot:
         await drawn(pilot)
@@ -114,7 +166,9 @@ async def test_a_search_and_the_screen_of_a_call(make_app: MakeApp, texts: list[
             tree = pane.trees[f"t{number}"]
             # The screens of an inner call are like that of the root, and cost as much.
             for node in tree.nodes.values() if number == 1 else tree.roots:
-                await app.push_screen(NodeScreen(CallSelection(tree, node), pane.control, lambda: 0.0))
+                await app.push_screen(
+                    NodeScreen(CallSelection(tree, node), pane.control, lambda: 0.0)
+                )
                 await drawn(pilot)
                 app.pop_screen()
 
@@ -137,8 +191,13 @@ async def test_the_header_and_notices(make_app: MakeApp, texts: list[str]) -> No
         await drawn(pilot)
         session = session_of(pilot)
         for text in texts:
-            session.tell(made(tags.SESSION, "", {"name": text, "model": text, "approval": "ask"}), 1.0)
-            session.tell(made(tags.KERNEL, "", {**IDLE, "executable": f"/{text}/.venv{text}/bin/python"}), 1.0)
+            session.tell(
+                made(tags.SESSION, "", {"name": text, "model": text, "approval": "ask"}), 1.0
+            )
+            session.tell(
+                made(tags.KERNEL, "", {**IDLE, "executable": f"/{text}/.venv{text}/bin/python"}),
+                1.0,
+            )
             pilot.app.notify(text, title=text)
             await drawn(pilot)
             pilot.app.clear_notifications()
@@ -158,7 +217,11 @@ async def test_questions_and_choices(texts: list[str]) -> None:
     from mahtab_tui.tui.screens.prompt import Prompt
 
     async with ScreensApp().run_test(size=(120, 40)) as pilot:
-        screens = [screen for text in texts for screen in (Prompt(text, f"/{text}"), Confirm(text, yes="Yes", no="No"))]
+        screens = [
+            screen
+            for text in texts
+            for screen in (Prompt(text, f"/{text}"), Confirm(text, yes="Yes", no="No"))
+        ]
         for screen in (*screens, *(ChooseOne(text, texts, text) for text in texts[:2])):
             await pilot.app.push_screen(screen)
             await pilot.pause()

@@ -34,8 +34,12 @@ def prompt(pilot: Pilot[None]) -> str:
     return str(pilot.app.query_one("#input-prompt", Static).content)
 
 
-async def ask(pilot: Pilot[None], text: str = "name? ", request: str = "1", *, password: bool = False) -> None:
-    app_of(pilot).fold(tags.INPUT, text, request=request, cell=1, password=password, state="waiting")
+async def ask(
+    pilot: Pilot[None], text: str = "name? ", request: str = "1", *, password: bool = False
+) -> None:
+    app_of(pilot).fold(
+        tags.INPUT, text, request=request, cell=1, password=password, state="waiting"
+    )
     await pilot.pause()
 
 
@@ -141,7 +145,9 @@ async def test_what_is_typed_between_two_requests_is_for_the_second(pilot: Pilot
 
 
 @pytest.mark.usefixtures("lingering")
-async def test_a_line_that_was_entered_before_it_was_asked_for_is_the_answer(pilot: Pilot[None]) -> None:
+async def test_a_line_that_was_entered_before_it_was_asked_for_is_the_answer(
+    pilot: Pilot[None],
+) -> None:
     await ask(pilot)
     await press_at_once(pilot, *"oX", "backspace", "k", "enter", *"two", "enter", *"thr")
     assert app_of(pilot).said == [("answered", "1", "ok")]
@@ -162,7 +168,9 @@ async def test_once_the_kernel_is_idle_what_is_typed_goes_to_the_editor(pilot: P
     assert app_of(pilot).said == [("answered", "1", "ok"), ("submitted", "python", "1")]
 
 
-async def test_lines_that_nothing_asks_for_go_to_the_editor_and_do_not_run(pilot: Pilot[None]) -> None:
+async def test_lines_that_nothing_asks_for_go_to_the_editor_and_do_not_run(
+    pilot: Pilot[None],
+) -> None:
     await ask(pilot)
     await press_at_once(pilot, *"ok", "enter", *"two", "enter", *"thr")
     await until(pilot, lambda: not row_of(pilot).display)
@@ -191,7 +199,9 @@ async def test_two_requests_are_answered_one_after_the_other(pilot: Pilot[None])
         ("a" * 100 + " why? ", "…" + "a" * 55 + " why?"),
     ],
 )
-async def test_the_last_line_of_a_prompt_is_shown_clean(pilot: Pilot[None], text: str, shown: str) -> None:
+async def test_the_last_line_of_a_prompt_is_shown_clean(
+    pilot: Pilot[None], text: str, shown: str
+) -> None:
     await ask(pilot, text)
     assert prompt(pilot) == shown
 

@@ -32,7 +32,9 @@ async def says(pilot: Pilot[int], wanted: str) -> None:
     await until(pilot, lambda: wanted in shown(pilot, "status"))
 
 
-async def test_a_variable_that_is_bound_anew_is_told_and_seen_after_looking_again(screens_app: MakeApp) -> None:
+async def test_a_variable_that_is_bound_anew_is_told_and_seen_after_looking_again(
+    screens_app: MakeApp,
+) -> None:
     app = screens_app()
     async with looking_at(app, FRAME, "df") as pilot:
         await reads(pilot, "old", "row 1 of 1,000")
@@ -44,7 +46,9 @@ async def test_a_variable_that_is_bound_anew_is_told_and_seen_after_looking_agai
         await reads(pilot, "new", "1999", "row 1,000 of 1,000")
 
 
-async def test_a_value_of_a_variable_bound_anew_is_opened_only_after_looking_again(screens_app: MakeApp) -> None:
+async def test_a_value_of_a_variable_bound_anew_is_opened_only_after_looking_again(
+    screens_app: MakeApp,
+) -> None:
     app = screens_app()
     async with looking_at(app, "d = {'k': ['old']}", "d") as pilot:
         await reads(pilot, "'k'")
@@ -57,7 +61,9 @@ async def test_a_value_of_a_variable_bound_anew_is_opened_only_after_looking_aga
         await reads(pilot, "2 items")
 
 
-async def test_rows_that_were_added_in_place_are_never_mixed_with_those_before(screens_app: MakeApp) -> None:
+async def test_rows_that_were_added_in_place_are_never_mixed_with_those_before(
+    screens_app: MakeApp,
+) -> None:
     app = screens_app()
     async with looking_at(app, FRAME, "df") as pilot:
         await reads(pilot, "row 1 of 1,000", "mean 499.5")
@@ -156,7 +162,9 @@ df = pd.DataFrame({"shape": Shapes(["a", "b"]), "size": [1.5, 2.5]})
 
 
 async def test_a_table_without_columns_says_so(screens_app: MakeApp) -> None:
-    async with looking_at(screens_app(), "import pandas as pd; df = pd.DataFrame(index=range(3))", "df") as pilot:
+    async with looking_at(
+        screens_app(), "import pandas as pd; df = pd.DataFrame(index=range(3))", "df"
+    ) as pilot:
         await reads(pilot, "It has no columns.", "row 1 of 3")
         await pilot.press("s", "o", "end", "enter", "down")
         await says(pilot, "row 2 of 3")
@@ -172,7 +180,9 @@ async def test_names_of_types_and_keys_are_only_text(screens_app: MakeApp) -> No
 
 
 async def test_a_long_way_and_wide_letters_stay_in_their_line(screens_app: MakeApp) -> None:
-    async with looking_at(screens_app(), "d = {'数' * 30: {'key': {'very long key ' * 5: {'t\\tab': [1] * 3}}}}", "d") as pilot:
+    async with looking_at(
+        screens_app(), "d = {'数' * 30: {'key': {'very long key ' * 5: {'t\\tab': [1] * 3}}}}", "d"
+    ) as pilot:
         seen = [
             ("'key'", "◐ d › '数数", "dict  1 item"),
             ("'very long", "◐ d › … › 'key' ", "dict  1 item"),
@@ -188,8 +198,12 @@ async def test_a_long_way_and_wide_letters_stay_in_their_line(screens_app: MakeA
             assert top.strip().startswith(way)
 
 
-async def test_all_characters_of_long_lines_with_high_numbers_are_seen(screens_app: MakeApp) -> None:
-    async with looking_at(screens_app(), "t = '\\n' * 1_200_000 + ''.join(f'<{n}>' for n in range(200))", "t") as pilot:
+async def test_all_characters_of_long_lines_with_high_numbers_are_seen(
+    screens_app: MakeApp,
+) -> None:
+    async with looking_at(
+        screens_app(), "t = '\\n' * 1_200_000 + ''.join(f'<{n}>' for n in range(200))", "t"
+    ) as pilot:
         await reads(pilot, "line 1")
         await pilot.press("end")
         await reads(pilot, "<199>", "1,200,001")
@@ -218,14 +232,20 @@ def test_a_text_whose_colours_take_too_long_has_none(monkeypatch: pytest.MonkeyP
     assert colours_of("<!--" * 50_000, "xml") is None
 
 
-async def test_what_an_inspector_of_the_environment_makes_is_made_anew(make_app: MakeApp, tmp_path: Path) -> None:
-    (tmp_path / "lamp.py").write_text("class Lamp: state = 'dark'\ndef inspect(lamp): return {'Tree\\n[bold]': {'state': lamp.state}}\n")
+async def test_what_an_inspector_of_the_environment_makes_is_made_anew(
+    make_app: MakeApp, tmp_path: Path
+) -> None:
+    (tmp_path / "lamp.py").write_text(
+        "class Lamp: state = 'dark'\ndef inspect(lamp): return {'Tree\\n[bold]': {'state': lamp.state}}\n"
+    )
     info = tmp_path / "lamp-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lamp\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[mahtab_tui.inspectors]\nlamp.Lamp = lamp:inspect\n")
     app = make_app()
-    async with looking_at(app, f"import sys; sys.path.append({str(tmp_path)!r})\nimport lamp; it = lamp.Lamp()", "it") as pilot:
+    async with looking_at(
+        app, f"import sys; sys.path.append({str(tmp_path)!r})\nimport lamp; it = lamp.Lamp()", "it"
+    ) as pilot:
         await reads(pilot, "1 Tree [bold]   2 Inside", "'state'", "'dark'")
         await cell(app, "it.state = 'bright'")
         await pilot.press("r")

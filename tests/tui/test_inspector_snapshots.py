@@ -51,12 +51,20 @@ VIEWS = {
     "text": (TEXT, "text", SMALL, ("slash", *"2026", "enter"), ("json", "/ 2026")),
     "source": (SOURCE, "far", SMALL, (), ("deviations", "line 2", "·  python")),
     "picture": (PICTURE, "rgb", SMALL, ("3",), ("100 × 60 pixels", "▀▀")),
-    "repr": ("class Day:\n    def __repr__(self): return 'Day(29)'\nday = Day()", "day", SMALL, ("3",), ("Day(29)", "7 characters")),
+    "repr": (
+        "class Day:\n    def __repr__(self): return 'Day(29)'\nday = Day()",
+        "day",
+        SMALL,
+        ("3",),
+        ("Day(29)", "7 characters"),
+    ),
 }
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_the_picture_of_each_view(snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp], view: str) -> None:
+def test_the_picture_of_each_view(
+    snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp], view: str
+) -> None:
     code, name, size, keys, wanted = VIEWS[view]
 
     async def run(pilot: Pilot[int]) -> None:

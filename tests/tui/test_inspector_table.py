@@ -16,7 +16,9 @@ df = pd.DataFrame({"[bold]": range(1000), "city": ["Bonn", None] * 500, "half": 
 
 async def test_a_frame_is_seen_with_its_header_and_figures(screens_app: MakeApp) -> None:
     async with looking_at(screens_app(), FRAME, "df") as pilot:
-        await reads(pilot, "[bold]", "city", "half", "0.0", "Bonn", "█", "row 1 of 1,000", "mean 499.5")
+        await reads(
+            pilot, "[bold]", "city", "half", "0.0", "Bonn", "█", "row 1 of 1,000", "mean 499.5"
+        )
         assert shown(pilot, "crumbs") == "◐ df"
         assert shown(pilot, "facts") == "DataFrame  1000 × 3"
         assert "—" in lines(pilot)[7]
@@ -54,12 +56,20 @@ async def test_a_variable_that_is_gone_is_told(screens_app: MakeApp) -> None:
         assert inspector(pilot).view is None
 
 
-async def test_a_filter_that_does_not_fit_is_told_and_all_stays_as_it_was(screens_app: MakeApp) -> None:
+async def test_a_filter_that_does_not_fit_is_told_and_all_stays_as_it_was(
+    screens_app: MakeApp,
+) -> None:
     app = screens_app()
     async with looking_at(app, FRAME, "df") as pilot:
         await reads(pilot, "Bonn")
         await pilot.press("slash", *"> many", "enter")
-        await until(pilot, lambda: [told.message for told in app._notifications] == ["many cannot be compared with values of int64."])
+        await until(
+            pilot,
+            lambda: (
+                [told.message for told in app._notifications]
+                == ["many cannot be compared with values of int64."]
+            ),
+        )
         await reads(pilot, "row 1 of 1,000", "Bonn")
 
 
@@ -69,7 +79,9 @@ df = pd.DataFrame({"n": [3, 1, 2, 4], "city": ["Bonn", None, "Bonn", "Köln"]})
 """
 
 
-async def test_of_a_sorted_and_filtered_table_what_is_seen_is_exported_or_all_by_choice(screens_app: MakeApp) -> None:
+async def test_of_a_sorted_and_filtered_table_what_is_seen_is_exported_or_all_by_choice(
+    screens_app: MakeApp,
+) -> None:
     app = screens_app()
     async with looking_at(app, SEEN, "df") as pilot:
         await reads(pilot, "Bonn")
@@ -82,13 +94,17 @@ async def test_of_a_sorted_and_filtered_table_what_is_seen_is_exported_or_all_by
         await reads(pilot, "df.csv")
         await pilot.press("enter")
         await until(pilot, lambda: bool(ran(app)))
-        result = await asyncio.to_thread(app.session.cells.run, f"{ran(app)[0]}\nprint(open('df.csv').read())")
+        result = await asyncio.to_thread(
+            app.session.cells.run, f"{ran(app)[0]}\nprint(open('df.csv').read())"
+        )
         assert result.output.split() == [",n,city", "2,2,Bonn", "0,3,Bonn"]
         await pilot.press("ctrl+s", "down", "enter")
         await reads(pilot, "df.csv")
         await pilot.press(*["backspace"] * 6, *"all.csv", "enter")
         await until(pilot, lambda: len(ran(app)) == 2)
-        result = await asyncio.to_thread(app.session.cells.run, f"{ran(app)[1]}\nprint(open('all.csv').read())")
+        result = await asyncio.to_thread(
+            app.session.cells.run, f"{ran(app)[1]}\nprint(open('all.csv').read())"
+        )
         assert result.output.split() == [",n,city", "0,3,Bonn", "1,1,", "2,2,Bonn", "3,4,Köln"]
         await pilot.press("ctrl+s", "escape")
         assert inspector(pilot).view is not None
@@ -104,12 +120,18 @@ async def test_what_is_seen_becomes_a_variable_by_a_cell(screens_app: MakeApp) -
         await pilot.press(*["backspace"] * 7, *"not a name", "enter")
         await reads(pilot, "not a name is not a valid variable name.")
         await pilot.press("v", "enter")
-        await until(pilot, lambda: ran(app) == ["df_view = table_rows(df, sort='n', descending=True)"])
-        result = await asyncio.to_thread(app.session.cells.run, f"{ran(app)[0]}\nlist(df_view['n'])")
+        await until(
+            pilot, lambda: ran(app) == ["df_view = table_rows(df, sort='n', descending=True)"]
+        )
+        result = await asyncio.to_thread(
+            app.session.cells.run, f"{ran(app)[0]}\nlist(df_view['n'])"
+        )
         assert result.output == "[4, 3, 2, 1]\n"
 
 
-async def test_the_figures_of_a_filtered_table_say_that_they_are_of_all_rows(screens_app: MakeApp) -> None:
+async def test_the_figures_of_a_filtered_table_say_that_they_are_of_all_rows(
+    screens_app: MakeApp,
+) -> None:
     async with looking_at(screens_app(), SEEN, "df") as pilot:
         await reads(pilot, "1 … 4, mean 2.5")
         assert not any("of all" in line for line in lines(pilot))
@@ -121,18 +143,27 @@ async def test_the_figures_of_a_filtered_table_say_that_they_are_of_all_rows(scr
         assert not any("of all" in line for line in lines(pilot))
 
 
-async def test_of_an_array_the_slice_that_is_seen_is_exported_or_all_by_choice(screens_app: MakeApp) -> None:
+async def test_of_an_array_the_slice_that_is_seen_is_exported_or_all_by_choice(
+    screens_app: MakeApp,
+) -> None:
     app = screens_app()
-    async with looking_at(app, "import numpy as np\ncube = np.arange(8).reshape(2, 2, 2)", "cube") as pilot:
+    async with looking_at(
+        app, "import numpy as np\ncube = np.arange(8).reshape(2, 2, 2)", "cube"
+    ) as pilot:
         await reads(pilot, "slice")
         await pilot.press("full_stop")
         await reads(pilot, "[ 1, :, : ]")
-        await until(pilot, lambda: inspector(pilot).view.excerpt.opened.expression.startswith("cube[1"))  # type: ignore[union-attr]
+        await until(
+            pilot,
+            lambda: inspector(pilot).view.excerpt.opened.expression.startswith("cube[1"),  # type: ignore[union-attr]
+        )
         await pilot.press("ctrl+s")
         await until(pilot, lambda: any("What is shown: [1, :, :]" in line for line in lines(pilot)))
         await pilot.press("enter")
         await reads(pilot, "cube.csv")
         await pilot.press("enter")
         await until(pilot, lambda: bool(ran(app)))
-        result = await asyncio.to_thread(app.session.cells.run, f"{ran(app)[0]}\nprint(open('cube.csv').read())")
+        result = await asyncio.to_thread(
+            app.session.cells.run, f"{ran(app)[0]}\nprint(open('cube.csv').read())"
+        )
         assert result.output.split() == ["4,5", "6,7"]

@@ -14,9 +14,21 @@ from tests.tui.inspecting import MakeApp, lines, looking_at, ran, reads, shown
 SIZE = (100, 30)
 
 
-async def test_a_tree_unfolds_marks_what_stands_in_itself_and_walks_in(screens_app: MakeApp) -> None:
-    async with looking_at(screens_app(), "d = {'[bold]': [10, 20, {'deep': 1}], 'n': 5}\nd['me'] = d", "d", SIZE) as pilot:
-        await reads(pilot, "▸ '[bold]'", "list", "3 items", "↺ 'me'", "the object that contains it", "1 of 3")
+async def test_a_tree_unfolds_marks_what_stands_in_itself_and_walks_in(
+    screens_app: MakeApp,
+) -> None:
+    async with looking_at(
+        screens_app(), "d = {'[bold]': [10, 20, {'deep': 1}], 'n': 5}\nd['me'] = d", "d", SIZE
+    ) as pilot:
+        await reads(
+            pilot,
+            "▸ '[bold]'",
+            "list",
+            "3 items",
+            "↺ 'me'",
+            "the object that contains it",
+            "1 of 3",
+        )
         await pilot.press("right", "down", "down", "down", "right")
         await reads(pilot, "▾ '[bold]'", "'deep'", "4 of 7")
         await pilot.press("enter")
@@ -45,7 +57,12 @@ async def test_a_property_is_asked_only_on_demand(screens_app: MakeApp) -> None:
 
 
 async def test_a_text_is_coloured_searched_and_unwrapped(screens_app: MakeApp) -> None:
-    async with looking_at(screens_app(), "import json; t = json.dumps({'k' + str(n): 'v' * 200 for n in range(200)}, indent=1)", "t", SIZE) as pilot:
+    async with looking_at(
+        screens_app(),
+        "import json; t = json.dumps({'k' + str(n): 'v' * 200 for n in range(200)}, indent=1)",
+        "t",
+        SIZE,
+    ) as pilot:
         await reads(pilot, '"k0"', "json", "line 1")
         await pilot.press("slash", *"k150", "enter")
         await reads(pilot, '"k150"', "/ k150")
@@ -66,7 +83,9 @@ async def test_a_question_about_a_text_becomes_a_search_in_a_cell(screens_app: M
 
 
 async def test_a_long_text_is_fetched_where_it_is_seen(screens_app: MakeApp) -> None:
-    async with looking_at(screens_app(), "t = 'line\\n' * 1_000_000 + 'the needle'", "t", SIZE) as pilot:
+    async with looking_at(
+        screens_app(), "t = 'line\\n' * 1_000_000 + 'the needle'", "t", SIZE
+    ) as pilot:
         await reads(pilot, "5,000,010 characters", "line")
         await pilot.press("slash", *"needle", "enter")
         await reads(pilot, "1,000,001  the needle")
@@ -74,7 +93,9 @@ async def test_a_long_text_is_fetched_where_it_is_seen(screens_app: MakeApp) -> 
         await reads(pilot, "Not found in the text.")
 
 
-async def test_the_beginning_of_bytes_is_seen_as_their_repr_and_searched(screens_app: MakeApp) -> None:
+async def test_the_beginning_of_bytes_is_seen_as_their_repr_and_searched(
+    screens_app: MakeApp,
+) -> None:
     async with looking_at(screens_app(), "b = b'\\x00needle' + bytes(99_999)", "b", SIZE) as pilot:
         await reads(pilot, "b'\\x00needle\\x00", "Repr")
         await pilot.press("end")
@@ -86,13 +107,26 @@ async def test_the_beginning_of_bytes_is_seen_as_their_repr_and_searched(screens
 async def test_a_function_shows_how_it_is_called_and_its_source(make_app: MakeApp) -> None:
     code = 'a = 1\ndef far(days, limit: int = 3) -> list:\n    """Days far from the median."""\n    return [day for day in days if day > limit]\n'
     async with looking_at(make_app(), code, "far", SIZE) as pilot:
-        await reads(pilot, "far(days, limit: int = 3) -> list", "In [1]:2", "2  def far(days, limit: int = 3)", "4      return [day")
+        await reads(
+            pilot,
+            "far(days, limit: int = 3) -> list",
+            "In [1]:2",
+            "2  def far(days, limit: int = 3)",
+            "4      return [day",
+        )
         assert sum("Days far from the median." in line for line in lines(pilot)) == 2
         assert not any("▐" in line or "▕" in line for line in lines(pilot)), "all of it is seen"
 
 
-async def test_an_array_of_three_dimensions_is_seen_slice_by_slice_and_as_a_plot(screens_app: MakeApp) -> None:
-    async with looking_at(screens_app(), "import numpy as np; a = np.arange(2 * 30 * 40.0).reshape(2, 30, 40)", "a", SIZE) as pilot:
+async def test_an_array_of_three_dimensions_is_seen_slice_by_slice_and_as_a_plot(
+    screens_app: MakeApp,
+) -> None:
+    async with looking_at(
+        screens_app(),
+        "import numpy as np; a = np.arange(2 * 30 * 40.0).reshape(2, 30, 40)",
+        "a",
+        SIZE,
+    ) as pilot:
         await reads(pilot, "row 1 of 30", "2 × 30 × 40  float64  19.2 kB", "0 … 2399  mean 1199")
         await pilot.press("full_stop")
         await reads(pilot, "row 1 of 30", "1200 … ")
@@ -105,13 +139,19 @@ async def test_an_array_of_three_dimensions_is_seen_slice_by_slice_and_as_a_plot
 
 
 async def test_a_picture_is_drawn(screens_app: MakeApp) -> None:
-    async with looking_at(screens_app(), "import numpy as np; a = np.full((20, 30, 3), 200, dtype='uint8')", "a", SIZE) as pilot:
+    async with looking_at(
+        screens_app(), "import numpy as np; a = np.full((20, 30, 3), 200, dtype='uint8')", "a", SIZE
+    ) as pilot:
         await pilot.press("3")
         await reads(pilot, "30 × 20 pixels", "▀▀▀▀▀▀")
 
 
-async def test_a_picture_opens_in_the_systems_viewer(screens_app: MakeApp, desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with looking_at(screens_app(), "import numpy as np; a = np.full((20, 30, 3), 200, dtype='uint8')", "a", SIZE) as pilot:
+async def test_a_picture_opens_in_the_systems_viewer(
+    screens_app: MakeApp, desktop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with looking_at(
+        screens_app(), "import numpy as np; a = np.full((20, 30, 3), 200, dtype='uint8')", "a", SIZE
+    ) as pilot:
         await pilot.press("3")
         await reads(pilot, "30 × 20 pixels")
         monkeypatch.setattr(picture_view, "HELD", 0.0)
@@ -122,7 +162,12 @@ async def test_a_picture_opens_in_the_systems_viewer(screens_app: MakeApp, deskt
 
 
 async def test_a_repr_that_misbehaves_is_told_in_a_sentence(screens_app: MakeApp) -> None:
-    async with looking_at(screens_app(), "class Bad:\n    def __repr__(self): raise ValueError('[/x] no')\nbad = Bad()", "bad", SIZE) as pilot:
+    async with looking_at(
+        screens_app(),
+        "class Bad:\n    def __repr__(self): raise ValueError('[/x] no')\nbad = Bad()",
+        "bad",
+        SIZE,
+    ) as pilot:
         await pilot.press("3")
         await reads(pilot, "Its __repr__ raised ValueError: [/x] no")
         assert shown(pilot, "facts") == "Bad"
@@ -139,11 +184,15 @@ async def test_an_object_is_exported_by_a_cell_that_is_seen(screens_app: MakeApp
         await pilot.press("ctrl+s", "enter")
         await until(pilot, lambda: bool(ran(app)))
         (cell,) = ran(app)
-        result = await asyncio.to_thread(app.session.cells.run, f"{cell}\nprint(open('conf.json').read())")
+        result = await asyncio.to_thread(
+            app.session.cells.run, f"{cell}\nprint(open('conf.json').read())"
+        )
         assert "".join(result.output.split()) == '{"a":[1]}'
 
 
-async def test_a_tree_is_searched_also_where_its_lines_have_not_come_yet(screens_app: MakeApp) -> None:
+async def test_a_tree_is_searched_also_where_its_lines_have_not_come_yet(
+    screens_app: MakeApp,
+) -> None:
     code = "d = {f'key {n}': n for n in range(3_000)}\nd['key 2500'] = ['a needle', {'deep': 1}]"
     async with looking_at(screens_app(), code, "d") as pilot:
         await reads(pilot, "'key 3'")
@@ -164,15 +213,26 @@ async def test_a_tree_is_searched_also_where_its_lines_have_not_come_yet(screens
 
 
 async def test_a_plot_takes_the_colours_of_another_theme(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), "import numpy as np\nn = np.array([1.0, 2.5, 2.0, 8.0])", "n") as pilot:
+    async with looking_at(
+        make_app(), "import numpy as np\nn = np.array([1.0, 2.5, 2.0, 8.0])", "n"
+    ) as pilot:
         views = shown(pilot, "tabs").split()
         await pilot.press(views[views.index("Plot") - 1])
         await reads(pilot, "values by position")
 
         def colours() -> set[str]:
             strips = pilot.app.screen._compositor.render_strips()
-            segments = [segment for strip in strips for segment in strip if any("\u2800" < character <= "\u28ff" for character in segment.text)]
-            return {str(segment.style.color.triplet) for segment in segments if segment.style is not None and segment.style.color is not None}
+            segments = [
+                segment
+                for strip in strips
+                for segment in strip
+                if any("\u2800" < character <= "\u28ff" for character in segment.text)
+            ]
+            return {
+                str(segment.style.color.triplet)
+                for segment in segments
+                if segment.style is not None and segment.style.color is not None
+            }
 
         await until(pilot, lambda: bool(colours()))
         night = colours()

@@ -22,11 +22,15 @@ def app(make_app: Callable[..., MahtabApp]) -> MahtabApp:
 
 
 def text(app: MahtabApp) -> str:
-    return "\n".join(str(part.content) for part in app.screen.query("#instructions-text").results(Static))
+    return "\n".join(
+        str(part.content) for part in app.screen.query("#instructions-text").results(Static)
+    )
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 35)])
-async def test_a_projects_file_is_shown_and_told_only_after_it_was_trusted(app: MahtabApp, home: Path, project: Path, size: tuple[int, int]) -> None:
+async def test_a_projects_file_is_shown_and_told_only_after_it_was_trusted(
+    app: MahtabApp, home: Path, project: Path, size: tuple[int, int]
+) -> None:
     (home / ".mahtab").mkdir(exist_ok=True)
     (home / ".mahtab" / "AGENTS.md").write_text("Be brief.")
     (project / "AGENTS.md").write_text("[b]Use[/b] polars.\x1b[2J See @more.md.")

@@ -24,7 +24,9 @@ def opened(app: MahtabApp, picker: KernelPicker) -> bool:
     return app.screen is picker and len(picker.listing.rows) == len(OTHERS)
 
 
-def test_the_list_shows_every_kind_of_kernel(make_app: Callable[..., MahtabApp], snap_compare: Callable[..., bool]) -> None:
+def test_the_list_shows_every_kind_of_kernel(
+    make_app: Callable[..., MahtabApp], snap_compare: Callable[..., bool]
+) -> None:
     app = make_app()
     picker = KernelPicker(HERE, lambda: OTHERS)
 
@@ -47,7 +49,13 @@ async def test_one_is_chosen_typed_or_none(make_app: Callable[..., MahtabApp]) -
 
     async with app.run_test(size=(80, 24)) as pilot:
         await choose(pilot, ["enter"])
-        await until(pilot, lambda: "This kernel is in use" in str(app.screen.query_one(".listing-said", Static).content))
+        await until(
+            pilot,
+            lambda: (
+                "This kernel is in use"
+                in str(app.screen.query_one(".listing-said", Static).content)
+            ),
+        )
         await pilot.press("escape")
         await until(pilot, lambda: len(chosen) == 1)
         await choose(pilot, ["down", "enter"])
@@ -57,5 +65,7 @@ async def test_one_is_chosen_typed_or_none(make_app: Callable[..., MahtabApp]) -
     assert chosen == [None, OTHERS[1], KernelChoice("address", "ssh://new", "as typed")]
 
 
-def test_the_address_of_the_command_line_counts_as_used_before(make_app: Callable[..., MahtabApp]) -> None:
+def test_the_address_of_the_command_line_counts_as_used_before(
+    make_app: Callable[..., MahtabApp],
+) -> None:
     assert make_app(kernel="ssh://me@host").choices.kernels == ("ssh://me@host",)

@@ -24,7 +24,9 @@ from tests.tui.editor_app import until
 from tests.tui.story import WAITING, ToldSession, drawn, story
 
 
-async def test_the_line_is_drawn_anew_only_when_its_keys_change(make_app: Callable[..., MahtabApp]) -> None:
+async def test_the_line_is_drawn_anew_only_when_its_keys_change(
+    make_app: Callable[..., MahtabApp],
+) -> None:
     app = make_app(*story())
     async with app.run_test() as pilot:
         await drawn(pilot)
@@ -34,7 +36,9 @@ async def test_the_line_is_drawn_anew_only_when_its_keys_change(make_app: Callab
         await pilot.pause()
         assert app.screen.query_one(KeyLine).keys is before
         app.set_keymap({"help": "f12"})
-        await until(pilot, lambda: any(key.key == "f12" for key in app.screen.query_one(KeyLine).keys))
+        await until(
+            pilot, lambda: any(key.key == "f12" for key in app.screen.query_one(KeyLine).keys)
+        )
 
 
 class Keys(App[None]):
@@ -91,8 +95,15 @@ def keys(pilot: Pilot[int]) -> list[str]:
     return [key.description for key in pilot.app.screen.query_one(KeyLine).keys]
 
 
-async def test_the_key_to_what_waits_is_shown_while_something_waits(make_app: Callable[..., MahtabApp]) -> None:
-    ask = made(tags.INPUT, "(Pdb) ", {"request": "1", "cell": 1, "password": False, "state": "waiting"}, 1.0)
+async def test_the_key_to_what_waits_is_shown_while_something_waits(
+    make_app: Callable[..., MahtabApp],
+) -> None:
+    ask = made(
+        tags.INPUT,
+        "(Pdb) ",
+        {"request": "1", "cell": 1, "password": False, "state": "waiting"},
+        1.0,
+    )
     app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
@@ -108,7 +119,9 @@ async def test_the_key_to_what_waits_is_shown_while_something_waits(make_app: Ca
         assert app.focused is line
         app.editor.focus()
         await pilot.press("ctrl+o")
-        await until(pilot, lambda: "w" in [str(label.content).strip() for label in app.screen.query(Label)])
+        await until(
+            pilot, lambda: "w" in [str(label.content).strip() for label in app.screen.query(Label)]
+        )
         await pilot.press("w")
         await until(pilot, lambda: len(app.screen_stack) == 1 and app.focused is line)
         app.session.tell(ask.changed(state="answered"), time.time())
@@ -119,7 +132,14 @@ async def test_the_key_to_what_waits_is_shown_while_something_waits(make_app: Ca
 def test_a_search_that_was_stopped_waits_no_longer() -> None:
     about = {"tree": "t", "node": "1", "seq": 0}
     waiting = Waiting()
-    fan_out = {**about, "event": "fan-out", "request": "1", "batch": "b", "calls": 60, "state": "waiting"}
+    fan_out = {
+        **about,
+        "event": "fan-out",
+        "request": "1",
+        "batch": "b",
+        "calls": 60,
+        "state": "waiting",
+    }
     waiting.fold(made(tags.RLM_CALL, "", fan_out, 5.0))
     assert waiting.since == 5.0
     waiting.fold(made(tags.RLM_FINAL, "", {**about, "state": "stopped"}, 6.0))
@@ -135,10 +155,14 @@ async def test_code_that_is_edited_before_it_runs_is_run_by_the_key_that_maximis
     app = make_app(*story(), WAITING)
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
-        monkeypatch.setattr(app.session, "decide", lambda request, decision: decisions.append(decision))
+        monkeypatch.setattr(
+            app.session, "decide", lambda request, decision: decisions.append(decision)
+        )
         await pilot.press("f7", "e", "f5")
         await until(pilot, lambda: bool(decisions))
-        assert [(decision.action, decision.code) for decision in decisions] == [("run", WAITING.text)]
+        assert [(decision.action, decision.code) for decision in decisions] == [
+            ("run", WAITING.text)
+        ]
         await pilot.press("f5")
         assert (len(decisions), app.screen.maximized is not None) == (1, True)
 
@@ -152,7 +176,9 @@ async def test_a_key_answers_nothing_where_the_terminal_is_too_small_to_show_the
     app = make_app(*story(), WAITING)
     async with app.run_test(size=size) as pilot:
         await drawn(pilot)
-        monkeypatch.setattr(app.session, "decide", lambda request, decision: decisions.append(decision))
+        monkeypatch.setattr(
+            app.session, "decide", lambda request, decision: decisions.append(decision)
+        )
         await pilot.press("f7", "y", "f7", "y", "f7", "a")
         await pilot.pause()
         assert decisions == []

@@ -32,12 +32,16 @@ def bunch(app: App[Any], *keys: str) -> None:
         app.post_message(Key(_character_to_key(key), key) if len(key) == 1 else Key(key, None))
 
 
-async def test_a_commands_key_acts_after_the_letters_and_the_enter_before_it(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_commands_key_acts_after_the_letters_and_the_enter_before_it(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = make_app(*story())
     submitted: list[tuple[str, str]] = []
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
-        monkeypatch.setattr(app.session, "submit", lambda mode, text: submitted.append((mode, text)))
+        monkeypatch.setattr(
+            app.session, "submit", lambda mode, text: submitted.append((mode, text))
+        )
         bunch(app, *"12", "enter", "f2", *"who", "enter", "f2", *"34", "enter")
         await until(pilot, lambda: len(submitted) == 3)
         assert submitted == [("python", "12"), ("ask", "who"), ("python", "34")]
@@ -59,10 +63,26 @@ async def test_many_letters_that_wait_are_one_edit_and_keys_between_them_act_in_
     words = "x = '" + "sugar und Größe 糖 " * 1_000 + "'"
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
-        monkeypatch.setattr(app.session, "submit", lambda mode, text: submitted.append((mode, text)))
-        bunch(app, *words, "enter", *"y = 1 # ", *"and much more", "left", "backspace", *"abcdefghijklmnopqrstuvwxyz", "end", "enter")
+        monkeypatch.setattr(
+            app.session, "submit", lambda mode, text: submitted.append((mode, text))
+        )
+        bunch(
+            app,
+            *words,
+            "enter",
+            *"y = 1 # ",
+            *"and much more",
+            "left",
+            "backspace",
+            *"abcdefghijklmnopqrstuvwxyz",
+            "end",
+            "enter",
+        )
         await until(pilot, lambda: len(submitted) == 2)
-    assert submitted == [("python", words), ("python", "y = 1 # and much moabcdefghijklmnopqrstuvwxyze")]
+    assert submitted == [
+        ("python", words),
+        ("python", "y = 1 # and much moabcdefghijklmnopqrstuvwxyze"),
+    ]
     assert len(edits) < 200
 
 
@@ -73,7 +93,14 @@ async def test_letters_after_it_go_to_the_screen_that_it_opens(make_app: MakeApp
         bunch(app, *"12", "f2", "ctrl+p", *"the")
         app.post_message(Paste("me"))
         bunch(app, *"s")
-        await until(pilot, lambda: len(app.screen_stack) == 2 and isinstance(app.focused, Input) and app.focused.value == "themes")
+        await until(
+            pilot,
+            lambda: (
+                len(app.screen_stack) == 2
+                and isinstance(app.focused, Input)
+                and app.focused.value == "themes"
+            ),
+        )
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1)
         assert (app.editor.text, app.editor.mode) == ("12", "ask")
@@ -105,7 +132,10 @@ class Busy(Input):
 class Keys(App[None]):
     """Two commands, of which one takes a while."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("f5", "slow", priority=True), Binding("f6", "fast", priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f5", "slow", priority=True),
+        Binding("f6", "fast", priority=True),
+    ]
 
     def __init__(self) -> None:
         super().__init__()
@@ -142,7 +172,9 @@ async def test_no_key_overtakes_one_that_takes_a_while() -> None:
         overtaken = list(app.said)
         app.may_end.set()
         assert not overtaken
-        await until(pilot, lambda: app.said == ["slow", "fast"] and app.query_one(Input).value == "ab")
+        await until(
+            pilot, lambda: app.said == ["slow", "fast"] and app.query_one(Input).value == "ab"
+        )
 
 
 async def test_what_never_rests_holds_no_command_back() -> None:

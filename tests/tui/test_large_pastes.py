@@ -21,7 +21,9 @@ async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
 LARGE = "".join(f"x{i} = {i}\n" for i in range(311)) + "x = 311"
 
 
-async def test_a_large_pasted_text_stands_as_one_word_and_is_entered_whole(pilot: Pilot[None]) -> None:
+async def test_a_large_pasted_text_stands_as_one_word_and_is_entered_whole(
+    pilot: Pilot[None],
+) -> None:
     app = app_of(pilot)
     app.area.post_message(Paste(LARGE))
     await pilot.pause()
@@ -53,7 +55,9 @@ async def test_backspace_takes_a_folded_text_as_one(pilot: Pilot[None]) -> None:
 
 
 @pytest.mark.parametrize("to_it", [(), ("space",)])
-async def test_deleting_a_word_takes_a_folded_text_as_one(pilot: Pilot[None], to_it: tuple[str, ...]) -> None:
+async def test_deleting_a_word_takes_a_folded_text_as_one(
+    pilot: Pilot[None], to_it: tuple[str, ...]
+) -> None:
     app = app_of(pilot)
     await write(pilot, "a b ")
     app.area.post_message(Paste(LARGE))
@@ -65,7 +69,9 @@ async def test_deleting_a_word_takes_a_folded_text_as_one(pilot: Pilot[None], to
 
 
 @pytest.mark.parametrize("key", ["delete", "alt+delete"])
-async def test_deleting_to_the_right_takes_a_folded_text_as_one(pilot: Pilot[None], key: str) -> None:
+async def test_deleting_to_the_right_takes_a_folded_text_as_one(
+    pilot: Pilot[None], key: str
+) -> None:
     app = app_of(pilot)
     app.area.post_message(Paste(LARGE))
     await pilot.pause()
@@ -96,7 +102,9 @@ async def test_its_word_is_not_left_where_its_text_is_forgotten(pilot: Pilot[Non
     assert app.editor.is_empty
 
 
-async def test_it_stays_folded_in_a_question_that_points_at_something_more(pilot: Pilot[None]) -> None:
+async def test_it_stays_folded_in_a_question_that_points_at_something_more(
+    pilot: Pilot[None],
+) -> None:
     app = app_of(pilot)
     app.editor.mode = "ask"
     app.area.post_message(Paste(LARGE))

@@ -27,7 +27,11 @@ MakeApp = Callable[..., MahtabApp]
 def focus_is_seen(app: MahtabApp) -> bool:
     """Whether something on the screen has the focus."""
     focused = app.focused
-    return focused is not None and all(node.display for node in focused.ancestors_with_self if isinstance(node, Widget)) and bool(focused.region)
+    return (
+        focused is not None
+        and all(node.display for node in focused.ancestors_with_self if isinstance(node, Widget))
+        and bool(focused.region)
+    )
 
 
 @pytest.mark.parametrize("command", ["toggle-side", "toggle-namespace"])
@@ -66,7 +70,9 @@ async def test_the_last_side_pane_that_hides_takes_the_side_with_it(make_app: Ma
 
 @pytest.mark.parametrize("namespace", [True, False], ids=["beside the namespace", "alone"])
 @pytest.mark.parametrize("size", [(110, 35), (200, 50)])
-async def test_an_example_stands_in_five_rows_until_a_search_takes_more(make_app: MakeApp, size: tuple[int, int], namespace: bool) -> None:
+async def test_an_example_stands_in_five_rows_until_a_search_takes_more(
+    make_app: MakeApp, size: tuple[int, int], namespace: bool
+) -> None:
     app = make_app()
     async with app.run_test(size=size) as pilot:
         if not namespace:
@@ -76,11 +82,16 @@ async def test_an_example_stands_in_five_rows_until_a_search_takes_more(make_app
         example = app.query_one("#search-example", Static)
         assert example.region.bottom == side.region.bottom
         assert example.region.height == (5 if namespace else side.region.height)
-        text = " ".join(" ".join(strip.text for strip in example.render_lines(example.size.region)).split())
+        text = " ".join(
+            " ".join(strip.text for strip in example.render_lines(example.size.region)).split()
+        )
         assert text == 'RECURSION rlm("question", text) searches a long text; each call shows here'
         assert bool(splitter.region) is namespace
         app.panes.fold_searches(running())
-        await until(pilot, lambda: bool(app.query(SearchTreePane)) and bool(app.query_one(SearchTreePane).region))
+        await until(
+            pilot,
+            lambda: bool(app.query(SearchTreePane)) and bool(app.query_one(SearchTreePane).region),
+        )
         recursion = app.query_one(SearchTreePane)
         assert recursion.region.height > 12
         assert recursion.region.bottom == side.region.bottom
@@ -90,7 +101,9 @@ async def test_an_example_stands_in_five_rows_until_a_search_takes_more(make_app
         assert not recursion.display
 
 
-async def test_where_the_tree_is_hidden_a_search_has_one_live_line_under_its_cell(make_app: MakeApp) -> None:
+async def test_where_the_tree_is_hidden_a_search_has_one_live_line_under_its_cell(
+    make_app: MakeApp,
+) -> None:
     app = make_app(made(tags.USER_REPL_IN, "rlm(question, log)", {"cell": 1, "party": "you"}, 1.0))
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
@@ -115,7 +128,9 @@ async def test_where_the_tree_is_hidden_a_search_has_one_live_line_under_its_cel
 
 
 @pytest.mark.parametrize(("columns", "side"), [(100, 34), (120, 40), (250, 124)])
-async def test_what_the_transcript_leaves_is_the_namespace_s(make_app: MakeApp, columns: int, side: int) -> None:
+async def test_what_the_transcript_leaves_is_the_namespace_s(
+    make_app: MakeApp, columns: int, side: int
+) -> None:
     app = make_app(*story())
     async with app.run_test(size=(columns, 50)) as pilot:
         await drawn(pilot)
@@ -138,7 +153,9 @@ async def test_the_text_is_no_wider_where_the_side_is_hidden(make_app: MakeApp) 
         assert app.query_one(TranscriptPane).room[0] == 120
 
 
-async def test_a_drawer_is_not_remembered_after_a_resize_or_in_the_next_session(make_app: MakeApp) -> None:
+async def test_a_drawer_is_not_remembered_after_a_resize_or_in_the_next_session(
+    make_app: MakeApp,
+) -> None:
     app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("f3")
@@ -174,7 +191,9 @@ async def test_the_editor_can_be_used_beside_an_open_drawer(make_app: MakeApp) -
 
 
 @pytest.mark.parametrize("pane", ["#transcript", "#namespace", "#editor"])
-async def test_a_pane_takes_the_whole_screen_and_gives_it_back(make_app: MakeApp, pane: str) -> None:
+async def test_a_pane_takes_the_whole_screen_and_gives_it_back(
+    make_app: MakeApp, pane: str
+) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
@@ -237,7 +256,9 @@ async def test_the_mouse_drags_the_splitters(make_app: MakeApp) -> None:
         assert app.mouse_captured is None
 
 
-@pytest.mark.parametrize(("letter", "pane"), [("t", "#transcript"), ("e", "#editor"), ("n", "#namespace")])
+@pytest.mark.parametrize(
+    ("letter", "pane"), [("t", "#transcript"), ("e", "#editor"), ("n", "#namespace")]
+)
 async def test_one_letter_jumps_to_a_pane(make_app: MakeApp, letter: str, pane: str) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
@@ -256,7 +277,9 @@ async def test_a_click_while_the_letters_show_focuses_the_pane(make_app: MakeApp
         assert app.focused is app.query_one("#namespace")
 
 
-async def test_commands_with_a_word_too_many_are_told_and_the_text_comes_back(make_app: MakeApp) -> None:
+async def test_commands_with_a_word_too_many_are_told_and_the_text_comes_back(
+    make_app: MakeApp,
+) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("f2", *"/clear me", "enter")
@@ -281,18 +304,26 @@ async def test_a_screen_at_rest_lays_nothing_out(make_app: MakeApp, keys: tuple[
 
 
 @pytest.mark.parametrize("size", [(80, 40), (120, 40), (200, 60)])
-async def test_the_answers_stand_right_under_the_code_that_waits(make_app: MakeApp, size: tuple[int, int]) -> None:
+async def test_the_answers_stand_right_under_the_code_that_waits(
+    make_app: MakeApp, size: tuple[int, int]
+) -> None:
     app = make_app(WAITING)
     async with app.run_test(size=size) as pilot:
         await drawn(pilot)
         await pilot.pause()
         transcript, editor = app.query_one("#transcript"), app.query_one("#editor")
-        assert app.query_one("ApprovalRow").region.y == transcript.region.bottom == transcript.region.y + transcript.virtual_size.height
+        assert (
+            app.query_one("ApprovalRow").region.y
+            == transcript.region.bottom
+            == transcript.region.y + transcript.virtual_size.height
+        )
         assert editor.region.bottom == size[1] - 1
 
 
 @pytest.mark.parametrize("size", [(40, 12), (40, 10), (80, 24)])
-async def test_all_answers_are_visible_however_long_the_code_is(make_app: MakeApp, size: tuple[int, int]) -> None:
+async def test_all_answers_are_visible_however_long_the_code_is(
+    make_app: MakeApp, size: tuple[int, int]
+) -> None:
     code = "\n".join(f"column_{number} = {number}" for number in range(60))
     app = make_app(*story(), replace(WAITING, text=code))
     async with app.run_test(size=size) as pilot:
@@ -307,11 +338,21 @@ async def test_all_answers_are_visible_however_long_the_code_is(make_app: MakeAp
 
 
 @pytest.mark.parametrize(("lines", "shown"), [(3, False), (60, True)])
-async def test_code_that_waits_is_shown_again_only_where_the_transcript_cannot_show_it(make_app: MakeApp, lines: int, shown: bool) -> None:
+async def test_code_that_waits_is_shown_again_only_where_the_transcript_cannot_show_it(
+    make_app: MakeApp, lines: int, shown: bool
+) -> None:
     code = "\n".join(f"x = {number}" for number in range(lines))
     attrs = {"turn": 1, "step": 0, "party": "claude"}
     answer = made(tags.ASSISTANT_CHAT, f"So:\n```python\n{code}\n```", attrs, 1.0)
-    app = make_app(answer, made(tags.APPROVAL, code, {**attrs, "request": "1", "block": 0, "blocks": 1, "state": "waiting"}, 1.0))
+    app = make_app(
+        answer,
+        made(
+            tags.APPROVAL,
+            code,
+            {**attrs, "request": "1", "block": 0, "blocks": 1, "state": "waiting"},
+            1.0,
+        ),
+    )
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
         await pilot.pause()
@@ -323,7 +364,10 @@ async def test_code_that_waits_is_shown_again_only_where_the_transcript_cannot_s
 
 
 async def test_the_keys_for_pages_scroll_the_transcript_from_the_editor(make_app: MakeApp) -> None:
-    cells = [made(tags.USER_REPL_IN, f"x = {number}", {"cell": number, "party": "you"}, 1.0) for number in range(1, 40)]
+    cells = [
+        made(tags.USER_REPL_IN, f"x = {number}", {"cell": number, "party": "you"}, 1.0)
+        for number in range(1, 40)
+    ]
     app = make_app(*cells)
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
@@ -337,7 +381,12 @@ async def test_the_keys_for_pages_scroll_the_transcript_from_the_editor(make_app
 
 
 async def test_in_a_text_longer_than_the_editor_they_scroll_that(make_app: MakeApp) -> None:
-    app = make_app(*(made(tags.USER_REPL_IN, f"x = {number}", {"cell": number, "party": "you"}, 1.0) for number in range(1, 40)))
+    app = make_app(
+        *(
+            made(tags.USER_REPL_IN, f"x = {number}", {"cell": number, "party": "you"}, 1.0)
+            for number in range(1, 40)
+        )
+    )
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
         app.editor.text = "\n".join(f"y = {number}" for number in range(40))
@@ -348,8 +397,12 @@ async def test_in_a_text_longer_than_the_editor_they_scroll_that(make_app: MakeA
         assert app.query_one(PromptArea).cursor_location[0] < 39
 
 
-@pytest.mark.parametrize(("size", "hide"), [((80, 24), "drawer"), ((140, 40), "f3"), ((140, 40), "toggle")])
-async def test_a_jump_brings_back_a_pane_that_is_hidden(make_app: MakeApp, size: tuple[int, int], hide: str) -> None:
+@pytest.mark.parametrize(
+    ("size", "hide"), [((80, 24), "drawer"), ((140, 40), "f3"), ((140, 40), "toggle")]
+)
+async def test_a_jump_brings_back_a_pane_that_is_hidden(
+    make_app: MakeApp, size: tuple[int, int], hide: str
+) -> None:
     app = make_app()
     async with app.run_test(size=size) as pilot:
         if hide == "f3":

@@ -18,10 +18,32 @@ from tests.tui.editor_app import until
 from tests.tui.story import change, drawn
 
 MakeApp = Callable[..., MahtabApp]
-MADE = made(tags.NAMESPACE, "", {"cell": 1, "party": "you", "fresh": False, "changes": [change("n", "int", "42")]}, 1.0)
-MODULE = made(tags.NAMESPACE, "", {"cell": 1, "party": "you", "fresh": False, "changes": [{**change("os", "module", ""), "kind": "module"}]}, 1.0)
-FROM_START = made(tags.NAMESPACE, "", {"cell": 0, "party": "you", "fresh": True, "changes": [change("helper", "int", "1")]}, 1.0)
-QUEUED = made(tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0)
+MADE = made(
+    tags.NAMESPACE,
+    "",
+    {"cell": 1, "party": "you", "fresh": False, "changes": [change("n", "int", "42")]},
+    1.0,
+)
+MODULE = made(
+    tags.NAMESPACE,
+    "",
+    {
+        "cell": 1,
+        "party": "you",
+        "fresh": False,
+        "changes": [{**change("os", "module", ""), "kind": "module"}],
+    },
+    1.0,
+)
+FROM_START = made(
+    tags.NAMESPACE,
+    "",
+    {"cell": 0, "party": "you", "fresh": True, "changes": [change("helper", "int", "1")]},
+    1.0,
+)
+QUEUED = made(
+    tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0
+)
 
 
 def question(pilot: Pilot[int]) -> str:
@@ -35,9 +57,13 @@ async def left(pilot: Pilot[int]) -> bool:
     return pilot.app._exit
 
 
-@pytest.mark.parametrize("records", [(), (MODULE,), (FROM_START,)], ids=["nothing", "a module", "what the start made"])
+@pytest.mark.parametrize(
+    "records", [(), (MODULE,), (FROM_START,)], ids=["nothing", "a module", "what the start made"]
+)
 @pytest.mark.parametrize("key", ["ctrl+q", "ctrl+d"])
-async def test_with_nothing_to_lose_one_leaves_at_once(make_app: MakeApp, records: tuple[Record, ...], key: str) -> None:
+async def test_with_nothing_to_lose_one_leaves_at_once(
+    make_app: MakeApp, records: tuple[Record, ...], key: str
+) -> None:
     app = make_app(*records)
     async with app.run_test() as pilot:
         await drawn(pilot)
@@ -47,10 +73,19 @@ async def test_with_nothing_to_lose_one_leaves_at_once(make_app: MakeApp, record
 
 @pytest.mark.parametrize("key", ["ctrl+q", "ctrl+d"])
 @pytest.mark.parametrize(
-    ("records", "lost"), [((MADE,), "1 name of the namespace"), ((QUEUED,), "1 queued input"), ((QUEUED, MADE), "1 queued input, 1 name")]
+    ("records", "lost"),
+    [
+        ((MADE,), "1 name of the namespace"),
+        ((QUEUED,), "1 queued input"),
+        ((QUEUED, MADE), "1 queued input, 1 name"),
+    ],
 )
 async def test_what_would_be_lost_is_said_and_the_same_key_leaves(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, records: tuple[Record, ...], lost: str, key: str
+    make_app: MakeApp,
+    monkeypatch: pytest.MonkeyPatch,
+    records: tuple[Record, ...],
+    lost: str,
+    key: str,
 ) -> None:
     monkeypatch.setattr(quit_flow, "HELD", 0)
     app = make_app(*records)
@@ -64,7 +99,9 @@ async def test_what_would_be_lost_is_said_and_the_same_key_leaves(
 
 
 @pytest.mark.parametrize("key", ["ctrl+q", "ctrl+d"])
-async def test_a_key_that_is_held_down_asks_and_does_not_leave(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+async def test_a_key_that_is_held_down_asks_and_does_not_leave(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
     monkeypatch.setattr(quit_flow, "HELD", 60)
     async with make_app(MADE).run_test() as pilot:
         await drawn(pilot)
@@ -73,7 +110,9 @@ async def test_a_key_that_is_held_down_asks_and_does_not_leave(make_app: MakeApp
         assert question(pilot)
 
 
-async def test_a_draft_and_what_is_at_work_are_something_to_lose(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_draft_and_what_is_at_work_are_something_to_lose(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = make_app()
     busy = [True, True]
     monkeypatch.setattr(type(app.session), "cell_runs", property(lambda session: busy[0]))
@@ -89,7 +128,9 @@ async def test_a_draft_and_what_is_at_work_are_something_to_lose(make_app: MakeA
 
 
 @pytest.mark.parametrize("between", ["escape", "x", "f3", "space"])
-async def test_any_other_key_stays_and_what_follows_asks_anew(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, between: str) -> None:
+async def test_any_other_key_stays_and_what_follows_asks_anew(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, between: str
+) -> None:
     app = make_app(MADE)
     stopped: list[str] = []
     monkeypatch.setattr(app.session, "stop", lambda: stopped.append("stop"))

@@ -38,13 +38,21 @@ class Found:
         if self.busy:
             raise KernelError("The kernel does not answer.")
         stem = question[:cursor].rpartition("@")[2].rpartition("/")[2]
-        there = (Completion("notes.txt", "notes.txt", "file", ""), Completion("src/", "src/", "folder", ""))
-        return Completions(cursor - len(stem), tuple(item for item in there if item.text.startswith(stem)), 0)
+        there = (
+            Completion("notes.txt", "notes.txt", "file", ""),
+            Completion("src/", "src/", "folder", ""),
+        )
+        return Completions(
+            cursor - len(stem), tuple(item for item in there if item.text.startswith(stem)), 0
+        )
 
     def chips(self, question: str) -> Sequence[MentionChip]:
         self.begun.set()
         assert self.free.wait(30)
-        return [MentionChip(mention.label, "[b]3 B[/b]\x1b[2J", missing=mention.name == "gone.txt") for mention in mentions(question)]
+        return [
+            MentionChip(mention.label, "[b]3 B[/b]\x1b[2J", missing=mention.name == "gone.txt")
+            for mention in mentions(question)
+        ]
 
 
 @pytest.fixture
@@ -96,11 +104,15 @@ async def test_words_are_left_alone(pilot: Pilot[None]) -> None:
     assert app_of(pilot).said[-1][0] == "submitted"
 
 
-async def test_a_kernel_that_does_not_answer_offers_nothing(pilot: Pilot[None], found: Found, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_kernel_that_does_not_answer_offers_nothing(
+    pilot: Pilot[None], found: Found, monkeypatch: pytest.MonkeyPatch
+) -> None:
     heard: list[Completions | None] = []
     answered = Completer.answered
 
-    def noted(completing: Completer, request: CompletionRequest, answer: Completions | None) -> None:
+    def noted(
+        completing: Completer, request: CompletionRequest, answer: Completions | None
+    ) -> None:
         answered(completing, request, answer)
         heard.append(answer)
 
@@ -144,7 +156,9 @@ async def test_what_was_written_as_python_is_looked_up_as_a_question(pilot: Pilo
     await until(pilot, lambda: "@notes.txt" in hint(pilot))
 
 
-async def test_an_answer_to_an_older_text_is_dropped(pilot: Pilot[None], found: Found, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_to_an_older_text_is_dropped(
+    pilot: Pilot[None], found: Found, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hints: list[str] = []
     update = Hint.update
 
@@ -164,7 +178,9 @@ async def test_an_answer_to_an_older_text_is_dropped(pilot: Pilot[None], found: 
     assert not any("@notes.txt" in each for each in hints)
 
 
-async def test_a_question_of_any_length_is_searched_beside_the_keys(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_question_of_any_length_is_searched_beside_the_keys(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     threads: list[threading.Thread] = []
 
     class Pattern:
@@ -201,19 +217,30 @@ def test_many_of_them(snap_compare: Callable[..., bool], home: Path, size: tuple
 
     class Sizes(Found):
         def chips(self, question: str) -> Sequence[MentionChip]:
-            return [MentionChip(mention.label, "12.4 kB", missing=mention.name == "gone.txt") for mention in mentions(question)]
+            return [
+                MentionChip(mention.label, "12.4 kB", missing=mention.name == "gone.txt")
+                for mention in mentions(question)
+            ]
 
     sizes = Sizes()
-    assert snap_compare(EditorApp(home, complete_question=sizes.complete, chips=sizes.chips), terminal_size=size, run_before=run)
+    assert snap_compare(
+        EditorApp(home, complete_question=sizes.complete, chips=sizes.chips),
+        terminal_size=size,
+        run_before=run,
+    )
 
 
-async def test_a_slash_at_the_beginning_of_a_question_completes_the_commands(pilot: Pilot[None]) -> None:
+async def test_a_slash_at_the_beginning_of_a_question_completes_the_commands(
+    pilot: Pilot[None],
+) -> None:
     app = app_of(pilot)
     app.editor.toggle_mode()
     await write(pilot, "/")
     shown = app.query_one(CompletionList)
     await until(pilot, lambda: shown.is_open)
-    assert [item.label for item in shown.items] == sorted(f"/{each.slash} {each.argument}".rstrip() for each in COMMANDS if each.slash)
+    assert [item.label for item in shown.items] == sorted(
+        f"/{each.slash} {each.argument}".rstrip() for each in COMMANDS if each.slash
+    )
     await write(pilot, "mo")
     await until(pilot, lambda: [item.label for item in shown.items] == ["/model NAME"])
     assert shown.items[0].doc

@@ -28,7 +28,9 @@ def claude(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     """A `claude` that is there, no server, every package, no key."""
     fake = install_fake_claude(tmp_path_factory.mktemp("bin"), "answers", answers=["Hi."])
     monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if "anthropic" in name else object())
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: None if "anthropic" in name else object()
+    )
 
 
 def picker(pilot: Pilot[int]) -> ModelPicker:
@@ -49,7 +51,9 @@ async def opened(pilot: Pilot[int]) -> None:
     """Open the picker as a slash command does, and wait until everybody was asked."""
     await drawn(pilot)
     await pilot.press("f2", *"/model", "enter")
-    await until(pilot, lambda: isinstance(pilot.app.screen, ModelPicker) and bool(pilot.app.screen._models))
+    await until(
+        pilot, lambda: isinstance(pilot.app.screen, ModelPicker) and bool(pilot.app.screen._models)
+    )
     await until(pilot, lambda: text(pilot, ".listing-count") == "" and "ollama:" in specs(pilot))
     await pilot.pause()
 
@@ -85,7 +89,9 @@ async def test_what_is_there_is_listed_and_what_is_missing_says_why(make_app: Ma
         assert app.session.model == "demo"
 
 
-async def test_models_of_servers_on_this_machine_are_listed(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_models_of_servers_on_this_machine_are_listed(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with serving() as llama, serving() as ollama:
         monkeypatch.setattr(available, "_LIMIT", 30.0)
         monkeypatch.setenv("LLAMACPP_HOST", llama.url)
@@ -124,7 +130,9 @@ async def test_any_name_can_be_typed_and_one_that_is_none_is_said(make_app: Make
         await opened(pilot)
         await write(pilot, "[/x]nonsense")
         await pilot.press("enter")
-        await until(pilot, lambda: "There is no model '[/x]nonsense'" in text(pilot, ".listing-said"))
+        await until(
+            pilot, lambda: "There is no model '[/x]nonsense'" in text(pilot, ".listing-said")
+        )
         app.screen.query_one(LineInput).value = ""
         await write(pilot, "claude-opus-9")
         await pilot.press("enter")

@@ -18,10 +18,21 @@ from tests.tui.test_namespace_pane import SIZE, MakeApp, changes, focused, lines
 
 def ended(cell: int, party: str = "claude", **attrs: Any) -> Record:
     """A cell of the model's has ended."""
-    return made(tags.ASSISTANT_REPL_OUT, "", {"cell": cell, "party": party, "status": "ok", "duration": 0.1, "kinds": [], **attrs}, 1.0)
+    return made(
+        tags.ASSISTANT_REPL_OUT,
+        "",
+        {"cell": cell, "party": party, "status": "ok", "duration": 0.1, "kinds": [], **attrs},
+        1.0,
+    )
 
 
-BEFORE = changes(1, change("df", "DataFrame", "100 × 4"), change("x", "int", "3"), change("old", "list", "2 items"), change("same", "Thing", ""))
+BEFORE = changes(
+    1,
+    change("df", "DataFrame", "100 × 4"),
+    change("x", "int", "3"),
+    change("old", "list", "2 items"),
+    change("same", "Thing", ""),
+)
 CHANGED = changes(
     2,
     change("df", "DataFrame", "98 × 5", "rebound"),
@@ -42,7 +53,9 @@ async def tell(pilot: Pilot[int], *records: Record) -> None:
     await drawn(pilot)
 
 
-async def test_a_key_shows_what_was_added_deleted_and_bound_again_with_what_was_before(make_app: MakeApp) -> None:
+async def test_a_key_shows_what_was_added_deleted_and_bound_again_with_what_was_before(
+    make_app: MakeApp,
+) -> None:
     async with make_app(BEFORE, ended(2), CHANGED).run_test(size=SIZE) as pilot:
         await drawn(pilot)
         pane_of(pilot).styles.width = 64
@@ -68,16 +81,27 @@ async def test_it_follows_the_model_and_not_the_person(make_app: MakeApp) -> Non
         assert lines(pilot)[0] == "CHANGES  ·  claude 2"
         await tell(pilot, ended(4), changes(4, change("z", "int", "1"), party="claude"))
         assert [line.split()[:2] for line in lines(pilot)[2:]] == [["+", "z"]]
-        await tell(pilot, ended(5), made(tags.ASSISTANT_REPL_OUT, "late", {"cell": 9, "party": "claude", "late": True}, 1.0))
+        await tell(
+            pilot,
+            ended(5),
+            made(
+                tags.ASSISTANT_REPL_OUT, "late", {"cell": 9, "party": "claude", "late": True}, 1.0
+            ),
+        )
         assert lines(pilot)[1] == "claude 5 changed no variables."
 
 
-async def test_before_the_model_did_anything_and_in_a_fresh_kernel_it_says_what_will_be_there(make_app: MakeApp) -> None:
+async def test_before_the_model_did_anything_and_in_a_fresh_kernel_it_says_what_will_be_there(
+    make_app: MakeApp,
+) -> None:
     async with make_app(BEFORE).run_test(size=SIZE) as pilot:
         await drawn(pilot)
         await pilot.press("alt+d")
         assert lines(pilot)[0] == "CHANGES"
-        assert " ".join(lines(pilot)[1:]) == "Shows what the model's last cell added, changed and deleted."
+        assert (
+            " ".join(lines(pilot)[1:])
+            == "Shows what the model's last cell added, changed and deleted."
+        )
         await tell(pilot, ended(2), CHANGED)
         assert len(lines(pilot)) == 7
         await tell(pilot, changes(3, fresh=True))

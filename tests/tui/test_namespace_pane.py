@@ -26,13 +26,23 @@ SIZE = (120, 40)
 
 def changes(cell: int, *rows: dict[str, Any], party: str = "you", fresh: bool = False) -> Record:
     """What a cell has changed."""
-    return made(tags.NAMESPACE, "", {"cell": cell, "party": party, "fresh": fresh, "changes": list(rows)}, 1.0)
+    return made(
+        tags.NAMESPACE,
+        "",
+        {"cell": cell, "party": party, "fresh": fresh, "changes": list(rows)},
+        1.0,
+    )
 
 
 ROWS = (
     changes(1, change("b", "int", "42"), {**change("pd", "module", ""), "kind": "module"}),
     changes(2, change("a", "str", "'words'"), change("_private", "int", "1")),
-    changes(3, change("data", "list", "3 items"), {**change("f", "function", "(x)"), "kind": "function"}, party="claude"),
+    changes(
+        3,
+        change("data", "list", "3 items"),
+        {**change("f", "function", "(x)"), "kind": "function"},
+        party="claude",
+    ),
 )
 
 
@@ -57,8 +67,12 @@ async def focused(pilot: Pilot[int]) -> None:
     await until(pilot, lambda: pane_of(pilot).has_focus)
 
 
-async def test_a_row_says_name_value_type_and_who_made_it_and_a_question_mark_where_it_may_have_changed_since(make_app: MakeApp) -> None:
-    async with make_app(*ROWS, changes(4, change("b", "int", "42", "perhaps"))).run_test(size=SIZE) as pilot:
+async def test_a_row_says_name_value_type_and_who_made_it_and_a_question_mark_where_it_may_have_changed_since(
+    make_app: MakeApp,
+) -> None:
+    async with make_app(*ROWS, changes(4, change("b", "int", "42", "perhaps"))).run_test(
+        size=SIZE
+    ) as pilot:
         await drawn(pilot)
         title, heading, *rows = lines(pilot)
         assert title.startswith("NAMESPACE  3")
@@ -71,8 +85,21 @@ async def test_a_row_says_name_value_type_and_who_made_it_and_a_question_mark_wh
 
 
 @pytest.mark.parametrize("kind", ["DataFrame", "DatetimeIndex", "defaultdict"])
-async def test_a_type_gives_way_to_the_value_and_a_name_has_20_columns(make_app: MakeApp, kind: str) -> None:
-    app = make_app(changes(12, {"name": "price_per_region_and_day", "change": "added", "type": kind, "summary": "10000 × 12345", "kind": "data"}))
+async def test_a_type_gives_way_to_the_value_and_a_name_has_20_columns(
+    make_app: MakeApp, kind: str
+) -> None:
+    app = make_app(
+        changes(
+            12,
+            {
+                "name": "price_per_region_and_day",
+                "change": "added",
+                "type": kind,
+                "summary": "10000 × 12345",
+                "kind": "data",
+            },
+        )
+    )
     async with app.run_test(size=(120, 35)) as pilot:
         await drawn(pilot)
         assert lines(pilot)[2].split()[:3] == ["price_per_region_an…", "10,000", "×"]
@@ -81,9 +108,13 @@ async def test_a_type_gives_way_to_the_value_and_a_name_has_20_columns(make_app:
         assert "10,000 × 12,345" in lines(pilot)[2]
 
 
-async def test_an_object_shows_its_fields_and_long_ones_leave_room_for_types(make_app: MakeApp) -> None:
+async def test_an_object_shows_its_fields_and_long_ones_leave_room_for_types(
+    make_app: MakeApp,
+) -> None:
     fields = "(id=7, total=3.5, note='as long as it likes to be')"
-    app = make_app(changes(1, change("n", "int", "42")), changes(2, change("order", "Order", fields)))
+    app = make_app(
+        changes(1, change("n", "int", "42")), changes(2, change("order", "Order", fields))
+    )
     async with app.run_test(size=(120, 35)) as pilot:
         await drawn(pilot)
         order, number = lines(pilot)[2:4]
@@ -92,8 +123,21 @@ async def test_an_object_shows_its_fields_and_long_ones_leave_room_for_types(mak
 
 
 @pytest.mark.parametrize(("columns", "clock"), [(120, ""), (200, " 00:00")])
-async def test_a_wide_screen_says_when_a_variable_changed(make_app: MakeApp, columns: int, clock: str) -> None:
-    app = make_app(changes(12, {"name": "df", "change": "added", "type": "DataFrame", "summary": "3 × 4", "kind": "data"}))
+async def test_a_wide_screen_says_when_a_variable_changed(
+    make_app: MakeApp, columns: int, clock: str
+) -> None:
+    app = make_app(
+        changes(
+            12,
+            {
+                "name": "df",
+                "change": "added",
+                "type": "DataFrame",
+                "summary": "3 × 4",
+                "kind": "data",
+            },
+        )
+    )
     async with app.run_test(size=(columns, 50)) as pilot:
         await drawn(pilot)
         assert lines(pilot)[2].endswith(f"❯ 12{clock}")
@@ -144,7 +188,10 @@ async def test_a_filter_that_only_hidden_names_have_says_how_to_see_them(make_ap
 
 
 async def test_a_name_that_is_typed_in_full_stands_first(make_app: MakeApp) -> None:
-    app = make_app(changes(1, change("df", "int", "1")), changes(2, change("pldf", "int", "1"), change("df_old", "int", "1")))
+    app = make_app(
+        changes(1, change("df", "int", "1")),
+        changes(2, change("pldf", "int", "1"), change("df_old", "int", "1")),
+    )
     async with app.run_test(size=SIZE) as pilot:
         await drawn(pilot)
         pane_of(pilot).focus()
@@ -168,7 +215,11 @@ async def test_typing_filters_backspace_widens_and_escape_ends(make_app: MakeApp
         assert app.editor.is_empty
 
 
-@pytest.mark.parametrize("keys", [("enter",), ("ctrl+f", "b", "enter"), ("down", "down", "enter")], ids="first filtered third".split())
+@pytest.mark.parametrize(
+    "keys",
+    [("enter",), ("ctrl+f", "b", "enter"), ("down", "down", "enter")],
+    ids="first filtered third".split(),
+)
 async def test_enter_opens_the_chosen_variable(make_app: MakeApp, keys: tuple[str, ...]) -> None:
     app = make_app(*ROWS)
     async with app.run_test(size=SIZE) as pilot:
@@ -189,7 +240,9 @@ async def test_a_click_opens_the_variable_under_it(make_app: MakeApp) -> None:
         assert app.screen.labels == ["a"]
 
 
-async def test_a_changed_row_is_highlighted_and_fades(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_changed_row_is_highlighted_and_fades(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = make_app(*ROWS)
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now)
@@ -210,7 +263,9 @@ async def test_a_changed_row_is_highlighted_and_fades(make_app: MakeApp, monkeyp
 
 
 async def test_ten_thousand_rows_are_walked_through_by_keys(make_app: MakeApp) -> None:
-    app = make_app(changes(1, *(change(f"v{number:05}", "int", str(number)) for number in range(10_000))))
+    app = make_app(
+        changes(1, *(change(f"v{number:05}", "int", str(number)) for number in range(10_000)))
+    )
     async with app.run_test(size=SIZE) as pilot:
         await focused(pilot)
         await pilot.press("ctrl+s", "end")
@@ -234,7 +289,9 @@ async def test_names_and_values_from_outside_are_only_text(make_app: MakeApp) ->
         assert not {"\x1b", "\x07", "\u202e"} & set(row)
 
 
-async def test_a_watched_variable_stays_on_top_whatever_comes_and_is_filtered(make_app: MakeApp) -> None:
+async def test_a_watched_variable_stays_on_top_whatever_comes_and_is_filtered(
+    make_app: MakeApp,
+) -> None:
     app = make_app(*ROWS)
     async with app.run_test(size=SIZE) as pilot:
         await focused(pilot)
@@ -247,7 +304,11 @@ async def test_a_watched_variable_stays_on_top_whatever_comes_and_is_filtered(ma
         await drawn(pilot)
         assert "● b" in lines(pilot)[2]
         await pilot.press("ctrl+f", *"newer")
-        assert ["● b" in lines(pilot)[2], "newer" in lines(pilot)[3], pane_of(pilot).cursor] == [True, True, 1]
+        assert ["● b" in lines(pilot)[2], "newer" in lines(pilot)[3], pane_of(pilot).cursor] == [
+            True,
+            True,
+            1,
+        ]
         await pilot.press("escape", "home", "space")
         assert "● b" not in "\n".join(lines(pilot))
 
@@ -284,13 +345,20 @@ async def test_renaming_and_deleting_are_cells_of_the_persons(
         assert run == ([] if cell is None else [cell])
 
 
-async def test_a_name_that_is_no_name_is_drawn_in_a_line_and_acted_on_as_what_it_is(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_that_is_no_name_is_drawn_in_a_line_and_acted_on_as_what_it_is(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = "a\nb\tc\x1b]0;x\x07; print(1)"
     app = make_app(changes(1, change(name, "int", "1"), change("class", "int", "2")))
     async with app.run_test(size=SIZE) as pilot:
         await focused(pilot)
-        assert [line.split("  ")[0] for line in lines(pilot)[2:]] == ["class int", "a b c; print(1) int"] or names(pilot) == ["class", "a"]
-        assert not {"\n", "\t", "\x1b"} & set("".join(strip.text for strip in pilot.app.screen._compositor.render_strips()))
+        assert [line.split("  ")[0] for line in lines(pilot)[2:]] == [
+            "class int",
+            "a b c; print(1) int",
+        ] or names(pilot) == ["class", "a"]
+        assert not {"\n", "\t", "\x1b"} & set(
+            "".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
+        )
         run: list[str] = []
         monkeypatch.setattr(app.session, "submit", lambda mode, text: run.append(text))
         for keys in (("end", "delete"), ("home", "delete")):
@@ -306,14 +374,21 @@ async def test_a_name_that_is_no_name_is_drawn_in_a_line_and_acted_on_as_what_it
 
 
 AWAY = (
-    changes(0, change("orders", "DataFrame", "10,000 × 5", "restoring"), change("model", "Pipeline", "", "restoring"), party="restoring"),
+    changes(
+        0,
+        change("orders", "DataFrame", "10,000 × 5", "restoring"),
+        change("model", "Pipeline", "", "restoring"),
+        party="restoring",
+    ),
     changes(
         0,
         change("sock", "socket", "a connection cannot be saved", "absent"),
         change("big", "ndarray", "1,200 MB > 1,024 MB of keep_namespace_mb", "absent"),
         party="not kept",
     ),
-    changes(0, change("items", "list", "3 items"), change("total", "float", "1.5"), party="restored"),
+    changes(
+        0, change("items", "list", "3 items"), change("total", "float", "1.5"), party="restored"
+    ),
     made(
         tags.RESTORE,
         "2 variables restored, 2 not: sock (a connection cannot be saved), big (1,200 MB > 1,024 MB of keep_namespace_mb).",
@@ -324,7 +399,9 @@ AWAY = (
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 35)], ids=["80x24", "120x35"])
-def test_the_picture_of_variables_that_come_back(snap_compare: Callable[..., bool], make_app: MakeApp, size: tuple[int, int]) -> None:
+def test_the_picture_of_variables_that_come_back(
+    snap_compare: Callable[..., bool], make_app: MakeApp, size: tuple[int, int]
+) -> None:
     async def ready(pilot: Pilot[int]) -> None:
         await drawn(pilot)
         if size[0] < 100:
@@ -334,15 +411,21 @@ def test_the_picture_of_variables_that_come_back(snap_compare: Callable[..., boo
     assert snap_compare(make_app(*AWAY), terminal_size=size, run_before=ready)
 
 
-async def test_what_is_not_in_the_namespace_cannot_be_opened_and_becomes_a_variable_once_it_is_there(make_app: MakeApp) -> None:
+async def test_what_is_not_in_the_namespace_cannot_be_opened_and_becomes_a_variable_once_it_is_there(
+    make_app: MakeApp,
+) -> None:
     async with make_app(*AWAY).run_test(size=SIZE) as pilot:
         await focused(pilot)
         pane = pane_of(pilot)
-        assert [row.split()[-2:] for row in lines(pilot)[2:] if row.startswith("sock")] == [["not", "kept"]]
+        assert [row.split()[-2:] for row in lines(pilot)[2:] if row.startswith("sock")] == [
+            ["not", "kept"]
+        ]
         assert (pane.has("sock"), pane.has("orders"), pane.has("items")) == (False, False, True)
         assert isinstance(pilot.app, MahtabApp)
         assert isinstance(pilot.app.session, ToldSession)
-        pilot.app.session.tell(changes(0, change("orders", "DataFrame", "10,000 × 5"), party="restored"), 2.0)
+        pilot.app.session.tell(
+            changes(0, change("orders", "DataFrame", "10,000 × 5"), party="restored"), 2.0
+        )
         pilot.app.session.tell(changes(7, change("sock", "int", "1")), 3.0)
         await drawn(pilot)
         assert (pane.has("sock"), pane.has("orders")) == (True, True)
@@ -350,7 +433,9 @@ async def test_what_is_not_in_the_namespace_cannot_be_opened_and_becomes_a_varia
         assert pane.made == 1
 
 
-async def test_enter_on_what_is_not_kept_puts_the_cells_that_made_it_into_the_input_and_runs_nothing(make_app: MakeApp) -> None:
+async def test_enter_on_what_is_not_kept_puts_the_cells_that_made_it_into_the_input_and_runs_nothing(
+    make_app: MakeApp,
+) -> None:
     made_sock = made(tags.USER_REPL_IN, "sock = socket.socket()", {"cell": 2, "party": "you"}, 1.0)
     app = make_app(made_sock, changes(2, change("sock", "socket", "")), *AWAY)
     async with app.run_test(size=SIZE) as pilot:
@@ -378,10 +463,14 @@ async def test_enter_on_what_is_not_kept_puts_the_cells_that_made_it_into_the_in
         assert (editor.text, editor.mode) == ("# cell 2\nsock = socket.socket()", "python")
         assert app.session.inbox.idle
         editor.text = ""
-        assert await enter_on("big") == ["big was not restored: 1,200 MB > 1,024 MB of keep_namespace_mb. No cell of this session made it."]
+        assert await enter_on("big") == [
+            "big was not restored: 1,200 MB > 1,024 MB of keep_namespace_mb. No cell of this session made it."
+        ]
 
 
-async def test_a_private_variable_is_marked_and_a_rename_takes_the_mark_along(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_private_variable_is_marked_and_a_rename_takes_the_mark_along(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = make_app(*ROWS)
     async with app.run_test(size=SIZE) as pilot:
         await focused(pilot)

@@ -19,13 +19,17 @@ from tests.tui.search_story import Scribe, done, running, wide
 
 
 @asynccontextmanager
-async def opened(records: Sequence[Record], node: str, size: tuple[int, int] = (150, 40)) -> AsyncIterator[tuple[Pilot[None], SearchApp]]:
+async def opened(
+    records: Sequence[Record], node: str, size: tuple[int, int] = (150, 40)
+) -> AsyncIterator[tuple[Pilot[None], SearchApp]]:
     """A call's screen over some records."""
     app = SearchApp(records)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         tree = app.pane.trees["t1"]
-        await app.push_screen(NodeScreen(CallSelection(tree, tree.nodes[node]), app.control, lambda: app.now))
+        await app.push_screen(
+            NodeScreen(CallSelection(tree, tree.nodes[node]), app.control, lambda: app.now)
+        )
         await until(pilot, lambda: bool(story(app)) and "".join(story(app)).strip() != "")
         yield pilot, app
 
@@ -61,7 +65,9 @@ async def test_turns_with_words_code_output_and_budget() -> None:
         assert rows.count("```") == 0
         assert "rests on 3 places of the text" in rows
         assert "11 calls" in rows
-        assert "What failed on 2026-03-29" in str(app.screen.query_one("#node-query > Static", Static).content)
+        assert "What failed on 2026-03-29" in str(
+            app.screen.query_one("#node-query > Static", Static).content
+        )
 
 
 async def test_a_failed_turn_shows_its_traceback_and_a_failed_call_why() -> None:
@@ -78,9 +84,13 @@ async def test_it_follows_what_comes() -> None:
         scribe.seq = 10_000
         app.pane.fold(list(scribe.thinks("1.7", 1, "\n\nand a third cluster")))
         await until(pilot, lambda: any("and a third cluster" in row for row in story(app)))
-        app.pane.fold([*scribe.turn("1.7", 2, "More.", "print(2)", "2\n"), scribe.final("1.7", "an answer")])
+        app.pane.fold(
+            [*scribe.turn("1.7", 2, "More.", "print(2)", "2\n"), scribe.final("1.7", "an answer")]
+        )
         await until(pilot, lambda: any("an answer" in row for row in story(app)))
-        await until(pilot, lambda: "done" in str(app.screen.query_one("#node-crumbs", Static).content))
+        await until(
+            pilot, lambda: "done" in str(app.screen.query_one("#node-crumbs", Static).content)
+        )
         pane = app.screen.query_one(StoryPane)
         app.pane.fold(list(scribe.turn("1.7", 3, "Still more.", "print(3)", "3\n" * 60)))
         await until(pilot, lambda: 0 < pane.max_scroll_y == pane.scroll_offset.y)
@@ -145,9 +155,14 @@ async def test_calls_lead_to_calls_and_back_to_their_parents() -> None:
         row = next(y for y, text in enumerate(story(app)) if "Is there a deploy" in text)
         pane = app.screen.query_one(StoryPane)
         await pilot.click(StoryPane, offset=(10, row - pane.scroll_offset.y))
-        await until(pilot, lambda: isinstance(app.screen, NodeScreen) and app.screen.chosen.node.id == "1.5.2")
+        await until(
+            pilot,
+            lambda: isinstance(app.screen, NodeScreen) and app.screen.chosen.node.id == "1.5.2",
+        )
         await pilot.press("enter", "p")
-        await until(pilot, lambda: isinstance(app.screen, NodeScreen) and app.screen.chosen.node.id == "1.5")
+        await until(
+            pilot, lambda: isinstance(app.screen, NodeScreen) and app.screen.chosen.node.id == "1.5"
+        )
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, NodeScreen))
 
@@ -184,7 +199,11 @@ async def test_two_hundred_calls_are_listed() -> None:
 
 async def test_an_answer_keeps_its_line_ends_and_a_plain_calls_words_stand_once() -> None:
     scribe = Scribe()
-    records = [scribe.begin("1", "q"), *scribe.says("1", 1, "words"), scribe.final("1", "first line\nsecond line")]
+    records = [
+        scribe.begin("1", "q"),
+        *scribe.says("1", 1, "words"),
+        scribe.final("1", "first line\nsecond line"),
+    ]
     async with opened(records, "1") as (_pilot, app):
         rows = story(app)
         assert any(row.endswith("first line") for row in rows)

@@ -16,13 +16,19 @@ TABLE = "<table><thead><tr><th>name</th></tr></thead><tbody><tr><td>pear</td></t
 
 def notebook(first: int = 1) -> list[Record]:
     return [
-        records.NotebookFile("a.ipynb: cells 1 to 4", file="/a.ipynb", digest="d", first=first, cells=4),
+        records.NotebookFile(
+            "a.ipynb: cells 1 to 4", file="/a.ipynb", digest="d", first=first, cells=4
+        ),
         records.NotebookCell("# Title\n\nwith *words*", place=first, kind="markdown"),
         records.NotebookCell("x = 1", place=first + 1, kind="code"),
         records.NotebookOutput("stored\n", place=first + 1),
-        records.NotebookOutput("<table>\n", place=first + 1, kind="display", mime="text/html", data=TABLE),
+        records.NotebookOutput(
+            "<table>\n", place=first + 1, kind="display", mime="text/html", data=TABLE
+        ),
         records.NotebookCell("plot()", place=first + 2, kind="code"),
-        records.NotebookOutput("<Figure>\n", place=first + 2, kind="display", mime="image/png", data=PIXEL),
+        records.NotebookOutput(
+            "<Figure>\n", place=first + 2, kind="display", mime="image/png", data=PIXEL
+        ),
         records.NotebookCell("raw ``` text", place=first + 3, kind="raw"),
     ]
 
@@ -53,7 +59,9 @@ async def test_cells_are_shown_with_what_is_stored_and_said_not_to_have_run() ->
 
 
 async def test_a_long_notebook_is_read_from_its_beginning_until_something_happens() -> None:
-    many = [records.NotebookCell(f"cell_{place}", place=place, kind="code") for place in range(5, 80)]
+    many = [
+        records.NotebookCell(f"cell_{place}", place=place, kind="code") for place in range(5, 80)
+    ]
     async with KeysApp([*cell(1, "before"), *notebook(), *many]).run_test(size=SIZE) as pilot:
         await pilot.pause()
         app = pilot.app
@@ -74,7 +82,9 @@ async def test_a_long_notebook_is_read_from_its_beginning_until_something_happen
 
 
 async def test_notices_do_not_scroll_a_notebook_away_until_the_user_has_scrolled() -> None:
-    many = [records.NotebookCell(f"cell_{place}", place=place, kind="code") for place in range(5, 80)]
+    many = [
+        records.NotebookCell(f"cell_{place}", place=place, kind="code") for place in range(5, 80)
+    ]
     async with KeysApp([*notebook(), *many]).run_test(size=SIZE) as pilot:
         await pilot.pause()
         app = pilot.app
@@ -90,7 +100,9 @@ async def test_notices_do_not_scroll_a_notebook_away_until_the_user_has_scrolled
 
 
 async def test_what_happens_after_a_notebook_was_opened_is_followed() -> None:
-    many = [records.NotebookCell(f"cell_{place}", place=place, kind="code") for place in range(5, 80)]
+    many = [
+        records.NotebookCell(f"cell_{place}", place=place, kind="code") for place in range(5, 80)
+    ]
     async with KeysApp([*notebook(), *many]).run_test(size=SIZE) as pilot:
         await pilot.pause()
         app = pilot.app
@@ -109,9 +121,22 @@ async def test_a_cell_is_run_edited_and_looked_at_from_its_menu() -> None:
         await press(pilot, "up")
         assert marked(app) == "plot()"
         await press(pilot, "alt+r", "enter")
-        assert {"entry-run-to", "entry-run-all", "entry-edit", "entry-hide", "entry-open"} <= offered(app)
+        assert {
+            "entry-run-to",
+            "entry-run-all",
+            "entry-edit",
+            "entry-hide",
+            "entry-open",
+        } <= offered(app)
         assert not {"entry-replace", "entry-undo", "entry-mention", "entry-explain"} & offered(app)
-        for keys in (["u", "enter"], ["enter", "U", "enter"], ["enter", "e"], ["enter", "r", "enter"], ["enter", "m"], ["enter", "o"]):
+        for keys in (
+            ["u", "enter"],
+            ["enter", "U", "enter"],
+            ["enter", "e"],
+            ["enter", "r", "enter"],
+            ["enter", "m"],
+            ["enter", "o"],
+        ):
             await press(pilot, *keys)
         await press(pilot, "up", "enter", "o")
         assert app.said == [
@@ -140,7 +165,10 @@ async def test_words_of_a_notebook_can_be_run_up_to_and_nothing_else() -> None:
 
 
 async def test_a_run_of_a_cell_is_run_and_edited_as_that_cell() -> None:
-    ran = [record(tags.USER_REPL_IN, "x = 5", cell=7, party="you", place=2), record(tags.USER_REPL_OUT, "", cell=7, status="ok", place=2)]
+    ran = [
+        record(tags.USER_REPL_IN, "x = 5", cell=7, party="you", place=2),
+        record(tags.USER_REPL_OUT, "", cell=7, status="ok", place=2),
+    ]
     async with KeysApp([*notebook(), *ran]).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
@@ -156,7 +184,12 @@ async def test_a_file_that_is_read_again_replaces_what_was_shown() -> None:
         entries = [entry for entry in app.pane.viewport.transcript.entries if entry.key]
         assert [entry.left_out for entry in entries] == ["replaced"] * 4 + [""] * 5
         app.pane.clear()
-        app.pane.fold([record(tags.USER_REPL_IN, "x", cell=9, party="you", place=2), records.NotebookOutput("late", place=6)])
+        app.pane.fold(
+            [
+                record(tags.USER_REPL_IN, "x", cell=9, party="you", place=2),
+                records.NotebookOutput("late", place=6),
+            ]
+        )
         assert isinstance(app.pane.viewport.transcript.entries[0], Cell)
 
 
@@ -165,7 +198,11 @@ async def test_hostile_cells_are_text() -> None:
     for place, kind in enumerate(("markdown", "code", "raw", "other"), 1):
         story.append(records.NotebookCell(HOSTILE, place=place, kind=kind))
     for mime in ("", "text/html", "text/markdown", "image/png", HOSTILE):
-        story.append(records.NotebookOutput(HOSTILE, place=2, kind="display" if mime else "traceback", mime=mime, data=HOSTILE))
+        story.append(
+            records.NotebookOutput(
+                HOSTILE, place=2, kind="display" if mime else "traceback", mime=mime, data=HOSTILE
+            )
+        )
     async with KeysApp(story).run_test(size=SIZE) as pilot:
         await pilot.pause()
         app = pilot.app
@@ -173,4 +210,8 @@ async def test_hostile_cells_are_text() -> None:
         for key in ("home", "pagedown", "end"):
             app.pane.focus()
             await press(pilot, key)
-            assert not any(ord(character) < 32 or "\x7f" <= character < "\xa0" for row in shown(app.pane) for character in row)
+            assert not any(
+                ord(character) < 32 or "\x7f" <= character < "\xa0"
+                for row in shown(app.pane)
+                for character in row
+            )

@@ -14,7 +14,9 @@ from tests.tui.story import IDLE
 from tests.tui.test_app import pressing
 from tests.tui.test_notebook_cells import notebook
 
-TRACEBACK = "\x1b[31mTraceback (most recent call last)\x1b[0m\nZeroDivisionError: division by zero\n"
+TRACEBACK = (
+    "\x1b[31mTraceback (most recent call last)\x1b[0m\nZeroDivisionError: division by zero\n"
+)
 
 
 def opened() -> list[Record]:
@@ -30,14 +32,27 @@ def opened() -> list[Record]:
 def ran() -> list[Record]:
     return [
         made(tags.USER_REPL_IN, "x = 2", {"cell": 1, "party": "you", "place": 2}, 1.0),
-        made(tags.USER_REPL_OUT, "new\n", {"cell": 1, "party": "you", "place": 2, "status": "ok", "duration": 0.5}, 1.0),
+        made(
+            tags.USER_REPL_OUT,
+            "new\n",
+            {"cell": 1, "party": "you", "place": 2, "status": "ok", "duration": 0.5},
+            1.0,
+        ),
     ]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_a_notebook(snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp], size: tuple[int, int]) -> None:
+def test_a_notebook(
+    snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp], size: tuple[int, int]
+) -> None:
     assert snap_compare(make_app(*opened()), terminal_size=size, run_before=pressing())
 
 
-def test_a_notebook_of_which_a_cell_has_run(snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]) -> None:
-    assert snap_compare(make_app(*opened(), *ran(), theme="mahtab-day"), terminal_size=(120, 50), run_before=pressing())
+def test_a_notebook_of_which_a_cell_has_run(
+    snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]
+) -> None:
+    assert snap_compare(
+        make_app(*opened(), *ran(), theme="mahtab-day"),
+        terminal_size=(120, 50),
+        run_before=pressing(),
+    )

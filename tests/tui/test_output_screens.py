@@ -61,7 +61,9 @@ def seen(pilot: Pilot[None]) -> str:
     screen = pilot.app.screen
     assert isinstance(screen, PagerScreen | PicturesScreen)
     view = screen.viewer.view
-    return "" if view is None else "\n".join(view.render_line(y).text for y in range(view.size.height))
+    return (
+        "" if view is None else "\n".join(view.render_line(y).text for y in range(view.size.height))
+    )
 
 
 async def opened(pilot: Pilot[None], screen: PagerScreen | PicturesScreen) -> None:
@@ -75,10 +77,14 @@ def png(*size: int) -> str:
     return base64.b64encode(file.getvalue()).decode()
 
 
-async def test_a_long_output_is_read_searched_wrapped_copied_and_saved(look: InspectorClient, tmp_path: Path) -> None:
+async def test_a_long_output_is_read_searched_wrapped_copied_and_saved(
+    look: InspectorClient, tmp_path: Path
+) -> None:
     lines = "".join(f"\x1b[32mline {number}\x1b[0m\n" for number in range(1_000_000))
     async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(pilot, PagerScreen("Output of cell 3", "cell-3.txt", lambda: lines, look, tmp_path))
+        await opened(
+            pilot, PagerScreen("Output of cell 3", "cell-3.txt", lambda: lines, look, tmp_path)
+        )
         assert text(pilot, "#output-title") == "Output of cell 3  ·  1,000,000 lines"
         await until(pilot, lambda: "line 0 " in seen(pilot))
         assert "32m" not in seen(pilot)
@@ -91,7 +97,9 @@ async def test_a_long_output_is_read_searched_wrapped_copied_and_saved(look: Ins
         await pilot.press("ctrl+s")
         await pilot.press("enter")
         await until(pilot, lambda: "Saved to" in text(pilot, "#viewing-status"))
-        assert (tmp_path / "cell-3.txt").read_text() == "".join(f"line {number}\n" for number in range(1_000_000))
+        assert (tmp_path / "cell-3.txt").read_text() == "".join(
+            f"line {number}\n" for number in range(1_000_000)
+        )
         await pilot.press("ctrl+s")
         await pilot.press("enter")
         await until(pilot, lambda: "already" in text(pilot, "#viewing-status"))
@@ -102,23 +110,34 @@ async def test_a_long_output_is_read_searched_wrapped_copied_and_saved(look: Ins
 async def test_an_output_is_searched_by_a_pattern(look: InspectorClient, tmp_path: Path) -> None:
     lines = "".join(f"line {number}\n" for number in range(300_000))
     async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(pilot, PagerScreen("Output of cell 3", "cell-3.txt", lambda: lines, look, tmp_path))
+        await opened(
+            pilot, PagerScreen("Output of cell 3", "cell-3.txt", lambda: lines, look, tmp_path)
+        )
         await pilot.press("x", "slash", *r"^line 2\d{4}7$", "enter")
         await until(pilot, lambda: "line 200007" in seen(pilot))
         await pilot.press("N")
         await until(pilot, lambda: "line 299997" in seen(pilot))
         assert r"pattern ^line 2\d{4}7$" in text(pilot, "#viewing-status")
         await pilot.press("slash", *["backspace"] * 20, "(", "enter")
-        await until(pilot, lambda: text(pilot, "#viewing-status").startswith("Invalid regular expression: "))
+        await until(
+            pilot, lambda: text(pilot, "#viewing-status").startswith("Invalid regular expression: ")
+        )
         await pilot.press("x", "slash", *["backspace"] * 20, *"ne 5", "enter")
         await until(pilot, lambda: "line 5 " in seen(pilot))
         await pilot.press("slash", *["backspace"] * 20, *"ne 5.", "enter")
         await until(pilot, lambda: text(pilot, "#viewing-status") == "Not found in the text.")
 
 
-async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_first(look: InspectorClient, tmp_path: Path) -> None:
+async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_first(
+    look: InspectorClient, tmp_path: Path
+) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(pilot, PagerScreen("Output of cell 1", "cell-1.txt", lambda: "one\rtwo\nthree", look, tmp_path))
+        await opened(
+            pilot,
+            PagerScreen(
+                "Output of cell 1", "cell-1.txt", lambda: "one\rtwo\nthree", look, tmp_path
+            ),
+        )
         assert text(pilot, "#output-title").endswith("2 lines")
         await pilot.press("y")
         assert pilot.app.clipboard == "two\nthree"
@@ -128,10 +147,18 @@ async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_f
         assert len(pilot.app.screen_stack) == 1
 
 
-@pytest.mark.parametrize("name", ["~nobody-of-this-name/x", "no/such/folder", "a\0b", "\ud800", "x" * 300, "[/x]/[bold]"], ids=ascii)
-async def test_a_name_that_no_file_can_have_is_refused_with_a_sentence(look: InspectorClient, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    ["~nobody-of-this-name/x", "no/such/folder", "a\0b", "\ud800", "x" * 300, "[/x]/[bold]"],
+    ids=ascii,
+)
+async def test_a_name_that_no_file_can_have_is_refused_with_a_sentence(
+    look: InspectorClient, tmp_path: Path, name: str
+) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(pilot, PagerScreen("Output of cell 1", "cell-1.txt", lambda: "one", look, tmp_path))
+        await opened(
+            pilot, PagerScreen("Output of cell 1", "cell-1.txt", lambda: "one", look, tmp_path)
+        )
         await pilot.press("ctrl+s")
         pilot.app.screen.query_one(Input).value = name
         await pilot.press("enter")
@@ -139,7 +166,9 @@ async def test_a_name_that_no_file_can_have_is_refused_with_a_sentence(look: Ins
         assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_could_be_written_in_part_only_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_could_be_written_in_part_only_is_taken_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Full(io.BytesIO):
         def write(self, data: object) -> int:
             raise OSError(28, "No space left on device")
@@ -158,17 +187,28 @@ def gone() -> str | None:
     raise StoreError("The session file cannot be used.")
 
 
-@pytest.mark.parametrize(("read", "said"), [(gone, "The session file cannot be used."), (lambda: None, "was not kept")])
-async def test_what_cannot_be_read_is_said(look: InspectorClient, tmp_path: Path, read: Callable[[], str | None], said: str) -> None:
+@pytest.mark.parametrize(
+    ("read", "said"), [(gone, "The session file cannot be used."), (lambda: None, "was not kept")]
+)
+async def test_what_cannot_be_read_is_said(
+    look: InspectorClient, tmp_path: Path, read: Callable[[], str | None], said: str
+) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
-        await pilot.app.push_screen(PagerScreen("Output of cell 1", "cell-1.txt", read, look, tmp_path))
+        await pilot.app.push_screen(
+            PagerScreen("Output of cell 1", "cell-1.txt", read, look, tmp_path)
+        )
         await until(pilot, lambda: said in text(pilot, "#viewing-status"))
         await pilot.press("y", "ctrl+s")
         assert isinstance(pilot.app.screen, PagerScreen)
 
 
-async def test_pictures_are_seen_one_by_one_and_saved(look: InspectorClient, tmp_path: Path) -> None:
-    pictures = [DisplayedPicture("image/png", png(20, 10)), DisplayedPicture("image/png", png(4, 40))]
+async def test_pictures_are_seen_one_by_one_and_saved(
+    look: InspectorClient, tmp_path: Path
+) -> None:
+    pictures = [
+        DisplayedPicture("image/png", png(20, 10)),
+        DisplayedPicture("image/png", png(4, 40)),
+    ]
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(pilot, PicturesScreen(2, pictures, look, tmp_path))
         assert text(pilot, "#output-title") == "Picture of cell 2  ·  2 of 2"
@@ -177,11 +217,19 @@ async def test_pictures_are_seen_one_by_one_and_saved(look: InspectorClient, tmp
         await until(pilot, lambda: "20 × 10 pixels" in text(pilot, "#viewing-status"))
         await pilot.press("ctrl+s")
         await pilot.press("enter")
-        await until(pilot, lambda: (tmp_path / "cell-2-1.png").exists() and "Saved to" in text(pilot, "#viewing-status"))
+        await until(
+            pilot,
+            lambda: (
+                (tmp_path / "cell-2-1.png").exists()
+                and "Saved to" in text(pilot, "#viewing-status")
+            ),
+        )
         assert (tmp_path / "cell-2-1.png").read_bytes() == base64.b64decode(pictures[0].data)
 
 
-async def test_a_picture_opens_in_the_systems_viewer(look: InspectorClient, tmp_path: Path, desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_picture_opens_in_the_systems_viewer(
+    look: InspectorClient, tmp_path: Path, desktop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     picture = DisplayedPicture("image/png", png(20, 10))
     async with OutputApp().run_test(size=SIZE) as pilot:
         monkeypatch.setattr(picture_view, "HELD", 3_600.0)
@@ -190,7 +238,9 @@ async def test_a_picture_opens_in_the_systems_viewer(look: InspectorClient, tmp_
         await pilot.press("o", "o")
         monkeypatch.setattr(picture_view, "HELD", 0.0)
         await pilot.press("o")
-        await until(pilot, lambda: desktop.exists() and "Opened as" in text(pilot, "#viewing-status"))
+        await until(
+            pilot, lambda: desktop.exists() and "Opened as" in text(pilot, "#viewing-status")
+        )
         [path] = map(Path, desktop.read_text().split())
         assert (path.suffix, path.read_bytes()) == (".png", base64.b64decode(picture.data))
 
@@ -203,15 +253,22 @@ async def test_without_a_desktop_no_program_takes_the_terminal(
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(picture_view, "HELD", 0.0)
     async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(pilot, PicturesScreen(2, [DisplayedPicture("image/png", png(20, 10))], look, tmp_path))
+        await opened(
+            pilot, PicturesScreen(2, [DisplayedPicture("image/png", png(20, 10))], look, tmp_path)
+        )
         await until(pilot, lambda: "20 × 10 pixels" in text(pilot, "#viewing-status"))
         await pilot.press("o")
         await until(pilot, lambda: "Ctrl+S saves it" in text(pilot, "#viewing-status"))
         assert not desktop.exists()
 
 
-async def test_a_picture_that_is_read_late_is_the_one_that_it_was_opened_for(look: InspectorClient, tmp_path: Path) -> None:
-    pictures = [DisplayedPicture("image/png", png(20, 10)), DisplayedPicture("image/png", png(4, 40))]
+async def test_a_picture_that_is_read_late_is_the_one_that_it_was_opened_for(
+    look: InspectorClient, tmp_path: Path
+) -> None:
+    pictures = [
+        DisplayedPicture("image/png", png(20, 10)),
+        DisplayedPicture("image/png", png(4, 40)),
+    ]
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(pilot, PicturesScreen(2, pictures, look, tmp_path))
         left = pilot.app.screen.query_one(PictureView)
@@ -222,19 +279,30 @@ async def test_a_picture_that_is_read_late_is_the_one_that_it_was_opened_for(loo
 
 async def test_a_damaged_picture_is_said_to_be_one(look: InspectorClient, tmp_path: Path) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
-        await pilot.app.push_screen(PicturesScreen(2, [DisplayedPicture("image/png", "QUJD")], look, tmp_path))
+        await pilot.app.push_screen(
+            PicturesScreen(2, [DisplayedPicture("image/png", "QUJD")], look, tmp_path)
+        )
         await until(pilot, lambda: "damaged" in text(pilot, "#viewing-status"))
 
 
-async def test_enter_on_a_cell_opens_its_output_or_its_picture(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_enter_on_a_cell_opens_its_output_or_its_picture(
+    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+) -> None:
     printed = "".join(f"{number}\n" for number in range(5_000))
     about = {"status": "ok", "duration": 0.1}
     records = [
         made(tags.USER_REPL_IN, "plot()", {"cell": 1, "party": "you"}, 1.0),
         made(tags.DISPLAY, "<Figure>\n", {"cell": 1, "mime": "image/png", "data": png(8, 8)}, 1.0),
-        made(tags.USER_REPL_OUT, "<Figure>\n", {"cell": 1, **about, "kinds": [["display", 9]]}, 1.0),
+        made(
+            tags.USER_REPL_OUT, "<Figure>\n", {"cell": 1, **about, "kinds": [["display", 9]]}, 1.0
+        ),
         made(tags.USER_REPL_IN, "count()", {"cell": 2, "party": "you"}, 1.0),
-        made(tags.USER_REPL_OUT, printed, {"cell": 2, **about, "kinds": [["stdout", len(printed)]]}, 1.0),
+        made(
+            tags.USER_REPL_OUT,
+            printed,
+            {"cell": 2, **about, "kinds": [["stdout", len(printed)]]},
+            1.0,
+        ),
         made(tags.USER_REPL_IN, "x = 1", {"cell": 3, "party": "you"}, 1.0),
         made(tags.USER_REPL_OUT, "", {"cell": 3, **about, "kinds": []}, 1.0),
     ]
@@ -252,7 +320,10 @@ async def test_enter_on_a_cell_opens_its_output_or_its_picture(make_app: Callabl
         pane.marker.entry = pane.viewport.transcript._cells[2]
         await pilot.press("enter", "enter")
         await until(pilot, lambda: isinstance(app.screen, PagerScreen))
-        await until(pilot, lambda: "5,000 lines" in str(app.screen.query_one("#output-title", Static).content))
+        await until(
+            pilot,
+            lambda: "5,000 lines" in str(app.screen.query_one("#output-title", Static).content),
+        )
         await pilot.press("q")
         pane.marker.entry = pane.viewport.transcript._cells[1]
         await pilot.press("enter", "enter")

@@ -39,8 +39,18 @@ def cell(number: int, *pictures: str) -> list[Record]:
     """A cell that has shown these."""
     return [
         made(tags.USER_REPL_IN, "plot()", {"cell": number, "party": "you"}, 1.0),
-        *(made(tags.DISPLAY, "<Figure>\n", {"cell": number, "mime": "image/png", "data": data}, 1.0) for data in pictures),
-        made(tags.USER_REPL_OUT, "<Figure>\n" * len(pictures), {"cell": number, "status": "ok", "kinds": [["display", 9]] * len(pictures)}, 1.0),
+        *(
+            made(
+                tags.DISPLAY, "<Figure>\n", {"cell": number, "mime": "image/png", "data": data}, 1.0
+            )
+            for data in pictures
+        ),
+        made(
+            tags.USER_REPL_OUT,
+            "<Figure>\n" * len(pictures),
+            {"cell": number, "status": "ok", "kinds": [["display", 9]] * len(pictures)},
+            1.0,
+        ),
     ]
 
 
@@ -81,7 +91,9 @@ class Watched:
         return self.app.query_one(TranscriptPane)
 
 
-async def test_pictures_are_drawn_where_their_half_blocks_are(make_app: MakeApp, terminal: GraphicsTerminal) -> None:
+async def test_pictures_are_drawn_where_their_half_blocks_are(
+    make_app: MakeApp, terminal: GraphicsTerminal
+) -> None:
     async with make_app(*cell(1, png(80, 80), png(160, 48))).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         pane = pilot.app.query_one(TranscriptPane)
@@ -93,12 +105,17 @@ async def test_pictures_are_drawn_where_their_half_blocks_are(make_app: MakeApp,
             regions = terminal.drawn
         lines = [strip.text for strip in pilot.app.screen._compositor.render_strips()]
         rows = [y for y, line in enumerate(lines) if "▀" in line]
-        assert [(region.x - pane.region.x, region.size) for region in regions] == [(3, (10, 5)), (3, (20, 3))]
+        assert [(region.x - pane.region.x, region.size) for region in regions] == [
+            (3, (10, 5)),
+            (3, (20, 3)),
+        ]
         assert rows == [y for region in regions for y in region.line_range]
         assert terminal.asked == 1
 
 
-async def test_nothing_is_drawn_again_while_one_types(make_app: MakeApp, terminal: GraphicsTerminal) -> None:
+async def test_nothing_is_drawn_again_while_one_types(
+    make_app: MakeApp, terminal: GraphicsTerminal
+) -> None:
     async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         await until(pilot, lambda: bool(terminal.standing or terminal.drawn))
@@ -109,7 +126,9 @@ async def test_nothing_is_drawn_again_while_one_types(make_app: MakeApp, termina
         assert len(terminal.sent) == sent
 
 
-async def test_what_else_is_painted_puts_nothing_off(make_app: MakeApp, terminal: GraphicsTerminal) -> None:
+async def test_what_else_is_painted_puts_nothing_off(
+    make_app: MakeApp, terminal: GraphicsTerminal
+) -> None:
     async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         header = pilot.app.query_one("#header")
@@ -148,8 +167,12 @@ async def test_what_is_scrolled_half_out_is_cut(make_app: MakeApp, kitty: Graphi
         assert len([data for data in kitty.sent if "a=t" in data]) == 1, "it is sent once"
 
 
-async def test_while_it_moves_there_is_none(make_app: MakeApp, kitty: GraphicsTerminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with make_app(*cell(1, png(320, 320)), *cell(2, png(320, 320))).run_test(size=(120, 40)) as pilot:
+async def test_while_it_moves_there_is_none(
+    make_app: MakeApp, kitty: GraphicsTerminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with make_app(*cell(1, png(320, 320)), *cell(2, png(320, 320))).run_test(
+        size=(120, 40)
+    ) as pilot:
         await drawn(pilot)
         watched = Watched(pilot, kitty)
         await watched.standing(2)
@@ -161,8 +184,12 @@ async def test_while_it_moves_there_is_none(make_app: MakeApp, kitty: GraphicsTe
 
 
 @pytest.mark.parametrize("covering", ["help", "toast", "palette", "full screen"])
-async def test_what_is_covered_is_taken_away_before_and_comes_back(make_app: MakeApp, kitty: GraphicsTerminal, covering: str) -> None:
-    async with make_app(*cell(1, png(1600, 700))).run_test(size=(100, 40), notifications=True) as pilot:
+async def test_what_is_covered_is_taken_away_before_and_comes_back(
+    make_app: MakeApp, kitty: GraphicsTerminal, covering: str
+) -> None:
+    async with make_app(*cell(1, png(1600, 700))).run_test(
+        size=(100, 40), notifications=True
+    ) as pilot:
         await drawn(pilot)
         await pilot.press("f3")
         watched = Watched(pilot, kitty)
@@ -177,7 +204,10 @@ async def test_what_is_covered_is_taken_away_before_and_comes_back(make_app: Mak
             case "full screen":
                 watched.pane.focus()
                 await pilot.press("enter", "o")
-                await until(pilot, lambda: len(kitty.standing) == 1 and list(kitty.standing.values()) != before)
+                await until(
+                    pilot,
+                    lambda: len(kitty.standing) == 1 and list(kitty.standing.values()) != before,
+                )
         if covering != "full screen":
             await watched.standing(0)
         if covering == "toast":
@@ -185,7 +215,9 @@ async def test_what_is_covered_is_taken_away_before_and_comes_back(make_app: Mak
         else:
             await pilot.press("escape")
         await until(pilot, lambda: list(kitty.standing.values()) == before)
-        if covering != "toast":  # seen once over a toast, for one update, on a machine that was very busy
+        if (
+            covering != "toast"
+        ):  # seen once over a toast, for one update, on a machine that was very busy
             assert watched.misplaced == []
 
 
@@ -197,16 +229,24 @@ async def test_another_size_or_theme(make_app: MakeApp, kitty: GraphicsTerminal)
         await pilot.press("f10")
         await watched.standing(1)
         await pilot.resize_terminal(80, 24)
-        await until(pilot, lambda: len(kitty.standing) == 1 and next(iter(kitty.standing.values())).height < 20)
+        await until(
+            pilot,
+            lambda: len(kitty.standing) == 1 and next(iter(kitty.standing.values())).height < 20,
+        )
         kitty.standing.clear()  # as some terminals do it then
         kitty.kept.clear()
         await pilot.resize_terminal(200, 50)
-        await until(pilot, lambda: len(kitty.standing) == 1 and next(iter(kitty.standing.values())).height == 20)
+        await until(
+            pilot,
+            lambda: len(kitty.standing) == 1 and next(iter(kitty.standing.values())).height == 20,
+        )
         assert watched.misplaced == []
         assert len(kitty.kept) == 1
 
 
-async def test_sixel_is_drawn_again_when_its_cells_were_painted(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sixel_is_drawn_again_when_its_cells_were_painted(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     terminal = GraphicsTerminal("sixel")
     monkeypatch.setattr(MahtabApp, "terminal", terminal)
     async with make_app(*cell(1, png(80, 80), png(160, 48))).run_test(size=(120, 40)) as pilot:
@@ -221,7 +261,9 @@ async def test_sixel_is_drawn_again_when_its_cells_were_painted(make_app: MakeAp
         assert terminal.drawn[3:] == [first, second]
 
 
-async def test_sixel_is_cut_to_what_is_seen(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sixel_is_cut_to_what_is_seen(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     terminal = GraphicsTerminal("sixel")
     monkeypatch.setattr(MahtabApp, "terminal", terminal)
     async with make_app(*cell(1, png(320, 320))).run_test(size=(120, 24)) as pilot:
@@ -234,7 +276,9 @@ async def test_sixel_is_cut_to_what_is_seen(make_app: MakeApp, monkeypatch: pyte
             pilot.app.screen.refresh()
             await until(pilot, lambda: bool(terminal.drawn))
             lines = [strip.text for strip in pilot.app.screen._compositor.render_strips()]
-            assert list(terminal.drawn[-1].line_range) == [y for y, line in enumerate(lines) if "▀" in line]
+            assert list(terminal.drawn[-1].line_range) == [
+                y for y, line in enumerate(lines) if "▀" in line
+            ]
             assert terminal.drawn[-1].height < 20
 
 
@@ -262,14 +306,20 @@ async def test_what_was_made_for_another_size_of_cells_is_thrown_away(
         assert list(kitty.cut.values()) == [(0, 50)]
 
 
-async def test_the_same_picture_twice_is_sent_once(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
-    async with make_app(*cell(1, png(80, 80)), *cell(2, png(80, 80), png(80, 80, "blue"))).run_test(size=(120, 40)) as pilot:
+async def test_the_same_picture_twice_is_sent_once(
+    make_app: MakeApp, kitty: GraphicsTerminal
+) -> None:
+    async with make_app(*cell(1, png(80, 80)), *cell(2, png(80, 80), png(80, 80, "blue"))).run_test(
+        size=(120, 40)
+    ) as pilot:
         await drawn(pilot)
         await Watched(pilot, kitty).standing(3)
         assert len(kitty.kept) == 2
 
 
-async def test_few_pictures_are_kept_that_are_not_seen(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
+async def test_few_pictures_are_kept_that_are_not_seen(
+    make_app: MakeApp, kitty: GraphicsTerminal
+) -> None:
     pictures = [png(320, 320, f"rgb({number},0,0)") for number in range(12)]
     async with make_app(*cell(1, *pictures)).run_test(size=(120, 30)) as pilot:
         await drawn(pilot)
@@ -284,7 +334,9 @@ async def test_few_pictures_are_kept_that_are_not_seen(make_app: MakeApp, kitty:
         assert watched.misplaced == []
 
 
-async def test_more_pictures_than_are_kept_can_be_seen(make_app: MakeApp, terminal: GraphicsTerminal) -> None:
+async def test_more_pictures_than_are_kept_can_be_seen(
+    make_app: MakeApp, terminal: GraphicsTerminal
+) -> None:
     pictures = [png(8, 16, f"rgb({number},0,0)") for number in range(overlay.KEPT + 3)]
     async with make_app(*cell(1, *pictures)).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
@@ -294,7 +346,9 @@ async def test_more_pictures_than_are_kept_can_be_seen(make_app: MakeApp, termin
         assert len(terminal.sent) == sent
 
 
-async def test_what_cannot_be_drawn_stays_half_blocks(make_app: MakeApp, kitty: GraphicsTerminal, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_cannot_be_drawn_stays_half_blocks(
+    make_app: MakeApp, kitty: GraphicsTerminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tried: list[str] = []
 
     def broken(*args: object) -> Image.Image:
@@ -309,13 +363,24 @@ async def test_what_cannot_be_drawn_stays_half_blocks(make_app: MakeApp, kitty: 
         assert (len(tried), kitty.sent) == (1, [])
 
 
-async def test_hidden_from_the_model_it_stays_dimmed(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
+async def test_hidden_from_the_model_it_stays_dimmed(
+    make_app: MakeApp, kitty: GraphicsTerminal
+) -> None:
     async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         watched = Watched(pilot, kitty)
         await watched.standing(1)
         shown = list(kitty.kept)
-        watched.pane.fold([made(tags.HIDE, "", {"entry": watched.pane.viewport.transcript.entries[-1].key, "hidden": True}, 1.0)])
+        watched.pane.fold(
+            [
+                made(
+                    tags.HIDE,
+                    "",
+                    {"entry": watched.pane.viewport.transcript.entries[-1].key, "hidden": True},
+                    1.0,
+                )
+            ]
+        )
         await until(pilot, lambda: bool(kitty.standing) and list(kitty.kept) != shown)
         assert watched.misplaced == []
 
@@ -341,7 +406,9 @@ async def test_a_setting_takes_them_away(make_app: MakeApp, kitty: GraphicsTermi
         await watched.standing(0)
 
 
-async def test_a_terminal_that_was_left_has_nothing_any_more(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
+async def test_a_terminal_that_was_left_has_nothing_any_more(
+    make_app: MakeApp, kitty: GraphicsTerminal
+) -> None:
     async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         watched = Watched(pilot, kitty)

@@ -48,7 +48,10 @@ class OptionsApp(App[None]):
         return role_variables(self.current_theme)
 
     def compose(self) -> ComposeResult:
-        yield Options(*(Option(Content.assemble("title ", ("quiet", "$muted"))) for _ in range(2)), compact=True)
+        yield Options(
+            *(Option(Content.assemble("title ", ("quiet", "$muted"))) for _ in range(2)),
+            compact=True,
+        )
 
 
 async def test_quiet_text_of_the_row_at_the_cursor_has_the_colour_of_the_row() -> None:
@@ -58,5 +61,12 @@ async def test_quiet_text_of_the_row_at_the_cursor_has_the_colour_of_the_row() -
         options, muted = app.query_one(Options), palette_of(app).muted.color
         options.highlighted = 1
         await pilot.pause()
-        quiet = [[style.color == muted for text, style, _ in options.render_line(y) if "quiet" in text and style] for y in range(2)]
+        quiet = [
+            [
+                style.color == muted
+                for text, style, _ in options.render_line(y)
+                if "quiet" in text and style
+            ]
+            for y in range(2)
+        ]
         assert quiet == [[True], [False]]

@@ -30,7 +30,10 @@ def lines(pilot: Pilot[None]) -> list[str]:
 
 
 async def queue(pilot: Pilot[None], *codes: str, mode: str = "python") -> None:
-    app_of(pilot).fold(tags.QUEUE, items=[{"id": number, "code": code, "mode": mode} for number, code in enumerate(codes, 1)])
+    app_of(pilot).fold(
+        tags.QUEUE,
+        items=[{"id": number, "code": code, "mode": mode} for number, code in enumerate(codes, 1)],
+    )
     await pilot.pause()
 
 
@@ -43,12 +46,16 @@ async def test_it_shows_how_many_wait_and_what(pilot: Pilot[None]) -> None:
     assert not row_of(pilot).display
 
 
-async def test_the_screen_is_laid_out_anew_only_where_the_row_grows_or_shrinks(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_screen_is_laid_out_anew_only_where_the_row_grows_or_shrinks(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     row = row_of(pilot)
     layouts: list[bool] = []
     refresh = row.refresh
 
-    def refreshed(*regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> QueueRow:
+    def refreshed(
+        *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
+    ) -> QueueRow:
         layouts.append(layout)
         return refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
@@ -78,7 +85,9 @@ async def test_a_long_input_is_cut_to_the_width(pilot: Pilot[None]) -> None:
 
 
 @pytest.mark.parametrize("beside", [-1, 0, 1])
-async def test_the_cross_and_the_blanks_beside_it_take_an_input_back(pilot: Pilot[None], beside: int) -> None:
+async def test_the_cross_and_the_blanks_beside_it_take_an_input_back(
+    pilot: Pilot[None], beside: int
+) -> None:
     await queue(pilot, "a", "bb")
     await pilot.click(QueueRow, offset=(1 + lines(pilot)[1].index("✕") + beside, 1))
     assert app_of(pilot).said == [("cancelled", 2)]
@@ -96,7 +105,9 @@ async def test_a_click_farther_from_the_cross_only_chooses(pilot: Pilot[None], b
 async def test_keys_choose_and_take_back(pilot: Pilot[None]) -> None:
     await queue(pilot, *"abcdef")
     row_of(pilot).focus()
-    await pilot.press("up", "down", "down", "down", "down", "down", "down", "down", "up", "backspace")
+    await pilot.press(
+        "up", "down", "down", "down", "down", "down", "down", "down", "up", "backspace"
+    )
     assert app_of(pilot).said == [("cancelled", 5)]
     assert [line.split("❯")[1].strip() for line in lines(pilot)] == ["b ✕", "c ✕", "d ✕", "e ✕"]
     assert row_of(pilot).size.height == 4

@@ -54,7 +54,9 @@ async def test_escape_gives_a_replacement_up_and_brings_the_draft_back(make_app:
         assert (app.editor.mode, app.editor.text, hint(app)) == ("python", "a draft", before)
 
 
-async def test_entering_replaces_the_question_and_greys_what_came_after(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_entering_replaces_the_question_and_greys_what_came_after(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         app = await to_question(pilot)
         entered: list[tuple[Mode, str]] = []
@@ -73,7 +75,9 @@ async def test_entering_replaces_the_question_and_greys_what_came_after(make_app
         assert not any("read_csv" in line for line in greyed)
 
 
-async def test_what_is_typed_on_after_entering_goes_on_with_the_draft(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_typed_on_after_entering_goes_on_with_the_draft(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         app = await to_question(pilot)
         monkeypatch.setattr(app.session, "submit", lambda mode, text: 1)
@@ -108,7 +112,9 @@ async def test_what_the_model_said_or_ran_cannot_be_replaced(make_app: MakeApp) 
         assert app.editor.is_empty
 
 
-async def test_a_cell_whose_secret_is_not_kept_is_not_run_again_without_it(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cell_whose_secret_is_not_kept_is_not_run_again_without_it(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app, entered, told = make_app(*story()), list[str](), list[str]()
     async with app.run_test(size=SIZE) as pilot:
         await drawn(pilot)

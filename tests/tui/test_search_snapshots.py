@@ -13,7 +13,12 @@ from tests.tui.editor_app import until
 from tests.tui.search_app import SearchApp
 from tests.tui.search_story import asking, done, running, wide
 
-_STATES: dict[str, Callable[[], list[Record]]] = {"running": running, "asking": asking, "wide": wide, "done": done}
+_STATES: dict[str, Callable[[], list[Record]]] = {
+    "running": running,
+    "asking": asking,
+    "wide": wide,
+    "done": done,
+}
 
 
 async def drawn(pilot: Pilot[None]) -> None:
@@ -30,11 +35,15 @@ def test_the_pane(snap_compare: Callable[..., bool], state: str, size: tuple[int
 
 
 def test_the_light_theme(snap_compare: Callable[..., bool]) -> None:
-    assert snap_compare(SearchApp(done(), theme="mahtab-day"), terminal_size=(100, 30), run_before=drawn)
+    assert snap_compare(
+        SearchApp(done(), theme="mahtab-day"), terminal_size=(100, 30), run_before=drawn
+    )
 
 
 def test_several_searches(snap_compare: Callable[..., bool]) -> None:
-    assert snap_compare(SearchApp([*done("a"), *done("b"), *running()]), terminal_size=(80, 30), run_before=drawn)
+    assert snap_compare(
+        SearchApp([*done("a"), *done("b"), *running()]), terminal_size=(80, 30), run_before=drawn
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,14 +51,22 @@ def test_several_searches(snap_compare: Callable[..., bool]) -> None:
     [("mahtab", "running", ["down"] * 5, (80, 24)), ("mahtab-day", "done", [], (160, 46))],
     ids=["mahtab-running-80x24", "mahtab-day-done-160x46"],
 )
-def test_a_call(snap_compare: Callable[..., bool], state: str, keys: list[str], size: tuple[int, int], theme: str) -> None:
+def test_a_call(
+    snap_compare: Callable[..., bool],
+    state: str,
+    keys: list[str],
+    size: tuple[int, int],
+    theme: str,
+) -> None:
     async def open_call(pilot: Pilot[None]) -> None:
         await pilot.pause()
         await pilot.press(*keys, "enter", "enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, NodeScreen))
         await pilot.pause()
 
-    assert snap_compare(SearchApp(_STATES[state](), theme=theme), terminal_size=size, run_before=open_call)
+    assert snap_compare(
+        SearchApp(_STATES[state](), theme=theme), terminal_size=size, run_before=open_call
+    )
 
 
 def test_the_text_of_a_call(snap_compare: Callable[..., bool]) -> None:

@@ -16,7 +16,17 @@ from mahtab_tui.tui.screens.edit_query import EditQuery
 from mahtab_tui.tui.screens.node import NodeScreen
 from tests.tui.editor_app import until
 from tests.tui.search_app import SearchApp
-from tests.tui.search_story import QUERY, Scribe, asking, beginning, done, fanned_out, parts_at_work, running, wide
+from tests.tui.search_story import (
+    QUERY,
+    Scribe,
+    asking,
+    beginning,
+    done,
+    fanned_out,
+    parts_at_work,
+    running,
+    wide,
+)
 
 LEGEND_TEXT = "▂ handed ▄ read ▆ matched █ answers"
 
@@ -67,7 +77,9 @@ async def test_in_an_empty_pane_keys_do_nothing() -> None:
     app = SearchApp()
     async with app.run_test(size=(60, 20)) as pilot:
         await pilot.pause()
-        await pilot.press("enter", "down", "left", "right", "s", "r", "e", "y", "p", "f", "end", "pageup")
+        await pilot.press(
+            "enter", "down", "left", "right", "s", "r", "e", "y", "p", "f", "end", "pageup"
+        )
         assert app.control.said == []
 
 
@@ -117,7 +129,9 @@ async def test_calls_that_come_move_the_scrollbar_and_nothing_is_laid_out_anew()
         assert pane.show_vertical_scrollbar
         pane.fold([scribe.begin(f"1.{part}", QUERY, spans=[[0, 10]]) for part in range(11, 31)])
         await pilot.pause()
-        assert pane.virtual_size.height == pane.vertical_scrollbar.window_virtual_size == before + 20
+        assert (
+            pane.virtual_size.height == pane.vertical_scrollbar.window_virtual_size == before + 20
+        )
         assert not layouts
 
 
@@ -152,14 +166,20 @@ async def test_the_newest_search_is_first_and_open_the_older_one_folded() -> Non
         assert older.split()[-3:] == ["$0.73", "56.5", "s"]
 
 
-async def test_only_what_changed_is_drawn_again_also_when_scrolled(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_what_changed_is_drawn_again_also_when_scrolled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     app = SearchApp(running())
     async with app.run_test(size=(100, 14)) as pilot:
         await go_to(pilot, "1.10")
         await pilot.pause()
         assert app.pane.scroll_offset.y > 0
         drawn: list[int] = []
-        monkeypatch.setattr(app.pane, "refresh", lambda *regions, **how: drawn.extend(region.y for region in regions))
+        monkeypatch.setattr(
+            app.pane,
+            "refresh",
+            lambda *regions, **how: drawn.extend(region.y for region in regions),
+        )
         scribe = Scribe()
         scribe.seq = 10_000
         app.pane._draw_changed()
@@ -222,7 +242,9 @@ async def test_stop_retry_copy_and_edit_reach_the_control(pilot: Pilot[None]) ->
     assert app.control.said[-1:] == [("make_variable", "no failure in this part")]
 
 
-async def test_what_has_ended_is_not_stopped_and_what_has_no_answer_not_copied(pilot: Pilot[None]) -> None:
+async def test_what_has_ended_is_not_stopped_and_what_has_no_answer_not_copied(
+    pilot: Pilot[None],
+) -> None:
     app = app_of(pilot)
     await go_to(pilot, "1.1")
     await pilot.press("enter", "s", "enter")
@@ -250,7 +272,9 @@ async def test_to_the_parent_and_along_with_the_newest(pilot: Pilot[None]) -> No
     assert chosen(pilot) != "1.7.2"
 
 
-async def test_enter_or_a_click_opens_a_call_and_a_click_on_its_arrow_folds_it(pilot: Pilot[None]) -> None:
+async def test_enter_or_a_click_opens_a_call_and_a_click_on_its_arrow_folds_it(
+    pilot: Pilot[None],
+) -> None:
     app = app_of(pilot)
     await go_to(pilot, "1.3")
     await pilot.press("enter", "enter")
@@ -277,7 +301,12 @@ async def test_the_wheel_scrolls_what_does_not_fit(pilot: Pilot[None]) -> None:
 async def test_a_click_on_the_bar_opens_the_text_there(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await pilot.click(SearchTreePane, offset=(50, line_with(app.pane, "▂▂▂")))
-    await until(pilot, lambda: isinstance(app.screen, NodeScreen) and app.screen.query("TextRows").first().has_focus)
+    await until(
+        pilot,
+        lambda: (
+            isinstance(app.screen, NodeScreen) and app.screen.query("TextRows").first().has_focus
+        ),
+    )
 
 
 async def test_the_chosen_calls_place_is_shown_below_the_bar(pilot: Pilot[None]) -> None:
@@ -309,7 +338,12 @@ async def test_a_question_is_seen_in_the_tree() -> None:
 async def test_nothing_from_outside_is_read_as_markup_or_drives_the_terminal() -> None:
     scribe = Scribe()
     hostile = "[red]x[/red] [@click=app.quit]y[/]\x1b]52;c;aGk=\x07\x1b[2J\u202e\nsecond"
-    records = [scribe.begin("1", hostile, chars=100), scribe.begin("1.1", hostile), scribe.final("1.1", hostile), *scribe.thinks("1", 1, hostile)]
+    records = [
+        scribe.begin("1", hostile, chars=100),
+        scribe.begin("1.1", hostile),
+        scribe.final("1.1", hostile),
+        *scribe.thinks("1", 1, hostile),
+    ]
     app = SearchApp(records)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -346,7 +380,10 @@ async def test_every_line_fits(width: int) -> None:
     app = SearchApp([*done("a"), *wide()])
     async with app.run_test(size=(width, 60)) as pilot:
         await pilot.pause()
-        assert all(app.pane.render_line(y).cell_length == app.pane.scrollable_content_region.width for y in range(app.pane.size.height))
+        assert all(
+            app.pane.render_line(y).cell_length == app.pane.scrollable_content_region.width
+            for y in range(app.pane.size.height)
+        )
 
 
 async def test_the_timer_runs_only_while_something_does() -> None:
@@ -368,7 +405,9 @@ async def test_the_calls_are_searched_also_those_that_are_folded_away() -> None:
         await pilot.press("ctrl+f", *"why", "space", *"did")
         count = app.query_one("#find-count", Static)
         await until(pilot, lambda: str(count.content).startswith("1 of "))
-        assert any("Why did this job" in line for line in lines(app.pane)), "what it stands in is unfolded"
+        assert any("Why did this job" in line for line in lines(app.pane)), (
+            "what it stands in is unfolded"
+        )
         first, number = chosen(pilot), int(str(count.content).rpartition(" ")[2])
         await pilot.press(*["enter"] * number)
         assert chosen(pilot) == first, "behind the last one comes the first"
@@ -383,7 +422,12 @@ async def test_a_part_of_a_folded_fan_out_is_found() -> None:
     app = SearchApp(wide())
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        part = next(node for tree in app.pane.trees for node in tree.nodes.values() if node.batch is not None and node.batch.of > 12)
+        part = next(
+            node
+            for tree in app.pane.trees
+            for node in tree.nodes.values()
+            if node.batch is not None and node.batch.of > 12
+        )
         assert not any(line.node is part and line.kind == "node" for line in app.pane._view.lines)
         app.pane._reveal(next(iter(app.pane.trees)), part)
         assert chosen(pilot) == part.id

@@ -41,11 +41,16 @@ async def test_without_servers_it_says_how_to_configure_some(make_app: MakeApp) 
 
 
 @pytest.mark.parametrize("size", [(120, 30), (80, 24)])
-async def test_a_server_is_started_and_its_tools_and_messages_are_shown(make_app: MakeApp, home: Path, size: tuple[int, int]) -> None:
+async def test_a_server_is_started_and_its_tools_and_messages_are_shown(
+    make_app: MakeApp, home: Path, size: tuple[int, int]
+) -> None:
     configure(home, echo=plain(), broken=plain("exit"))
     async with make_app(*story()).run_test(size=size) as pilot:
         screen = await opened(pilot)
-        assert [(row.python, row.phase) for row in screen.listing.rows] == [("echo", "not started"), ("broken", "not started")]
+        assert [(row.python, row.phase) for row in screen.listing.rows] == [
+            ("echo", "not started"),
+            ("broken", "not started"),
+        ]
         assert "Its tools are known once it has started" in shown(pilot, "#server-tools-text")
         await pilot.press("ctrl+r")
         await until(pilot, lambda: "echo runs." in shown(pilot, ".listing-said"))
@@ -64,7 +69,10 @@ async def test_a_server_is_started_and_its_tools_and_messages_are_shown(make_app
 
 
 def test_how_it_looks(snap_compare: Callable[..., bool], make_app: MakeApp, home: Path) -> None:
-    github = {"command": "github-mcp-server", "args": ["stdio", "--toolsets", "issues,pull_requests"]}
+    github = {
+        "command": "github-mcp-server",
+        "args": ["stdio", "--toolsets", "issues,pull_requests"],
+    }
     configure(home, github=github, weather={"url": "https://weather.example/mcp"})
 
     async def run(pilot: Pilot[int]) -> None:
@@ -79,7 +87,13 @@ async def test_a_server_that_waits_for_a_login_says_where(make_app: MakeApp, hom
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         screen = await opened(pilot)
         screen.listing.rows[0].login = "http://127.0.0.1:4321/"
-        await until(pilot, lambda: "It waits for your login: open http://127.0.0.1:4321/ in a browser" in shown(pilot, ".listing-about"))
+        await until(
+            pilot,
+            lambda: (
+                "It waits for your login: open http://127.0.0.1:4321/ in a browser"
+                in shown(pilot, ".listing-about")
+            ),
+        )
 
 
 async def test_typing_filters_servers_and_tools(make_app: MakeApp, home: Path) -> None:

@@ -34,12 +34,32 @@ HERE = "/data/shop"
 
 def save(session: str, asked: str, at: float, *more: Record, project: str = HERE) -> None:
     said = [
-        records.UserReplIn("import pandas as pd\norders = pd.read_csv('orders.csv')", cell=1, party="you", time=at),
+        records.UserReplIn(
+            "import pandas as pd\norders = pd.read_csv('orders.csv')", cell=1, party="you", time=at
+        ),
         records.UserReplOut("", cell=1, party="you", status="ok", duration=0.25, time=at + 1),
         records.UserChat(asked, turn=1, time=at + 2),
-        records.AssistantChat("Most come in **May**.\n\n```python\nprint(best)\n```\n", turn=1, step=0, party="sonnet", time=at + 3),
-        records.AssistantReplIn("print(best)", cell=2, turn=1, step=0, block=0, party="sonnet", time=at + 4),
-        records.AssistantReplOut("May    412\n", cell=2, turn=1, step=0, block=0, party="sonnet", status="ok", duration=0.5, time=at + 5),
+        records.AssistantChat(
+            "Most come in **May**.\n\n```python\nprint(best)\n```\n",
+            turn=1,
+            step=0,
+            party="sonnet",
+            time=at + 3,
+        ),
+        records.AssistantReplIn(
+            "print(best)", cell=2, turn=1, step=0, block=0, party="sonnet", time=at + 4
+        ),
+        records.AssistantReplOut(
+            "May    412\n",
+            cell=2,
+            turn=1,
+            step=0,
+            block=0,
+            party="sonnet",
+            status="ok",
+            duration=0.5,
+            time=at + 5,
+        ),
         records.Usage(model="claude-sonnet", cost=0.0123, turn=1, time=at + 6),
     ]
     store = SqliteStore(database(), session, name="shop", project=project)
@@ -72,7 +92,9 @@ def read(screen: SessionsScreen) -> str:
     return "\n".join(text_of(entry) for entry in entries)
 
 
-async def opened(pilot: Pilot[int], *, present: str = "3c3c3c3c", may_leave: str = "") -> tuple[SessionsScreen, list[str | None]]:
+async def opened(
+    pilot: Pilot[int], *, present: str = "3c3c3c3c", may_leave: str = ""
+) -> tuple[SessionsScreen, list[str | None]]:
     screen = SessionsScreen(database(), present, HERE, may_leave=may_leave)
     answers: list[str | None] = []
     pilot.app.push_screen(screen, answers.append)
@@ -82,7 +104,9 @@ async def opened(pilot: Pilot[int], *, present: str = "3c3c3c3c", may_leave: str
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)])
-def test_the_list_and_what_was_said_are_side_by_side_where_there_is_room(size: tuple[int, int], snap_compare: Callable[..., bool]) -> None:
+def test_the_list_and_what_was_said_are_side_by_side_where_there_is_room(
+    size: tuple[int, int], snap_compare: Callable[..., bool]
+) -> None:
     async def run(pilot: Pilot[int]) -> None:
         screen, _ = await opened(pilot)
         await write(pilot, "month")
@@ -98,11 +122,16 @@ async def test_typing_searches_and_the_scope_is_changed() -> None:
         screen, answers = await opened(pilot)
         assert shown(screen) == ["3", "2", "1"]
         assert text(screen, ".listing-count") == "3 in this folder"
-        assert screen.line(screen.listing.rows[0], 60).plain.startswith("● 2025-06-17   Why are rows lost?")
+        assert screen.line(screen.listing.rows[0], 60).plain.startswith(
+            "● 2025-06-17   Why are rows lost?"
+        )
         assert "Plot [b]revenue[/b] by region" in screen.line(screen.listing.rows[1], 60).plain
         await write(pilot, "mont")
         await until(pilot, lambda: shown(screen) == ["1"])
-        assert text(screen, ".listing-about").splitlines()[1] == "Which month has most orders? In short."
+        assert (
+            text(screen, ".listing-about").splitlines()[1]
+            == "Which month has most orders? In short."
+        )
         await pilot.press("ctrl+t")
         await until(pilot, lambda: shown(screen) == ["4", "1"])
         assert text(screen, ".listing-count") == "2 found in all folders"
@@ -125,7 +154,9 @@ async def test_enter_resumes_what_was_typed_even_before_the_list_shows_it() -> N
 
 
 @pytest.mark.parametrize("key", ["f2", "f8"])
-async def test_a_key_waits_until_the_list_shows_what_was_typed(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_waits_until_the_list_shows_what_was_typed(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pressed = threading.Event()
 
     def find_later(*asked: Any, **limits: Any) -> Found:
@@ -154,7 +185,9 @@ async def test_enter_with_nothing_found_resumes_nothing_later() -> None:
         assert (answers, pilot.app.screen) == ([], screen)
 
 
-async def test_the_present_session_one_that_is_open_and_any_from_an_unsaved_screen_are_not_resumed() -> None:
+async def test_the_present_session_one_that_is_open_and_any_from_an_unsaved_screen_are_not_resumed() -> (
+    None
+):
     own = claim("2b2b2b2b")
     assert own is not None
     async with ScreensApp().run_test(size=(120, 35)) as pilot:
@@ -241,7 +274,9 @@ async def test_a_copy_begins_with_everything_or_before_the_marked_entry() -> Non
         reading = screen.query_one(Reading)
         await until(pilot, lambda: reading.entry == "question 1")  # where the word is
         reading.focus()
-        first = next(entry for entry in reading.viewport.transcript.entries if isinstance(entry, Cell))
+        first = next(
+            entry for entry in reading.viewport.transcript.entries if isinstance(entry, Cell)
+        )
         reading.mark_and_show(first)
         await pilot.press("down")
         assert reading.entry == "question 1"
@@ -264,7 +299,13 @@ async def test_f1_shows_its_keys_first_and_goes_back_to_the_list() -> None:
     async with ScreensApp().run_test(size=(120, 35)) as pilot:
         screen, answers = await opened(pilot)
         await pilot.press("f1")
-        await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen) and bool(pilot.app.screen.query("#help-rows")))
+        await until(
+            pilot,
+            lambda: (
+                isinstance(pilot.app.screen, HelpScreen)
+                and bool(pilot.app.screen.query("#help-rows"))
+            ),
+        )
         rows = pilot.app.screen.query_one("#help-rows", Static)
         await until(pilot, lambda: str(rows.content).startswith("Sessions\n  enter "))
         assert str(rows.content).index("f2, f5, f6, f7, f8") < str(rows.content).index("Editor\n")
@@ -278,7 +319,11 @@ async def test_without_sessions_that_is_said() -> None:
         screen = SessionsScreen(database(), "", "/nowhere")
         pilot.app.push_screen(screen)
         await until(
-            pilot, lambda: bool(screen.query(".listing-about")) and "There are no saved sessions of this folder" in text(screen, ".listing-about")
+            pilot,
+            lambda: (
+                bool(screen.query(".listing-about"))
+                and "There are no saved sessions of this folder" in text(screen, ".listing-about")
+            ),
         )
         await pilot.press("ctrl+t")
         await until(pilot, lambda: len(screen.listing.rows) == 4)
@@ -289,10 +334,14 @@ async def test_a_file_that_cannot_be_read_is_a_sentence() -> None:
     async with ScreensApp().run_test(size=(80, 24)) as pilot:
         screen = SessionsScreen(database(), "", HERE)
         pilot.app.push_screen(screen)
-        await until(pilot, lambda: bool(screen.query(".listing-said")) and "was damaged" in text(screen))
+        await until(
+            pilot, lambda: bool(screen.query(".listing-said")) and "was damaged" in text(screen)
+        )
 
 
-async def test_what_cannot_be_opened_is_not_said_to_be_empty_and_is_not_tried_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_cannot_be_opened_is_not_said_to_be_empty_and_is_not_tried_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     tried: list[Path] = []
 
     def fail(path: Path, seconds: float) -> int:
@@ -303,7 +352,10 @@ async def test_what_cannot_be_opened_is_not_said_to_be_empty_and_is_not_tried_wi
     async with ScreensApp().run_test(size=(80, 24)) as pilot:
         screen = SessionsScreen(database(), "", HERE)
         pilot.app.push_screen(screen)
-        await until(pilot, lambda: bool(screen.query(".listing-said")) and text(screen) == "It cannot be used.")
+        await until(
+            pilot,
+            lambda: bool(screen.query(".listing-said")) and text(screen) == "It cannot be used.",
+        )
         assert (text(screen, ".listing-count"), text(screen, ".listing-about")) == ("", "")
         assert screen._finder._waiting is None
         assert len(tried) == 1

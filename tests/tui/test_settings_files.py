@@ -12,7 +12,17 @@ import pytest
 
 from mahtab_tui.tui.screens.settings.screen import SettingsScreen
 from tests.tui.editor_app import until, write
-from tests.tui.settings_screens import SIZE, MakeApp, chosen, entered, opened, said, screen, text, value
+from tests.tui.settings_screens import (
+    SIZE,
+    MakeApp,
+    chosen,
+    entered,
+    opened,
+    said,
+    screen,
+    text,
+    value,
+)
 from tests.tui.story import drawn
 
 
@@ -29,7 +39,9 @@ async def test_a_setting_is_taken_out_of_the_file_again(make_app: MakeApp, mine:
         await said(pilot, "does not set max_turns")
 
 
-async def test_the_projects_file_is_written_where_it_was_chosen(make_app: MakeApp, mine: Path, project: Path) -> None:
+async def test_the_projects_file_is_written_where_it_was_chosen(
+    make_app: MakeApp, mine: Path, project: Path
+) -> None:
     before = mine.read_text()
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
@@ -60,14 +72,19 @@ async def test_a_file_that_cannot_be_written_is_said_and_the_session_follows_whe
         await opened(pilot)
         await chosen(pilot, "reload")
         await said(pilot, "Changed for this session only; it was not saved.")
-        assert (app.session.settings.reload, value(pilot, "reload")) == (True, ("true", "this session"))
+        assert (app.session.settings.reload, value(pilot, "reload")) == (
+            True,
+            ("true", "this session"),
+        )
         await chosen(pilot, "share")
         await said(pilot, "No space left on device")
         assert app.session.settings.share is True
     assert mine.read_text() == before
 
 
-async def test_a_file_that_became_wrong_is_said_and_not_touched(make_app: MakeApp, mine: Path) -> None:
+async def test_a_file_that_became_wrong_is_said_and_not_touched(
+    make_app: MakeApp, mine: Path
+) -> None:
     app = make_app()
     mine.write_text("a = [\n")
     async with app.run_test(size=SIZE) as pilot:
@@ -78,7 +95,9 @@ async def test_a_file_that_became_wrong_is_said_and_not_touched(make_app: MakeAp
     assert mine.read_text() == "a = [\n"
 
 
-async def test_another_file_that_became_wrong_is_said_after_what_was_done(make_app: MakeApp, mine: Path, project: Path) -> None:
+async def test_another_file_that_became_wrong_is_said_after_what_was_done(
+    make_app: MakeApp, mine: Path, project: Path
+) -> None:
     app = make_app()
     other = project / ".mahtab" / "config.toml"
     other.parent.mkdir()
@@ -89,12 +108,17 @@ async def test_another_file_that_became_wrong_is_said_after_what_was_done(make_a
         await said(pilot, f"Saved. It takes effect at once. But {other}: not valid TOML")
         assert tomllib.loads(mine.read_text())["reload"] is True
         await pilot.press("ctrl+r")
-        await said(pilot, f"reload from the file, but this session keeps its value. {other}: not valid TOML")
+        await said(
+            pilot,
+            f"reload from the file, but this session keeps its value. {other}: not valid TOML",
+        )
         assert "reload" not in mine.read_text()
         assert app.session.settings.reload is True
 
 
-async def test_a_change_that_ends_when_the_screen_was_left_is_told(make_app: MakeApp, mine: Path, may_write: threading.Event) -> None:
+async def test_a_change_that_ends_when_the_screen_was_left_is_told(
+    make_app: MakeApp, mine: Path, may_write: threading.Event
+) -> None:
     told: list[Any] = []
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:

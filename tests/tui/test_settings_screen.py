@@ -19,11 +19,26 @@ from mahtab_tui.tui.screens.settings.groups import GROUPS
 from mahtab_tui.tui.screens.settings.screen import SettingsScreen
 from mahtab_tui.tui.widgets.line_input import LineInput
 from tests.tui.editor_app import until, write
-from tests.tui.settings_screens import SIZE, MakeApp, chosen, entered, opened, said, screen, text, value
+from tests.tui.settings_screens import (
+    SIZE,
+    MakeApp,
+    chosen,
+    entered,
+    opened,
+    said,
+    screen,
+    text,
+    value,
+)
 from tests.tui.story import story
 
 
-def test_how_it_looks(snap_compare: Callable[..., bool], make_app: MakeApp, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_it_looks(
+    snap_compare: Callable[..., bool],
+    make_app: MakeApp,
+    mine: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("MAHTAB_RLM_SMALL", "7")
 
     async def run(pilot: Pilot[int]) -> None:
@@ -42,7 +57,9 @@ def test_how_a_wrong_value_looks(snap_compare: Callable[..., bool], make_app: Ma
         await entered(pilot, "max_turns", "many")
         await until(pilot, lambda: "valid integer" in text(pilot, ".setting-wrong"))
 
-    assert snap_compare(make_app(*story(), theme="mahtab-day"), terminal_size=(80, 24), run_before=run)
+    assert snap_compare(
+        make_app(*story(), theme="mahtab-day"), terminal_size=(80, 24), run_before=run
+    )
 
 
 def test_how_nothing_found_looks(snap_compare: Callable[..., bool], make_app: MakeApp) -> None:
@@ -61,7 +78,9 @@ async def test_every_setting_is_listed_with_where_it_comes_from(
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
-        assert {row.key.partition(".")[0] for row in screen(pilot).listing.rows} == set(Settings.model_fields)
+        assert {row.key.partition(".")[0] for row in screen(pilot).listing.rows} == set(
+            Settings.model_fields
+        )
         assert value(pilot, "max_turns") == ("9", f"{mine}, line 2")
         assert value(pilot, "keymap.help") == ("f11", f"{mine}, line 6")
         assert value(pilot, "api_keys.openai")[0] == "••••••••"
@@ -71,7 +90,9 @@ async def test_every_setting_is_listed_with_where_it_comes_from(
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, SettingsScreen))
         await pilot.press("f8", "f12")
-        await until(pilot, lambda: isinstance(app.screen, SettingsScreen) and bool(app.screen.listing.rows))
+        await until(
+            pilot, lambda: isinstance(app.screen, SettingsScreen) and bool(app.screen.listing.rows)
+        )
         assert value(pilot, "approval") == ("review", "this session")
 
 
@@ -97,19 +118,30 @@ async def test_settings_stand_under_headings_that_cannot_be_chosen(make_app: Mak
         assert screen(pilot).listing.chosen == screen(pilot).listing.rows[-1]
         await write(pilot, "max")
         await until(pilot, lambda: len(screen(pilot).listing.rows) < len(before))
-        assert not any(option.disabled for option in options.options), "what was found stands by how well it fits"
+        assert not any(option.disabled for option in options.options), (
+            "what was found stands by how well it fits"
+        )
 
 
 async def test_typing_filters_by_key_value_and_description(make_app: MakeApp, mine: Path) -> None:
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
-        for wanted, found in (("search concurrency", ["rlm_concurrency"]), ("f11", ["keymap.help"]), ("[/x]", [])):
+        for wanted, found in (
+            ("search concurrency", ["rlm_concurrency"]),
+            ("f11", ["keymap.help"]),
+            ("[/x]", []),
+        ):
             app.screen.query_one(LineInput).value = ""
             await write(pilot, wanted)
-            await until(pilot, lambda found=found: [row.key for row in screen(pilot).listing.rows] == found)  # type: ignore[misc]
+            await until(
+                pilot,
+                lambda found=found: [row.key for row in screen(pilot).listing.rows] == found,  # type: ignore[misc]
+            )
         assert text(pilot, ".listing-about") == "No setting matches."
-        assert screen(pilot).rows("MAX")[0].key == "max_turns", "what begins so is first, though others are before it"
+        assert screen(pilot).rows("MAX")[0].key == "max_turns", (
+            "what begins so is first, though others are before it"
+        )
 
 
 async def test_a_boolean_is_toggled_and_written(make_app: MakeApp, mine: Path) -> None:
@@ -118,14 +150,25 @@ async def test_a_boolean_is_toggled_and_written(make_app: MakeApp, mine: Path) -
         await opened(pilot)
         await chosen(pilot, "reload")
         await said(pilot, "Saved. It takes effect at once.")
-        assert (app.session.settings.reload, value(pilot, "reload")) == (True, ("true", f"{mine}, line 4"))
+        assert (app.session.settings.reload, value(pilot, "reload")) == (
+            True,
+            ("true", f"{mine}, line 4"),
+        )
         await pilot.press("enter")
-        await until(pilot, lambda: tomllib.loads(mine.read_text())["reload"] is False and not screen(pilot)._saving.locked())
+        await until(
+            pilot,
+            lambda: (
+                tomllib.loads(mine.read_text())["reload"] is False
+                and not screen(pilot)._saving.locked()
+            ),
+        )
         assert app.session.settings.reload is False
         assert mine.read_text().startswith("# Mine\nmax_turns = 9\n")
 
 
-async def test_changes_wait_for_each_other(make_app: MakeApp, mine: Path, may_write: threading.Event) -> None:
+async def test_changes_wait_for_each_other(
+    make_app: MakeApp, mine: Path, may_write: threading.Event
+) -> None:
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
@@ -135,7 +178,9 @@ async def test_changes_wait_for_each_other(make_app: MakeApp, mine: Path, may_wr
         await pilot.pause(0.1)
         assert app.session.settings.reload
         may_write.set()
-        await until(pilot, lambda: not app.session.settings.reload and "reload = false" in mine.read_text())
+        await until(
+            pilot, lambda: not app.session.settings.reload and "reload = false" in mine.read_text()
+        )
 
 
 async def test_a_choice_is_a_list(make_app: MakeApp, mine: Path) -> None:
@@ -143,19 +188,29 @@ async def test_a_choice_is_a_list(make_app: MakeApp, mine: Path) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await chosen(pilot, "approval")
-        await until(pilot, lambda: isinstance(app.screen, ChooseOne) and len(app.screen.listing.rows) == 3)
+        await until(
+            pilot, lambda: isinstance(app.screen, ChooseOne) and len(app.screen.listing.rows) == 3
+        )
         await pilot.press("down", "enter")
         await said(pilot, "Saved. It takes effect at once.")
-        assert (app.session.approval, tomllib.loads(mine.read_text())["approval"]) == ("review", "review")
+        assert (app.session.approval, tomllib.loads(mine.read_text())["approval"]) == (
+            "review",
+            "review",
+        )
         await chosen(pilot, "theme")
-        await until(pilot, lambda: isinstance(app.screen, ChooseOne) and "mahtab-day" in app.screen.listing.rows)
+        await until(
+            pilot,
+            lambda: isinstance(app.screen, ChooseOne) and "mahtab-day" in app.screen.listing.rows,
+        )
         await pilot.press("down", "enter")
         await said(pilot, "Saved. It takes effect at once.")
         assert (app.theme, tomllib.loads(mine.read_text())["theme"]) == ("mahtab-day", "mahtab-day")
         assert value(pilot, "theme")[1].startswith(f"{mine}, line "), "no longer the command line's"
 
 
-async def test_a_number_and_a_text_are_checked_before_they_are_taken(make_app: MakeApp, mine: Path) -> None:
+async def test_a_number_and_a_text_are_checked_before_they_are_taken(
+    make_app: MakeApp, mine: Path
+) -> None:
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
@@ -166,7 +221,10 @@ async def test_a_number_and_a_text_are_checked_before_they_are_taken(make_app: M
         assert text(pilot, ".setting-wrong") == ""
         await pilot.press("enter")
         await said(pilot, "Saved. It takes effect at once.")
-        assert (app.session.settings.max_turns, tomllib.loads(mine.read_text())["max_turns"]) == (3, 3)
+        assert (app.session.settings.max_turns, tomllib.loads(mine.read_text())["max_turns"]) == (
+            3,
+            3,
+        )
         await entered(pilot, "code_dir", "[/x]missing")
         await until(pilot, lambda: "[/x]missing is not a folder" in text(pilot, ".setting-wrong"))
         await pilot.press("escape")
@@ -175,27 +233,41 @@ async def test_a_number_and_a_text_are_checked_before_they_are_taken(make_app: M
         await said(pilot, "Saved. It takes effect at the next start.")
 
 
-async def test_a_model_is_picked(make_app: MakeApp, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_model_is_picked(
+    make_app: MakeApp, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await chosen(pilot, "reflection_model")
-        await until(pilot, lambda: isinstance(app.screen, ModelPicker) and bool(app.screen.listing.rows))
+        await until(
+            pilot, lambda: isinstance(app.screen, ModelPicker) and bool(app.screen.listing.rows)
+        )
         await write(pilot, "demo")
-        await until(pilot, lambda: isinstance(app.screen, ModelPicker) and app.screen.listing.rows[0].spec == "demo")
+        await until(
+            pilot,
+            lambda: (
+                isinstance(app.screen, ModelPicker) and app.screen.listing.rows[0].spec == "demo"
+            ),
+        )
         await pilot.press("enter")
         await said(pilot, "Saved. It takes effect at once.")
         assert tomllib.loads(mine.read_text())["reflection_model"] == "demo"
         assert app.session.settings.reflection_model == "demo"
 
 
-async def test_a_key_is_added_to_the_keymap_and_holds_at_once(make_app: MakeApp, mine: Path) -> None:
+async def test_a_key_is_added_to_the_keymap_and_holds_at_once(
+    make_app: MakeApp, mine: Path
+) -> None:
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         app.screen.query_one(LineInput).value = ""
         await write(pilot, "keymap")
-        await until(pilot, lambda: [row.key for row in screen(pilot).listing.rows] == ["keymap.help", "keymap"])
+        await until(
+            pilot,
+            lambda: [row.key for row in screen(pilot).listing.rows] == ["keymap.help", "keymap"],
+        )
         await pilot.press("down", "enter")
         await until(pilot, lambda: isinstance(app.screen, EditSetting))
         await write(pilot, "jmp=f4")

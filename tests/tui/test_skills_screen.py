@@ -31,7 +31,12 @@ SIX = ["debug", "explore-data", "refactor", "repl-tools", "rlm-strategies", "wri
 @pytest.fixture(autouse=True)
 def skills(project: Path) -> Path:
     """One skill of the project's own beside the bundled ones."""
-    write_skill(project / "skills", "tidy", "How to tidy a room. Use when [b]nothing[/b] can be found.", TEXT)
+    write_skill(
+        project / "skills",
+        "tidy",
+        "How to tidy a room. Use when [b]nothing[/b] can be found.",
+        TEXT,
+    )
     trust_skills(project)
     return project / "skills"
 
@@ -65,7 +70,10 @@ def loaded(pilot: Pilot[int]) -> list[str]:
 async def opened(pilot: Pilot[int]) -> None:
     await drawn(pilot)
     await pilot.app.run_action("command('skills')")
-    await until(pilot, lambda: isinstance(pilot.app.screen, SkillsScreen) and bool(screen(pilot).listing.rows))
+    await until(
+        pilot,
+        lambda: isinstance(pilot.app.screen, SkillsScreen) and bool(screen(pilot).listing.rows),
+    )
     await pilot.pause()
 
 
@@ -118,16 +126,22 @@ async def test_enter_loads_and_unloads(make_app: MakeApp) -> None:
         await until(pilot, lambda: "is loaded" in said(pilot))
         assert loaded(pilot) == ["tidy"]
         assert str(screen(pilot).listing.rows[0].name) == "tidy"
-        assert said(pilot, ".listing-count") == "1 loaded: 106 of 60,000 characters (about 26 tokens)"
+        assert (
+            said(pilot, ".listing-count") == "1 loaded: 106 of 60,000 characters (about 26 tokens)"
+        )
         await pilot.press("tab", "enter")
         await until(pilot, lambda: "is no longer loaded" in said(pilot))
         assert loaded(pilot) == []
 
 
-async def test_a_key_right_after_a_word_is_for_what_the_word_finds(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_right_after_a_word_is_for_what_the_word_finds(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     edited: list[list[str]] = []
     monkeypatch.setenv("EDITOR", "ed")
-    monkeypatch.setattr("mahtab_tui.tui.external_editor.run_suspended", lambda app, argv, cwd: edited.append(argv))
+    monkeypatch.setattr(
+        "mahtab_tui.tui.external_editor.run_suspended", lambda app, argv, cwd: edited.append(argv)
+    )
     searched_for = threading.Event()
     search = SkillsScreen._search
 
@@ -144,10 +158,15 @@ async def test_a_key_right_after_a_word_is_for_what_the_word_finds(make_app: Mak
         searched_for.set()
         await until(pilot, lambda: loaded(pilot) == ["tidy"] and bool(edited))
         assert edited[0][1].endswith("tidy/SKILL.md")
-        await until(pilot, lambda: names(pilot) == [] and said(pilot, ".listing-count").startswith("1 loaded"))
+        await until(
+            pilot,
+            lambda: names(pilot) == [] and said(pilot, ".listing-count").startswith("1 loaded"),
+        )
 
 
-async def test_typing_on_cuts_off_nothing_that_is_under_way(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_typing_on_cuts_off_nothing_that_is_under_way(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     async with make_app(*story()).run_test(size=SIZE) as pilot:
@@ -169,7 +188,9 @@ async def test_typing_on_cuts_off_nothing_that_is_under_way(make_app: MakeApp, m
         await until(pilot, lambda: "is loaded" in said(pilot))
 
 
-async def test_many_are_shown_in_part_and_it_is_said(make_app: MakeApp, skills: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_are_shown_in_part_and_it_is_said(
+    make_app: MakeApp, skills: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mahtab_tui.tui.screens.skills.screen.FOUND", 3)
     write_skill(skills, "broken", text="x")
     async with make_app(*story()).run_test(size=SIZE) as pilot:
@@ -190,16 +211,22 @@ async def test_a_name_of_a_file_is_one_line_without_markup(make_app: MakeApp, sk
         assert "\n" not in row
 
 
-async def test_an_editor_without_a_folder_to_start_in_is_said(make_app: MakeApp, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_editor_without_a_folder_to_start_in_is_said(
+    make_app: MakeApp, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EDITOR", "ed")
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         monkeypatch.setattr("os.getcwd", lambda: os.stat("/nowhere"))
         await pilot.press("f4")
-        await until(pilot, lambda: said(pilot) == "ed cannot be started: No such file or directory.")
+        await until(
+            pilot, lambda: said(pilot) == "ed cannot be started: No such file or directory."
+        )
 
 
-async def test_what_is_over_the_budget_is_said_and_not_loaded(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_over_the_budget_is_said_and_not_loaded(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MAHTAB_SKILLS_BUDGET", "100")
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
@@ -209,7 +236,9 @@ async def test_what_is_over_the_budget_is_said_and_not_loaded(make_app: MakeApp,
         assert loaded(pilot) == []
 
 
-async def test_one_that_cannot_be_used_is_listed_with_what_is_wrong(make_app: MakeApp, skills: Path) -> None:
+async def test_one_that_cannot_be_used_is_listed_with_what_is_wrong(
+    make_app: MakeApp, skills: Path
+) -> None:
     write_skill(skills, "broken", text="x")
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
@@ -217,13 +246,20 @@ async def test_one_that_cannot_be_used_is_listed_with_what_is_wrong(make_app: Ma
         await pilot.press("up")
         await until(pilot, lambda: "does not begin with frontmatter" in text(pilot))
         await pilot.press("enter")
-        await until(pilot, lambda: said(pilot) == "This file cannot be used: see what is wrong with it.")
+        await until(
+            pilot, lambda: said(pilot) == "This file cannot be used: see what is wrong with it."
+        )
 
 
-async def test_the_editor_opens_the_file_and_what_it_saves_is_shown(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_editor_opens_the_file_and_what_it_saves_is_shown(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code = "import pathlib, sys; p = pathlib.Path(sys.argv[1]); p.write_text(p.read_text() + 'Then rest.')"
     monkeypatch.setenv("EDITOR", shlex.join([sys.executable, "-c", code]))
-    monkeypatch.setattr("mahtab_tui.tui.external_editor.run_suspended", lambda app, argv, cwd: os.spawnv(os.P_WAIT, argv[0], argv))
+    monkeypatch.setattr(
+        "mahtab_tui.tui.external_editor.run_suspended",
+        lambda app, argv, cwd: os.spawnv(os.P_WAIT, argv[0], argv),
+    )
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         await searched(pilot, "tidy", ["tidy"])
@@ -231,7 +267,9 @@ async def test_the_editor_opens_the_file_and_what_it_saves_is_shown(make_app: Ma
         await until(pilot, lambda: "Then rest." in text(pilot))
 
 
-async def test_an_editor_that_fails_is_said(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_editor_that_fails_is_said(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EDITOR", "ed")
     monkeypatch.setattr("mahtab_tui.tui.external_editor.run_suspended", lambda app, argv, cwd: 3)
     async with make_app(*story()).run_test(size=SIZE) as pilot:
@@ -240,18 +278,27 @@ async def test_an_editor_that_fails_is_said(make_app: MakeApp, monkeypatch: pyte
         await until(pilot, lambda: said(pilot) == "ed ended with exit code 3.")
 
 
-async def test_a_new_one_is_made_from_the_template_and_opened(make_app: MakeApp, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_one_is_made_from_the_template_and_opened(
+    make_app: MakeApp, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     edited: list[list[str]] = []
     monkeypatch.setenv("EDITOR", "ed")
-    monkeypatch.setattr("mahtab_tui.tui.external_editor.run_suspended", lambda app, argv, cwd: edited.append(argv))
-    monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", 1e9)  # nothing but the screen looks at the files anew
+    monkeypatch.setattr(
+        "mahtab_tui.tui.external_editor.run_suspended", lambda app, argv, cwd: edited.append(argv)
+    )
+    monkeypatch.setattr(
+        "mahtab_tui.knowledge.library.FRESH", 1e9
+    )  # nothing but the screen looks at the files anew
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         await searched(pilot, "tidy", ["tidy"])
         await begun(pilot, "look-up")
         path = project / ".mahtab" / "skills" / "look-up" / "SKILL.md"
         await until(pilot, lambda: edited == [["ed", str(path)]])
-        await until(pilot, lambda: isinstance(pilot.app.screen, SkillsScreen) and names(pilot)[:1] == ["look-up"])
+        await until(
+            pilot,
+            lambda: isinstance(pilot.app.screen, SkillsScreen) and names(pilot)[:1] == ["look-up"],
+        )
         assert "First step." in text(pilot)
         assert screen(pilot).query_one(LineInput).cursor_position == len("look-up")
 
@@ -271,7 +318,9 @@ async def test_what_was_saved_is_shown_also_where_another_search_begins_at_once(
         await until(pilot, lambda: names(pilot)[:1] == ["look-up"])
 
 
-async def test_a_projects_skill_is_held_back_until_it_is_trusted_here(make_app: MakeApp, skills: Path) -> None:
+async def test_a_projects_skill_is_held_back_until_it_is_trusted_here(
+    make_app: MakeApp, skills: Path
+) -> None:
     (write_skill(skills, "zebra", content="Their words.").parent / "more.md").write_text("More.")
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
@@ -293,10 +342,18 @@ async def test_a_name_that_cannot_be_used_is_said(make_app: MakeApp) -> None:
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         await begun(pilot, "Look up")
-        await until(pilot, lambda: isinstance(pilot.app.screen, SkillsScreen) and "The name 'Look up' cannot be used" in said(pilot))
+        await until(
+            pilot,
+            lambda: (
+                isinstance(pilot.app.screen, SkillsScreen)
+                and "The name 'Look up' cannot be used" in said(pilot)
+            ),
+        )
 
 
-async def test_of_a_long_one_the_beginning_is_shown(make_app: MakeApp, project: Path, skills: Path) -> None:
+async def test_of_a_long_one_the_beginning_is_shown(
+    make_app: MakeApp, project: Path, skills: Path
+) -> None:
     write_skill(skills, "long", content="word " * LONGEST)
     trust_skills(project)
     async with make_app(*story()).run_test(size=SIZE) as pilot:
@@ -306,9 +363,19 @@ async def test_of_a_long_one_the_beginning_is_shown(make_app: MakeApp, project: 
 
 
 @pytest.mark.parametrize(
-    "content", ["> " * 9_000, "- " * 9_000, "[" * 19_000, "\x1b[2J\x1b]0;t\x07 [red]x[/red]", "|" * 19_000, "\u202e\ud7ff" * 5_000]
+    "content",
+    [
+        "> " * 9_000,
+        "- " * 9_000,
+        "[" * 19_000,
+        "\x1b[2J\x1b]0;t\x07 [red]x[/red]",
+        "|" * 19_000,
+        "\u202e\ud7ff" * 5_000,
+    ],
 )
-async def test_hostile_markdown_is_drawn(make_app: MakeApp, project: Path, skills: Path, content: str) -> None:
+async def test_hostile_markdown_is_drawn(
+    make_app: MakeApp, project: Path, skills: Path, content: str
+) -> None:
     write_skill(skills, "hostile", content=content)
     trust_skills(project)
     async with make_app(*story()).run_test(size=SIZE) as pilot:
@@ -317,7 +384,9 @@ async def test_hostile_markdown_is_drawn(make_app: MakeApp, project: Path, skill
         assert "\x1b" not in text(pilot)
 
 
-@pytest.mark.parametrize(("wanted", "size"), [("", (80, 24)), ("tidy", (200, 50))], ids=["-80x24", "tidy-200x50"])
+@pytest.mark.parametrize(
+    ("wanted", "size"), [("", (80, 24)), ("tidy", (200, 50))], ids=["-80x24", "tidy-200x50"]
+)
 def test_the_skills_as_a_picture(
     make_app: MakeApp,
     snap_compare: Callable[..., bool],
@@ -327,7 +396,9 @@ def test_the_skills_as_a_picture(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write_skill(skills, "broken", text="x")
-    monkeypatch.setattr("mahtab_tui.session.knowledge.Knowledge._warn", lambda *args: None)  # it names the test's own folder, behind the screen
+    monkeypatch.setattr(
+        "mahtab_tui.session.knowledge.Knowledge._warn", lambda *args: None
+    )  # it names the test's own folder, behind the screen
 
     async def before(pilot: Pilot[int]) -> None:
         await opened(pilot)

@@ -27,7 +27,14 @@ FIGURES = (
     AnswerFigure("10", False),
 )
 PALETTES = [
-    Palette.of({**role_variables(theme), "foreground": theme.foreground or "", "surface": theme.surface or "", "panel": theme.panel or ""})
+    Palette.of(
+        {
+            **role_variables(theme),
+            "foreground": theme.foreground or "",
+            "surface": theme.surface or "",
+            "panel": theme.panel or "",
+        }
+    )
     for theme in (MAHTAB, MAHTAB_DAY)
 ]
 
@@ -36,7 +43,9 @@ def answer(text: str = ANSWER, figures: tuple[AnswerFigure, ...] = FIGURES) -> R
     return records.AssistantChat(text, turn=1, step=0, party="demo", figures=figures)
 
 
-def rows_of(text: str, figures: tuple[AnswerFigure, ...], palette: Palette = PALETTES[0], width: int = 60) -> WordsRows:
+def rows_of(
+    text: str, figures: tuple[AnswerFigure, ...], palette: Palette = PALETTES[0], width: int = 60
+) -> WordsRows:
     rows = WordsRows(Words(party="demo", source=text, named=False, figures=figures), width, palette)
     rows.update()
     return rows
@@ -47,11 +56,22 @@ def pieces(rows: WordsRows) -> list[tuple[str, Style]]:
 
 
 @pytest.mark.parametrize("palette", PALETTES, ids=["night", "day"])
-def test_an_uncomputed_figure_is_underlined_and_named_and_a_found_one_looks_as_ever(palette: Palette) -> None:
+def test_an_uncomputed_figure_is_underlined_and_named_and_a_found_one_looks_as_ever(
+    palette: Palette,
+) -> None:
     rows = rows_of(ANSWER, FIGURES, palette)
-    assert [row.text for row in rows] == ['Of 406 cars, 8 have it; USA and "Japan" too. It is 10.', 'not computed: "Japan", 10']
-    assert [(text, style.color) for text, style in pieces(rows) if style.underline] == [('"Japan"', palette.muted.color), ("10", palette.muted.color)]
-    assert [(text, style.meta[FIGURE]) for text, style in pieces(rows) if FIGURE in style.meta] == [("8", 2), ("USA", 1)]
+    assert [row.text for row in rows] == [
+        'Of 406 cars, 8 have it; USA and "Japan" too. It is 10.',
+        'not computed: "Japan", 10',
+    ]
+    assert [(text, style.color) for text, style in pieces(rows) if style.underline] == [
+        ('"Japan"', palette.muted.color),
+        ("10", palette.muted.color),
+    ]
+    assert [(text, style.meta[FIGURE]) for text, style in pieces(rows) if FIGURE in style.meta] == [
+        ("8", 2),
+        ("USA", 1),
+    ]
     assert next(style for text, style in pieces(rows) if text == "8").bold
 
 
@@ -69,7 +89,11 @@ def test_an_uncomputed_figure_is_underlined_and_named_and_a_found_one_looks_as_e
 def test_figures_are_marked_where_they_are_drawn(text: str, underlined: list[str]) -> None:
     figures = (AnswerFigure("10", False), AnswerFigure("`10`", False))
     rows = rows_of(text, figures)
-    drawn = [text for text, style in pieces(rows) if style.underline and style.color == PALETTES[0].muted.color]
+    drawn = [
+        text
+        for text, style in pieces(rows)
+        if style.underline and style.color == PALETTES[0].muted.color
+    ]
     assert [text for text in drawn if "http" not in text] == underlined
 
 
@@ -77,7 +101,10 @@ def test_a_figure_may_wrap_and_the_line_of_names_is_cut() -> None:
     figures = (AnswerFigure('"a very\x1b[2J long name"', False), AnswerFigure("1,234", False))
     rows = rows_of('It is "a very\x1b[2J long name" of 1,234.', figures, width=16)
     assert [row.text for row in rows][-1] == 'not computed: "…'
-    assert "".join(text for text, style in pieces(rows) if style.underline) == '"a very long name"1,234'
+    assert (
+        "".join(text for text, style in pieces(rows) if style.underline)
+        == '"a very long name"1,234'
+    )
     assert max(len(row.text) for row in rows) <= 16
 
 
@@ -94,7 +121,9 @@ def lines_of(pilot: Pilot[None]) -> list[str]:
 
 
 async def test_a_click_on_a_figure_goes_to_its_cell() -> None:
-    async with KeysApp([*cell(1), *cell(2), *(one for number in range(3, 20) for one in cell(number)), answer()]).run_test(size=SIZE) as pilot:
+    async with KeysApp(
+        [*cell(1), *cell(2), *(one for number in range(3, 20) for one in cell(number)), answer()]
+    ).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
         y = next(y for y, line in enumerate(lines_of(pilot)) if "have it" in line)
@@ -112,7 +141,11 @@ async def test_a_figure_is_underlined_under_the_mouse_and_in_the_marked_entry() 
         y = next(y for y, line in enumerate(lines_of(pilot)) if "have it" in line)
 
         def underlined() -> list[str]:
-            return [text for text, style, _ in app.pane.render_line(y) if style is not None and style.underline]
+            return [
+                text
+                for text, style, _ in app.pane.render_line(y)
+                if style is not None and style.underline
+            ]
 
         quiet = underlined()
         await pilot.hover(app.pane, (lines_of(pilot)[y].index("8 have"), y))
@@ -131,8 +164,15 @@ async def test_the_menu_leads_to_the_cells() -> None:
         app.pane.focus()
         await press(pilot, "enter")
         assert isinstance(app.screen, ActionMenu)
-        titles = [command.title for command in app.screen.commands if command.id.startswith("entry-figure")]
-        assert titles == ["Go to where 8 comes from (cell 2)", "Go to where `USA` comes from (cell 1)"]
+        titles = [
+            command.title
+            for command in app.screen.commands
+            if command.id.startswith("entry-figure")
+        ]
+        assert titles == [
+            "Go to where 8 comes from (cell 2)",
+            "Go to where `USA` comes from (cell 1)",
+        ]
         await press(pilot, "up", "enter")
         assert marked(app) == "cell_1"
 
@@ -147,23 +187,40 @@ async def test_a_cell_that_was_cleared_is_refused() -> None:
 
 
 async def test_words_around_code_name_their_own_figures() -> None:
-    parts = answer("Here are 10.\n\n```python\nx = 1\n```\n\nThen 8 and 12.", (AnswerFigure("10", False), AnswerFigure("12", False)))
+    parts = answer(
+        "Here are 10.\n\n```python\nx = 1\n```\n\nThen 8 and 12.",
+        (AnswerFigure("10", False), AnswerFigure("12", False)),
+    )
     stream = records.AssistantChatStream("Here are 10.", turn=1, step=0, party="demo")
     async with KeysApp([stream, parts]).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
-        assert [line.strip(" ▌") for line in lines_of(pilot) if "not computed" in line] == ["not computed: 10", "not computed: 12"]
-        assert [text_of(entry) for entry in app.pane.viewport.transcript.entries] == ["Here are 10.", "x = 1", "Then 8 and 12."]
+        assert [line.strip(" ▌") for line in lines_of(pilot) if "not computed" in line] == [
+            "not computed: 10",
+            "not computed: 12",
+        ]
+        assert [text_of(entry) for entry in app.pane.viewport.transcript.entries] == [
+            "Here are 10.",
+            "x = 1",
+            "Then 8 and 12.",
+        ]
 
 
 async def test_words_that_have_streamed_are_marked_when_the_answer_is_complete() -> None:
     words = "Here are 10.\n\nThen 10."
-    async with KeysApp([records.AssistantChatStream(words, turn=1, step=0, party="demo")]).run_test(size=SIZE) as pilot:
+    async with KeysApp([records.AssistantChatStream(words, turn=1, step=0, party="demo")]).run_test(
+        size=SIZE
+    ) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
 
         def underlined() -> list[str]:
-            return [text for y in range(SIZE[1] - 4) for text, style, _ in app.pane.render_line(y) if style is not None and style.underline]
+            return [
+                text
+                for y in range(SIZE[1] - 4)
+                for text, style, _ in app.pane.render_line(y)
+                if style is not None and style.underline
+            ]
 
         assert underlined() == []
         app.pane.fold([answer(words, (AnswerFigure("10", False),))])

@@ -58,7 +58,9 @@ def marked(app: PaneApp) -> str:
 
 def mark_rows(app: PaneApp) -> list[int]:
     """The rows of the screen that bear the mark."""
-    return [y for y in range(1, app.pane.size.height) if app.pane.render_line(y).text.startswith(MARK)]
+    return [
+        y for y in range(1, app.pane.size.height) if app.pane.render_line(y).text.startswith(MARK)
+    ]
 
 
 def offered(app: PaneApp) -> set[str]:
@@ -84,7 +86,15 @@ async def test_walking_goes_over_all_that_was_said_and_run_but_not_over_notices(
         for _ in range(6):
             await press(pilot, "up")
             seen.append(marked(app))
-        assert seen == ["second = 2", "Then:", "first = 1", "I look.", "what is x?", "x = 1", "x = 1"]
+        assert seen == [
+            "second = 2",
+            "Then:",
+            "first = 1",
+            "I look.",
+            "what is x?",
+            "x = 1",
+            "x = 1",
+        ]
         assert mark_rows(app)
         await press(pilot, "down")
         assert marked(app) == "what is x?"
@@ -92,7 +102,9 @@ async def test_walking_goes_over_all_that_was_said_and_run_but_not_over_notices(
 
 async def test_a_long_entry_is_walked_through_line_by_line() -> None:
     lines = "\n".join(f"line_{number}" for number in range(60))
-    async with KeysApp([*cell(1, "before"), *cell(2, lines), *cell(3, "after")]).run_test(size=SIZE) as pilot:
+    async with KeysApp([*cell(1, "before"), *cell(2, lines), *cell(3, "after")]).run_test(
+        size=SIZE
+    ) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
         app.pane.focus()
@@ -108,7 +120,9 @@ async def test_a_long_entry_is_walked_through_line_by_line() -> None:
 
 
 async def test_a_mark_that_was_scrolled_away_goes_to_what_is_seen() -> None:
-    async with KeysApp([one for number in range(1, 60) for one in cell(number)]).run_test(size=SIZE) as pilot:
+    async with KeysApp([one for number in range(1, 60) for one in cell(number)]).run_test(
+        size=SIZE
+    ) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
         app.pane.focus()
@@ -145,7 +159,9 @@ async def test_a_step_down_from_the_last_entry_shows_the_notices_behind_it() -> 
 
 
 async def test_what_was_withdrawn_gives_its_mark_to_what_is_seen() -> None:
-    async with KeysApp([*cell(1), record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)]).run_test(size=SIZE) as pilot:
+    async with KeysApp(
+        [*cell(1), record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)]
+    ).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
         app.pane.focus()
@@ -157,7 +173,9 @@ async def test_what_was_withdrawn_gives_its_mark_to_what_is_seen() -> None:
 
 
 async def test_keys_that_come_faster_than_the_screen_is_drawn_all_count() -> None:
-    async with KeysApp([one for number in range(1, 60) for one in cell(number)]).run_test(size=SIZE) as pilot:
+    async with KeysApp([one for number in range(1, 60) for one in cell(number)]).run_test(
+        size=SIZE
+    ) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
         app.pane.focus()
@@ -202,12 +220,17 @@ async def test_keys_do_nothing_in_an_empty_transcript() -> None:
 
 
 async def test_folding_leaves_the_beginning_and_unfolding_brings_all_back() -> None:
-    async with KeysApp([*cell(1, "\n".join(f"line_{number}" for number in range(8))), *cell(2)]).run_test(size=SIZE) as pilot:
+    async with KeysApp(
+        [*cell(1, "\n".join(f"line_{number}" for number in range(8))), *cell(2)]
+    ).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
         app.pane.focus()
         await press(pilot, "up")
-        before, height = [app.pane.render_line(y).text for y in range(1, SIZE[1] - 3)], app.pane.virtual_size.height
+        before, height = (
+            [app.pane.render_line(y).text for y in range(1, SIZE[1] - 3)],
+            app.pane.virtual_size.height,
+        )
         await press(pilot, "space")
         folded = [app.pane.render_line(y).text for y in range(1, SIZE[1] - 3)]
         assert any("rows collapsed" in line for line in folded)
@@ -227,18 +250,33 @@ async def test_a_click_marks_what_is_under_it() -> None:
 
 
 async def test_a_long_traceback_is_shown_whole_from_its_error_and_a_key_asks_about_it() -> None:
-    frames = [f'  File "/app/part_{number}.py", line {number}, in call\n    call_{number}()\n' for number in range(20)]
-    traceback = "".join(["Traceback (most recent call last):\n", *frames, "ValueError: no\nHint: try it\n"])
+    frames = [
+        f'  File "/app/part_{number}.py", line {number}, in call\n    call_{number}()\n'
+        for number in range(20)
+    ]
+    traceback = "".join(
+        ["Traceback (most recent call last):\n", *frames, "ValueError: no\nHint: try it\n"]
+    )
     records = [
         record(tags.USER_REPL_IN, "run()", cell=7, party="you"),
-        record(tags.USER_REPL_OUT, traceback, cell=7, status="error", duration=0.1, kinds=[["traceback", len(traceback)]]),
+        record(
+            tags.USER_REPL_OUT,
+            traceback,
+            cell=7,
+            status="error",
+            duration=0.1,
+            kinds=[["traceback", len(traceback)]],
+        ),
     ]
     async with KeysApp(records).run_test(size=(70, 20)) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
         seen = [app.pane.render_line(y).text.strip(" ▌") for y in range(app.pane.size.height)]
         error = seen.index("ValueError: no")
-        assert seen[error + 1 : error + 3] == ["Hint: try it", 'File "/app/part_0.py", line 0, in call']
+        assert seen[error + 1 : error + 3] == [
+            "Hint: try it",
+            'File "/app/part_0.py", line 0, in call',
+        ]
         assert app.pane.viewport.hint == " ↓ more "
         app.pane.focus()
         await press(pilot, "end")
@@ -250,8 +288,13 @@ async def test_a_long_traceback_is_shown_whole_from_its_error_and_a_key_asks_abo
 
 
 async def test_an_error_that_is_hidden_from_the_model_is_not_to_be_explained_by_it() -> None:
-    failed = [record(tags.USER_REPL_IN, "run()", cell=7), record(tags.USER_REPL_OUT, "ValueError: no\n", cell=7, status="error")]
-    async with KeysApp([*failed, record(tags.HIDE, entry="cell 7", hidden=True)]).run_test(size=SIZE) as pilot:
+    failed = [
+        record(tags.USER_REPL_IN, "run()", cell=7),
+        record(tags.USER_REPL_OUT, "ValueError: no\n", cell=7, status="error"),
+    ]
+    async with KeysApp([*failed, record(tags.HIDE, entry="cell 7", hidden=True)]).run_test(
+        size=SIZE
+    ) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
         app.pane.focus()
@@ -274,7 +317,14 @@ async def test_one_asks_about_a_cells_pictures_and_about_no_other_entry() -> Non
         *cell(1, "x = 1", "printed\n"),
         record(tags.USER_REPL_IN, "plt.show()", cell=7, party="you"),
         record(tags.DISPLAY, shown, cell=7, mime="image/png", data="AAAA"),
-        record(tags.USER_REPL_OUT, shown, cell=7, status="ok", duration=0.1, kinds=[["display", len(shown)]]),
+        record(
+            tags.USER_REPL_OUT,
+            shown,
+            cell=7,
+            status="ok",
+            duration=0.1,
+            kinds=[["display", len(shown)]],
+        ),
     ]
     async with KeysApp(records).run_test(size=SIZE) as pilot:
         app = pilot.app
@@ -301,7 +351,9 @@ async def test_a_table_of_a_cell_opens_its_value_and_scrolls_sideways() -> None:
     records = [
         record(tags.USER_REPL_IN, "df.head()", cell=7, party="you"),
         record(tags.DISPLAY, "df\n", cell=7, mime="text/html", data=html, value="0123456789abcdef"),
-        record(tags.USER_REPL_OUT, "df\n", cell=7, status="ok", duration=0.1, kinds=[["display", 3]]),
+        record(
+            tags.USER_REPL_OUT, "df\n", cell=7, status="ok", duration=0.1, kinds=[["display", 3]]
+        ),
     ]
     async with KeysApp(records).run_test(size=SIZE) as pilot:
         app = pilot.app

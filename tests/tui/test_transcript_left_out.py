@@ -75,7 +75,12 @@ async def test_what_was_replaced_stays_out_and_a_line_says_so() -> None:
         assert any("The namespace stays" in line for line in lines(app))
         assert sum(line.endswith("replaced") for line in lines(app)) == 5
         first = 1 + next(y for y, line in enumerate(lines(app)) if line.endswith("replaced"))
-        bars = [segment.style for y in range(first, app.pane.size.height) for segment in app.pane.render_line(y) if segment.text == BAR]
+        bars = [
+            segment.style
+            for y in range(first, app.pane.size.height)
+            for segment in app.pane.render_line(y)
+            if segment.text == BAR
+        ]
         assert len(bars) > 5
         assert all(bar is not None and bar.dim for bar in bars)
         await press(pilot, "enter", "m")
@@ -84,5 +89,7 @@ async def test_what_was_replaced_stays_out_and_a_line_says_so() -> None:
 
 
 def test_entries_that_are_left_out_are_dimmed(snap_compare: Callable[..., bool]) -> None:
-    hidden = [past_record(tags.HIDE, entry=entry, hidden=True) for entry in ("cell 3", "answer 1.0")]
+    hidden = [
+        past_record(tags.HIDE, entry=entry, hidden=True) for entry in ("cell 3", "answer 1.0")
+    ]
     assert snap_compare(KeysApp([*SESSION, *hidden]), terminal_size=(80, 46))

@@ -13,7 +13,9 @@ from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, record, shown
 
 
-async def press_on(pilot: Pilot[None], pane: TranscriptPane, start: tuple[int, int], end: tuple[int, int]) -> None:
+async def press_on(
+    pilot: Pilot[None], pane: TranscriptPane, start: tuple[int, int], end: tuple[int, int]
+) -> None:
     """Draw the mouse from one place to another."""
     await pilot.mouse_down(pane, offset=start)
     await pilot.hover(pane, offset=end)
@@ -45,8 +47,14 @@ async def test_a_cell_is_drawn_with_its_bar_header_code_and_output() -> None:
 
 
 async def test_every_row_is_exactly_as_wide_as_the_pane() -> None:
-    hostile = "你好 👩‍👩‍👧 e\u0301 \u202eabc\x1b]52;c;aGk=\x07\x00\ud800 [/x] [@click=app.quit]x[/]\n" + "w" * 500 + "\n"
-    app = PaneApp([*cell(1, "x = '[/red]'" * 20, hostile), record(tags.NOTICE, hostile, level="error")])
+    hostile = (
+        "你好 👩‍👩‍👧 e\u0301 \u202eabc\x1b]52;c;aGk=\x07\x00\ud800 [/x] [@click=app.quit]x[/]\n"
+        + "w" * 500
+        + "\n"
+    )
+    app = PaneApp(
+        [*cell(1, "x = '[/red]'" * 20, hostile), record(tags.NOTICE, hostile, level="error")]
+    )
     async with app.run_test(size=SIZE) as pilot:
         for width in (60, 20, 7, 100):
             await pilot.resize_terminal(width, 20)
@@ -65,7 +73,9 @@ async def test_what_is_not_for_the_transcript_costs_it_nothing() -> None:
         await pilot.pause()
         placed: list[bool] = []
         app.pane._place = lambda: placed.append(True)  # type: ignore[method-assign]
-        app.pane.fold([record(tags.RLM_CHAT_STREAM, "words of a search", tree="t", node="1", turn=1)])
+        app.pane.fold(
+            [record(tags.RLM_CHAT_STREAM, "words of a search", tree="t", node="1", turn=1)]
+        )
         assert not placed
         app.pane.fold(cells(1))
         assert placed
@@ -73,7 +83,9 @@ async def test_what_is_not_for_the_transcript_costs_it_nothing() -> None:
 
 async def test_a_growing_answer_draws_its_end_only_and_nothing_is_laid_out_anew() -> None:
     def token(text: str) -> Record:
-        return record(tags.ASSISTANT_CHAT_STREAM, text, turn=1, step=0, party="claude", kind="chat", block=0)
+        return record(
+            tags.ASSISTANT_CHAT_STREAM, text, turn=1, step=0, party="claude", kind="chat", block=0
+        )
 
     app = PaneApp([*cells(10), token("Some words")])
     async with app.run_test(size=SIZE) as pilot:
@@ -137,7 +149,12 @@ async def test_a_selection_stays_with_its_text_while_the_transcript_grows() -> N
         last = app.pane.size.height - 1
         await press_on(pilot, app.pane, (3, last), (8, last))
         assert app.screen.get_selected_text() == "output"
-        app.pane.fold([record(tags.USER_REPL_OUT_STREAM, "line\n" * 40, cell=99, kind="stdout"), *cells(5, first=11)])
+        app.pane.fold(
+            [
+                record(tags.USER_REPL_OUT_STREAM, "line\n" * 40, cell=99, kind="stdout"),
+                *cells(5, first=11),
+            ]
+        )
         await pilot.pause()
         assert app.screen.get_selected_text() == "output"
 
@@ -174,13 +191,17 @@ async def test_another_theme_recolours_what_is_shown() -> None:
             assert app.pane.render_line(1) != night
 
 
-async def test_one_spinner_turns_while_the_model_thinks_and_writes_and_stops_with_its_answer() -> None:
+async def test_one_spinner_turns_while_the_model_thinks_and_writes_and_stops_with_its_answer() -> (
+    None
+):
     app = PaneApp(cells(1))
     async with app.run_test(size=SIZE) as pilot:
         app.pane.fold([record(tags.AGENT, turn=1, step=0, state="thinking", party="claude")])
         await pilot.pause()
         assert [row for row in shown(app.pane) if "Claude is thinking · 0 s" in row]
-        word = record(tags.ASSISTANT_CHAT_STREAM, "Yes", turn=1, step=0, party="claude", kind="chat", block=0)
+        word = record(
+            tags.ASSISTANT_CHAT_STREAM, "Yes", turn=1, step=0, party="claude", kind="chat", block=0
+        )
         app.pane.fold([word])
         await pilot.pause()
         assert shown(app.pane)[6] == " ▌ Claude  Yes"

@@ -33,7 +33,11 @@ async def opened(pilot: Pilot[None]) -> KeysApp:
 
 
 async def test_a_key_makes_a_pattern_of_the_words_and_words_of_the_pattern() -> None:
-    records = [*cell(1, "first = 1", "a.c\n"), *cell(2, "second = 2", "abc\n"), *cell(3, "third = 3", "xyz\n")]
+    records = [
+        *cell(1, "first = 1", "a.c\n"),
+        *cell(2, "second = 2", "abc\n"),
+        *cell(3, "third = 3", "xyz\n"),
+    ]
     async with KeysApp(records).run_test(size=SIZE) as pilot:
         app = await opened(pilot)
         await pilot.press(*"a.c")
@@ -67,17 +71,24 @@ async def test_what_is_no_pattern_or_takes_too_long_is_said_and_the_keys_go_on()
 
 async def test_a_row_that_ends_otherwise_than_its_text_does_not_hold_the_screen() -> None:
     # The text has its b; the rows that it is wrapped to, but the last, have none, and all ways are tried for it.
-    async with KeysApp([*cell(1, "x = 1", "a" * 300 + "b\n"), *cell(2, "y = 2", "ab\n")]).run_test(size=SIZE) as pilot:
+    async with KeysApp([*cell(1, "x = 1", "a" * 300 + "b\n"), *cell(2, "y = 2", "ab\n")]).run_test(
+        size=SIZE
+    ) as pilot:
         app = await opened(pilot)
         await pilot.press("alt+r", *"(a|aa)+b")
         await until(pilot, lambda: said(pilot) == "2 of 2")
         await pilot.press("up")
         assert said(pilot) == "1 of 2"
         assert marked(app) == "x = 1"
-        assert all(app.pane.render_line(y).cell_length == app.pane.scrollable_content_region.width for y in range(app.pane.size.height))
+        assert all(
+            app.pane.render_line(y).cell_length == app.pane.scrollable_content_region.width
+            for y in range(app.pane.size.height)
+        )
 
 
-async def test_a_pattern_is_searched_for_when_the_keys_pause_or_when_one_acts_on_what_it_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pattern_is_searched_for_when_the_keys_pause_or_when_one_acts_on_what_it_finds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(find_row, "PAUSE", 1_000.0)
     async with KeysApp([*cell(1, "x = 1"), *cell(2, "x = 2")]).run_test(size=SIZE) as pilot:
         app = await opened(pilot)

@@ -60,7 +60,12 @@ def blocks(pane: TranscriptPane) -> list[int]:
 
 
 def styles(pane: TranscriptPane) -> set[Style | None]:
-    return {segment.style for y in range(pane.size.height) for segment in pane.render_line(y) if "▀" in segment.text}
+    return {
+        segment.style
+        for y in range(pane.size.height)
+        for segment in pane.render_line(y)
+        if "▀" in segment.text
+    }
 
 
 async def test_a_picture_has_its_place_before_it_is_drawn(held: Held) -> None:
@@ -88,15 +93,22 @@ async def test_the_pictures_of_a_cell_are_drawn_for_each_width(held: Held) -> No
         width = pane.room[0]
         await until(pilot, lambda: blocks(pane) == [width] * 3)
         assert first[0] > width
-        assert held.begun == [first, (width, 1), (width, 2)], "one after the other, and none for a width that is no more"
+        assert held.begun == [first, (width, 1), (width, 2)], (
+            "one after the other, and none for a width that is no more"
+        )
 
 
 async def test_what_cannot_be_drawn_becomes_its_text(held: Held) -> None:
     broken = png(160, 80)[:60]
-    async with PaneApp([*cell(1, broken), *cell(2, png(80, 80)), *cell(3, broken)]).run_test(size=SIZE) as pilot:
+    async with PaneApp([*cell(1, broken), *cell(2, png(80, 80)), *cell(3, broken)]).run_test(
+        size=SIZE
+    ) as pilot:
         pane = pane_of(pilot)
         held.go_on.release(3)
-        await until(pilot, lambda: "\n".join(shown(pane)).count("<Figure>") == 2 and blocks(pane) == [10] * 5)
+        await until(
+            pilot,
+            lambda: "\n".join(shown(pane)).count("<Figure>") == 2 and blocks(pane) == [10] * 5,
+        )
 
 
 async def test_nothing_happens_after_the_pane_is_gone(held: Held) -> None:
@@ -112,7 +124,9 @@ async def test_nothing_happens_after_the_pane_is_gone(held: Held) -> None:
 
 
 async def test_what_is_scrolled_away_before_it_is_drawn_is_not_kept(held: Held) -> None:
-    async with PaneApp([*cell(1, png(160, 80)), *cells(30, 2), *cell(40, png(80, 80))]).run_test(size=SIZE) as pilot:
+    async with PaneApp([*cell(1, png(160, 80)), *cells(30, 2), *cell(40, png(80, 80))]).run_test(
+        size=SIZE
+    ) as pilot:
         pane = pane_of(pilot)
         await until(pilot, lambda: held.begun == [(10, 5)])
         pane.focus()
@@ -129,7 +143,16 @@ async def test_hidden_from_the_model_it_is_drawn_dimmed() -> None:
         pane = pane_of(pilot)
         await until(pilot, lambda: blocks(pane) == [10] * 5)
         (bright,) = styles(pane)
-        pane.fold([made(tags.HIDE, "", {"entry": pane.viewport.transcript.entries[-1].key, "hidden": True}, 1.0)])
+        pane.fold(
+            [
+                made(
+                    tags.HIDE,
+                    "",
+                    {"entry": pane.viewport.transcript.entries[-1].key, "hidden": True},
+                    1.0,
+                )
+            ]
+        )
         await until(pilot, lambda: blocks(pane) == [10] * 5 and styles(pane) != {bright})
         (dimmed,) = styles(pane)
         assert bright is not None
@@ -144,7 +167,16 @@ async def test_hidden_from_the_model_it_is_drawn_dimmed() -> None:
 async def test_a_pinned_one_is_drawn_at_the_top() -> None:
     async with PaneApp([*cell(1, png(160, 32)), *cells(20, 2)]).run_test(size=(60, 40)) as pilot:
         pane = pane_of(pilot)
-        pane.fold([made(tags.PIN, "", {"entry": pane.viewport.transcript.entries[0].key, "pinned": True}, 1.0)])
+        pane.fold(
+            [
+                made(
+                    tags.PIN,
+                    "",
+                    {"entry": pane.viewport.transcript.entries[0].key, "pinned": True},
+                    1.0,
+                )
+            ]
+        )
         await until(pilot, lambda: blocks(pane) == [20] * 2)
 
 
@@ -154,4 +186,6 @@ async def test_of_a_picture_no_text_is_copied() -> None:
         await until(pilot, lambda: bool(blocks(pane)))
         taken = pane.get_selection(Selection(None, None))
         assert taken is not None
-        assert taken[0].split("\n")[:6] == ["In 1 · you", "plot()", "", "", "", "In 2 · you"], "it is one empty line"
+        assert taken[0].split("\n")[:6] == ["In 1 · you", "plot()", "", "", "", "In 2 · you"], (
+            "it is one empty line"
+        )

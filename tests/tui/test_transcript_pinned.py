@@ -90,7 +90,9 @@ async def test_all_rows_of_the_end_are_reached_below_what_is_pinned() -> None:
 @pytest.mark.parametrize("height", [5, 6, 9, 20, 41])
 async def test_it_takes_a_third_of_the_height_at_most(height: int) -> None:
     long = cell(100, "\n".join(f"line_{number}" for number in range(50)))
-    async with PinningApp([*long, *cells(30), *pin(100, 1, 2, 3, 4)]).run_test(size=(60, height)) as pilot:
+    async with PinningApp([*long, *cells(30), *pin(100, 1, 2, 3, 4)]).run_test(
+        size=(60, height)
+    ) as pilot:
         app = pilot.app
         assert isinstance(app, PinningApp)
         await pilot.pause()
@@ -130,7 +132,9 @@ def test_a_pinned_question_and_cell(snap_compare: Callable[..., bool]) -> None:
 
 async def test_words_that_were_withdrawn_are_not_pinned_any_more() -> None:
     words = record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)
-    async with PinningApp([words, record(tags.PIN, entry="answer 1.0", pinned=True)]).run_test(size=SIZE) as pilot:
+    async with PinningApp([words, record(tags.PIN, entry="answer 1.0", pinned=True)]).run_test(
+        size=SIZE
+    ) as pilot:
         app = pilot.app
         assert isinstance(app, PinningApp)
         app.pane.focus()
@@ -153,7 +157,11 @@ class EndlessRows:
 def test_what_is_pinned_costs_as_much_as_is_seen_of_it() -> None:
     entries = [Question(text="a"), Question(text="b")]
     pinned = pinned_rows([(entry, EndlessRows()) for entry in entries], 7, 40, PALETTE)
-    assert [row.row.text for row in pinned[:-1]] == ["row 1", "row 2", "… 999,999,999,997 more rows"] * 2
+    assert [row.row.text for row in pinned[:-1]] == [
+        "row 1",
+        "row 2",
+        "… 999,999,999,997 more rows",
+    ] * 2
 
 
 async def test_pinned_entries_are_gone_to_one_after_the_other_and_then_from_the_first_on() -> None:

@@ -17,14 +17,25 @@ def reading(number: int, code: str, mime: str, *, after: str = "") -> list[Recor
     whole, kinds = text + after, [["display", len(text)], ["stdout", len(after)]]
     return [
         record(tags.USER_REPL_IN, code, cell=number, party="you"),
-        record(tags.DISPLAY, text, cell=number, mime=mime, data="" if mime == "text/plain" else text),
-        record(tags.USER_REPL_OUT, whole, cell=number, status="ok", duration=0.1, kinds=kinds if after else kinds[:1]),
+        record(
+            tags.DISPLAY, text, cell=number, mime=mime, data="" if mime == "text/plain" else text
+        ),
+        record(
+            tags.USER_REPL_OUT,
+            whole,
+            cell=number,
+            status="ok",
+            duration=0.1,
+            kinds=kinds if after else kinds[:1],
+        ),
     ]
 
 
 @pytest.mark.parametrize("mime", ["text/plain", "text/markdown"])
 @pytest.mark.parametrize("after", ["", "\n"])
-async def test_a_long_text_is_shown_from_its_beginning_with_the_code_that_led_to_it(mime: str, after: str) -> None:
+async def test_a_long_text_is_shown_from_its_beginning_with_the_code_that_led_to_it(
+    mime: str, after: str
+) -> None:
     app = PaneApp(cells(10))
     async with app.run_test(size=SIZE) as pilot:
         app.pane.fold(reading(11, "df?", mime, after=after))

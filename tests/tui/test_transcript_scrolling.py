@@ -35,7 +35,9 @@ async def test_who_has_scrolled_up_stays_there_and_is_told_of_what_is_new() -> N
         assert shown(app.pane)[-1].endswith("▌ output 32")
 
 
-async def test_what_the_person_does_to_an_entry_is_nothing_new_nor_is_what_is_for_other_panes() -> None:
+async def test_what_the_person_does_to_an_entry_is_nothing_new_nor_is_what_is_for_other_panes() -> (
+    None
+):
     app = PaneApp(cells(30))
     async with app.run_test(size=SIZE) as pilot:
         app.pane.focus()
@@ -73,7 +75,11 @@ async def test_the_place_is_kept_while_what_stands_above_it_grows() -> None:
 
 async def test_paging_up_from_the_tail_shows_every_row_once_though_heights_were_guessed() -> None:
     long = "word " * 60
-    records = [each for number in range(1, 20) for each in cell(number, output=f"first {number}\n{long}\nlast {number}\n")]
+    records = [
+        each
+        for number in range(1, 20)
+        for each in cell(number, output=f"first {number}\n{long}\nlast {number}\n")
+    ]
     app = PaneApp(records)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()

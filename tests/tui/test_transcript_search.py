@@ -33,7 +33,11 @@ async def test_what_a_cell_has_printed_after_its_end_is_copied_and_found_too() -
 
 
 async def test_a_search_counts_all_places_begins_at_the_end_and_goes_on_by_keys() -> None:
-    records = [one for number in range(1, 60) for one in cell(number, f"name_{number} = 'Straw'", "straw\n" if number % 2 else "")]
+    records = [
+        one
+        for number in range(1, 60)
+        for one in cell(number, f"name_{number} = 'Straw'", "straw\n" if number % 2 else "")
+    ]
     async with KeysApp(records).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
@@ -50,14 +54,21 @@ async def test_a_search_counts_all_places_begins_at_the_end_and_goes_on_by_keys(
         assert any("name_1 " in app.pane.render_line(y).text for y in range(SIZE[1]))
 
 
-async def test_what_was_found_is_marked_while_the_row_is_open_and_while_the_pane_has_the_keys() -> None:
+async def test_what_was_found_is_marked_while_the_row_is_open_and_while_the_pane_has_the_keys() -> (
+    None
+):
     async with KeysApp(cell(1, "straw", "none\n")).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
 
         def marks() -> list[str]:
             strips = [app.pane.render_line(y) for y in range(app.pane.size.height)]
-            return [segment.text for strip in strips for segment in strip if segment.style is not None and segment.style.reverse]
+            return [
+                segment.text
+                for strip in strips
+                for segment in strip
+                if segment.style is not None and segment.style.reverse
+            ]
 
         await find(pilot, "straw")
         assert marks() == ["straw"]
@@ -69,12 +80,25 @@ async def test_what_was_found_is_marked_while_the_row_is_open_and_while_the_pane
 
 
 async def test_a_search_sees_what_has_come_since_and_nothing_of_what_was_cleared_away() -> None:
-    records = [record(tags.USER_REPL_IN, "run()", cell=1, party="you"), record(tags.USER_REPL_OUT_STREAM, "straw\n", cell=1, kind="stdout")]
+    records = [
+        record(tags.USER_REPL_IN, "run()", cell=1, party="you"),
+        record(tags.USER_REPL_OUT_STREAM, "straw\n", cell=1, kind="stdout"),
+    ]
     async with KeysApp(records).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
         assert await find(pilot, "straw") == "1 of 1"
-        app.pane.fold([record(tags.USER_REPL_OUT_STREAM, "a straw\n\x1b]52;c;straw\x07Straw\n", cell=1, kind="stdout"), *cell(2, "straw")])
+        app.pane.fold(
+            [
+                record(
+                    tags.USER_REPL_OUT_STREAM,
+                    "a straw\n\x1b]52;c;straw\x07Straw\n",
+                    cell=1,
+                    kind="stdout",
+                ),
+                *cell(2, "straw"),
+            ]
+        )
         await press(pilot, "escape")
         app.query_one(FindRow).open()
         await pilot.pause()
@@ -101,5 +125,7 @@ async def test_what_is_nowhere_is_said_and_no_words_say_nothing() -> None:
 
 async def test_words_that_were_withdrawn_are_not_found() -> None:
     words = record(tags.ASSISTANT_CHAT_STREAM, "straw", turn=1, step=0)
-    async with KeysApp([words, record(tags.ASSISTANT_CHAT, "```python\nx = 1\n```", turn=1, step=0)]).run_test(size=SIZE) as pilot:
+    async with KeysApp(
+        [words, record(tags.ASSISTANT_CHAT, "```python\nx = 1\n```", turn=1, step=0)]
+    ).run_test(size=SIZE) as pilot:
         assert await find(pilot, "straw") == "nothing found"

@@ -63,19 +63,46 @@ def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
 
 SESSION = [
     record(tags.USER_REPL_IN, "1 / 0", cell=1, party="you"),
-    record(tags.USER_REPL_OUT, TRACEBACK, cell=1, status="error", duration=0.002, kinds=[["traceback", len(TRACEBACK)]]),
+    record(
+        tags.USER_REPL_OUT,
+        TRACEBACK,
+        cell=1,
+        status="error",
+        duration=0.002,
+        kinds=[["traceback", len(TRACEBACK)]],
+    ),
     record(tags.USER_REPL_IN, 'df = pd.read_csv("sales.csv")\ndf.shape', cell=3, party="you"),
-    record(tags.USER_REPL_OUT, "(10000, 5)\n\x1b[32mgreen\x1b[0m\n", cell=3, status="ok", duration=0.08),
+    record(
+        tags.USER_REPL_OUT, "(10000, 5)\n\x1b[32mgreen\x1b[0m\n", cell=3, status="ok", duration=0.08
+    ),
     record(tags.USER_CHAT, "which days are outliers, and why?", turn=1),
     record(tags.ASSISTANT_CHAT, ANSWER, turn=1, step=0, party="claude"),
-    record(tags.ASSISTANT_REPL_IN, "outliers = daily[z.abs() > 3]", cell=4, turn=1, step=0, block=0, party="claude"),
-    record(tags.ASSISTANT_REPL_OUT, "day\n2026-03-14    48211.50\n", cell=4, status="ok", duration=0.21),
+    record(
+        tags.ASSISTANT_REPL_IN,
+        "outliers = daily[z.abs() > 3]",
+        cell=4,
+        turn=1,
+        step=0,
+        block=0,
+        party="claude",
+    ),
+    record(
+        tags.ASSISTANT_REPL_OUT, "day\n2026-03-14    48211.50\n", cell=4, status="ok", duration=0.21
+    ),
     record(tags.NAMESPACE, cell=4, party="claude", changes=CHANGES),
-    record(tags.NOTICE, "The conversation is back; the namespace is not: run again what you need.", level="info"),
+    record(
+        tags.NOTICE,
+        "The conversation is back; the namespace is not: run again what you need.",
+        level="info",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("theme", "size"), [("mahtab", (80, 24)), ("mahtab-day", (120, 46))], ids=["mahtab-80x24", "mahtab-day-120x46"])
+@pytest.mark.parametrize(
+    ("theme", "size"),
+    [("mahtab", (80, 24)), ("mahtab-day", (120, 46))],
+    ids=["mahtab-80x24", "mahtab-day-120x46"],
+)
 def test_a_session(snap_compare: Callable[..., bool], size: tuple[int, int], theme: str) -> None:
     app = PaneApp(SESSION)
     app.theme = theme
@@ -92,12 +119,30 @@ def _gradient() -> str:
 
 def test_what_is_more_than_text(snap_compare: Callable[..., bool]) -> None:
     columns = "".join(f"<th>column {number}</th>" for number in range(12))
-    lines = "".join(f"<tr><th>{line}</th>{''.join(f'<td>{line * number / 7:.4f}</td>' for number in range(12))}</tr>" for line in range(4))
+    lines = "".join(
+        f"<tr><th>{line}</th>{''.join(f'<td>{line * number / 7:.4f}</td>' for number in range(12))}</tr>"
+        for line in range(4)
+    )
     frame = f"<table><tr><th></th>{columns}</tr>{lines}</table><p>4 rows × 12 columns</p>"
-    displays = [("text/html", frame), ("text/markdown", "## Found\n\n- *one*\n- `two`"), ("image/png", _gradient())]
+    displays = [
+        ("text/html", frame),
+        ("text/markdown", "## Found\n\n- *one*\n- `two`"),
+        ("image/png", _gradient()),
+    ]
     records = [record(tags.USER_REPL_IN, "display(df, words, figure)", cell=1, party="you")]
-    records += [record(tags.DISPLAY, "text\n", cell=1, mime=mime, data=data) for mime, data in displays]
-    records.append(record(tags.USER_REPL_OUT, "text\n" * 3, cell=1, status="ok", duration=0.2, kinds=[["display", 5]] * 3))
+    records += [
+        record(tags.DISPLAY, "text\n", cell=1, mime=mime, data=data) for mime, data in displays
+    ]
+    records.append(
+        record(
+            tags.USER_REPL_OUT,
+            "text\n" * 3,
+            cell=1,
+            status="ok",
+            duration=0.2,
+            kinds=[["display", 5]] * 3,
+        )
+    )
 
     async def pictured(pilot: Pilot[None]) -> None:
         pane = pilot.app.query_one(TranscriptPane)
@@ -109,9 +154,21 @@ def test_what_is_more_than_text(snap_compare: Callable[..., bool]) -> None:
 def test_calls_of_tools(snap_compare: Callable[..., bool]) -> None:
     """Folded to three rows; the arguments as they run, nothing of them read as markup."""
 
-    def call(number: int, state: str, text: str, name: str = "search_code", **arguments: Any) -> list[Record]:
-        about = {"call": f"1.0.{number}", "turn": 1, "step": 0, "party": "claude", "name": name, "arguments": json.dumps(arguments)}
-        return [record(tags.ASSISTANT_TOOL, "", **about, state="running"), record(tags.ASSISTANT_TOOL, text, **about, state=state)]
+    def call(
+        number: int, state: str, text: str, name: str = "search_code", **arguments: Any
+    ) -> list[Record]:
+        about = {
+            "call": f"1.0.{number}",
+            "turn": 1,
+            "step": 0,
+            "party": "claude",
+            "name": name,
+            "arguments": json.dumps(arguments),
+        }
+        return [
+            record(tags.ASSISTANT_TOOL, "", **about, state="running"),
+            record(tags.ASSISTANT_TOOL, text, **about, state=state),
+        ]
 
     found = "app.py\n     3: def load_rows():\n     4-     return [red]x[/red]\n--\n    90: def load_all():"
     records = [
@@ -119,8 +176,21 @@ def test_calls_of_tools(snap_compare: Callable[..., bool]) -> None:
         record(tags.ASSISTANT_CHAT, "Let me look.", turn=1, step=0, party="claude", stopped=False),
         *call(0, "ok", found, pattern="def load_\\w+", file_pattern="*.py"),
         *call(1, "error", "File not found: xyz.cbl", "read_file", path="xyz.cbl"),
-        *call(2, "refused", "Not called: one question may have 25 calls of tools.", "read_file", path="[b]app.py[/b]" * 12),
+        *call(
+            2,
+            "refused",
+            "Not called: one question may have 25 calls of tools.",
+            "read_file",
+            path="[b]app.py[/b]" * 12,
+        ),
         record(tags.SKILL, "", name="tidy", loaded=True, chars=1_200, budget=60_000),
-        record(tags.ASSISTANT_CHAT, "In `load_rows`, in `app.py`.", turn=1, step=1, party="claude", stopped=False),
+        record(
+            tags.ASSISTANT_CHAT,
+            "In `load_rows`, in `app.py`.",
+            turn=1,
+            step=1,
+            party="claude",
+            stopped=False,
+        ),
     ]
     assert snap_compare(PaneApp(records), terminal_size=(80, 24))

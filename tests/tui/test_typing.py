@@ -23,10 +23,14 @@ from tests.tui.story import ToldSession, drawn, story
 
 MakeApp = Callable[..., MahtabApp]
 SIZE = (110, 24)
-PRINTABLE = [character for character in string.printable if character.isprintable() and character != " "]
+PRINTABLE = [
+    character for character in string.printable if character.isprintable() and character != " "
+]
 ONCE_KEYS = "rRxsemyd1/`"
 """Letters that panes are likely to take for a key."""
-QUEUE = made(tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0)
+QUEUE = made(
+    tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0
+)
 ACTS = ("submit", "replace", "cancel", "decide", "hide", "pin", "stop")
 KERNEL_ACTS = ("reset", "kill", "activate", "move")
 
@@ -82,7 +86,9 @@ async def test_every_letter_that_no_text_field_takes_goes_to_the_editor_and_does
         assert acts == []
 
 
-async def test_a_click_on_a_cell_leaves_the_typing_with_the_editor(app: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_click_on_a_cell_leaves_the_typing_with_the_editor(
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     acts: list[tuple[str, str]] = []
     monkeypatch.setattr(app.session, "submit", lambda mode, text: acts.append((mode, text)))
     async with app.run_test(size=SIZE) as pilot:
@@ -93,13 +99,28 @@ async def test_a_click_on_a_cell_leaves_the_typing_with_the_editor(app: MahtabAp
         assert acts == [("python", "rows = 3")]
 
 
-@pytest.mark.parametrize("pane", ["TranscriptPane", "NamespacePane", "SearchTreePane", "QueueRow", "HeaderBar", "#glyph", "Splitter"])
-async def test_the_mouse_never_takes_the_typing_from_the_editor(app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pane: str) -> None:
+@pytest.mark.parametrize(
+    "pane",
+    [
+        "TranscriptPane",
+        "NamespacePane",
+        "SearchTreePane",
+        "QueueRow",
+        "HeaderBar",
+        "#glyph",
+        "Splitter",
+    ],
+)
+async def test_the_mouse_never_takes_the_typing_from_the_editor(
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pane: str
+) -> None:
     Acts(app, monkeypatch)
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         height = app.query(pane).first().size.height
-        for y, times in product(sorted({0, 1, 2, height // 2, height - 1} & set(range(height))), (1, 2)):
+        for y, times in product(
+            sorted({0, 1, 2, height // 2, height - 1} & set(range(height))), (1, 2)
+        ):
             await pilot.click(pane, offset=(6, y), times=times)
             await pilot.pause()
             while len(app.screen_stack) > 1:
@@ -141,7 +162,9 @@ async def test_in_the_menu_of_an_entry_what_runs_waits_for_enter(
 
 
 @pytest.mark.parametrize("text", ["rows = 3", "q", "rr = 3", "= 3"])
-async def test_a_text_that_is_typed_into_a_menu_goes_to_the_editor_whole(app: MahtabApp, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+async def test_a_text_that_is_typed_into_a_menu_goes_to_the_editor_whole(
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     acts = Acts(app, monkeypatch)
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
@@ -160,7 +183,10 @@ async def test_a_text_that_is_typed_into_a_menu_goes_to_the_editor_whole(app: Ma
 
 @pytest.mark.parametrize(
     ("letter", "act", "letters"),
-    [("r", "search retry", string.ascii_lowercase.replace("t", "").replace("q", "")), ("s", "search stop", string.ascii_uppercase)],
+    [
+        ("r", "search retry", string.ascii_lowercase.replace("t", "").replace("q", "")),
+        ("s", "search stop", string.ascii_uppercase),
+    ],
 )
 async def test_a_call_of_a_search_is_run_again_and_stopped_from_its_menu_only(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, letter: str, act: str, letters: str
@@ -173,7 +199,9 @@ async def test_a_call_of_a_search_is_run_again_and_stopped_from_its_menu_only(
         await ready(pilot)
         pane = app.query_one("#recursion")
         await until(pilot, lambda: bool(pane.region) and bool(pane.focus().has_focus))
-        await until(pilot, lambda: pane.virtual_size.height > 1)  # drawn a little later than the pane is shown
+        await until(
+            pilot, lambda: pane.virtual_size.height > 1
+        )  # drawn a little later than the pane is shown
         await pilot.press("home", "enter")
         await until(pilot, lambda: isinstance(app.screen, ActionMenu))
         await pilot.press(letter)
@@ -216,7 +244,9 @@ async def test_the_namespace_is_filtered_after_ctrl_f_and_says_so(app: MahtabApp
         assert "/" not in namespace.render_line(0).text
 
 
-async def test_an_approval_that_comes_while_a_person_types_is_answered_by_nothing_typed(app: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_approval_that_comes_while_a_person_types_is_answered_by_nothing_typed(
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tests.tui.story import WAITING
 
     acts = Acts(app, monkeypatch)

@@ -29,7 +29,12 @@ def variable(name: str, type: str, summary: str) -> Variable:
 
 
 CHANGES = (
-    Change("df", "changed", variable("df", "DataFrame", "100 × 4"), variable("df", "DataFrame", "98 × 5")),
+    Change(
+        "df",
+        "changed",
+        variable("df", "DataFrame", "100 × 4"),
+        variable("df", "DataFrame", "98 × 5"),
+    ),
     Change("total", "added", variable("total", "int", "5"), None),
     Change("[red]x[/]\n", "deleted", None, variable("[red]x[/]\n", "str", "'\x1b]0;y\x07'")),
 )
@@ -49,7 +54,9 @@ class ThemedApp(App[None]):
 
 
 def told(app: App[Any]) -> str:
-    return "\n".join(str(found.content) for found in app.screen.query("#undo-changes").results(Static))
+    return "\n".join(
+        str(found.content) for found in app.screen.query("#undo-changes").results(Static)
+    )
 
 
 def can_undo(screen: Screen[Any]) -> bool:
@@ -57,7 +64,9 @@ def can_undo(screen: Screen[Any]) -> bool:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 35)])
-async def test_it_shows_what_would_change_and_what_cannot_be_taken_back(size: tuple[int, int]) -> None:
+async def test_it_shows_what_would_change_and_what_cannot_be_taken_back(
+    size: tuple[int, int],
+) -> None:
     undone: list[Restoration] = []
     restoration = Restoration(CHANGES, LEFT, exact=False)
 
@@ -69,7 +78,10 @@ async def test_it_shows_what_would_change_and_what_cannot_be_taken_back(size: tu
     async with app.run_test(size=size) as pilot:
         app.push_screen(screen := UndoScreen((3, 4), lambda: restoration, undo))
         await until(pilot, lambda: can_undo(screen))
-        assert str(screen.query_one("#question", Static).content) == "Undo 2 cells, from cell 3 to cell 4?"
+        assert (
+            str(screen.query_one("#question", Static).content)
+            == "Undo 2 cells, from cell 3 to cell 4?"
+        )
         rows = told(app).split("\n")
         assert rows[:3] == ["~ df  DataFrame 98 × 5 → 100 × 4", "+ total  int 5", rows[2]]
         assert rows[2].startswith("− [red]x[/]")
@@ -86,7 +98,11 @@ async def test_it_shows_what_would_change_and_what_cannot_be_taken_back(size: tu
 async def test_keeping_does_nothing(key: str) -> None:
     app = ThemedApp()
     async with app.run_test() as pilot:
-        app.push_screen(screen := UndoScreen((3,), lambda: Restoration((), (), exact=True), lambda: pytest.fail("undone")))
+        app.push_screen(
+            screen := UndoScreen(
+                (3,), lambda: Restoration((), (), exact=True), lambda: pytest.fail("undone")
+            )
+        )
         await until(pilot, lambda: "No variable changes." in told(app))
         await pilot.press(key)
         await until(pilot, lambda: app.screen is not screen)
@@ -123,9 +139,16 @@ async def test_ctrl_z_on_an_entry_asks_about_its_cell(make_app: Callable[..., Ma
         await drawn(pilot)
         pane = app.query_one(TranscriptPane)
         pane.focus()
-        pane.marker.entry = next(entry for entry in pane.viewport.transcript.entries if isinstance(entry, Cell))
+        pane.marker.entry = next(
+            entry for entry in pane.viewport.transcript.entries if isinstance(entry, Cell)
+        )
         await pilot.press("ctrl+z")
-        await until(pilot, lambda: any(each.message.startswith("There is nothing to undo") for each in app._notifications))
+        await until(
+            pilot,
+            lambda: any(
+                each.message.startswith("There is nothing to undo") for each in app._notifications
+            ),
+        )
         app.session.cells.last = 9
         await pilot.press("ctrl+z")
         await until(pilot, lambda: "kernel" in told(app))
@@ -134,20 +157,26 @@ async def test_ctrl_z_on_an_entry_asks_about_its_cell(make_app: Callable[..., Ma
         await until(pilot, lambda: not isinstance(app.screen, UndoScreen))
 
 
-async def test_a_question_offers_to_undo_its_whole_answer(make_app: Callable[..., MahtabApp]) -> None:
+async def test_a_question_offers_to_undo_its_whole_answer(
+    make_app: Callable[..., MahtabApp],
+) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 35)) as pilot:
         await drawn(pilot)
         app.session.cells.last = 4
         pane = app.query_one(TranscriptPane)
         pane.focus()
-        question = next(entry for entry in pane.viewport.transcript.entries if isinstance(entry, Question))
+        question = next(
+            entry for entry in pane.viewport.transcript.entries if isinstance(entry, Question)
+        )
         for entry in (question, pane.viewport.transcript.entries[-1]):
             pane.marker.entry = entry
             await pilot.press("enter")
             await until(pilot, lambda: isinstance(app.screen, ActionMenu))
             assert isinstance(app.screen, ActionMenu)
-            assert ("entry-undo" in {command.id for command in app.screen.commands}) is (entry is question)
+            assert ("entry-undo" in {command.id for command in app.screen.commands}) is (
+                entry is question
+            )
             await pilot.press("escape")
             await until(pilot, lambda: not isinstance(app.screen, ActionMenu))
         pane.marker.entry = question
@@ -156,10 +185,14 @@ async def test_a_question_offers_to_undo_its_whole_answer(make_app: Callable[...
         assert str(app.screen.query_one("#question", Static).content) == "Undo cell 4?"
 
 
-async def test_undo_in_ask_mode_says_what_it_does_not_understand(make_app: Callable[..., MahtabApp]) -> None:
+async def test_undo_in_ask_mode_says_what_it_does_not_understand(
+    make_app: Callable[..., MahtabApp],
+) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
         await pilot.press("f2", *"/undo x", "enter")
         await until(pilot, lambda: app.editor.text == "/undo x")
-        assert [each.message for each in app._notifications] == ["Name a cell by its number, as in /undo 12"]
+        assert [each.message for each in app._notifications] == [
+            "Name a cell by its number, as in /undo 12"
+        ]

@@ -22,11 +22,29 @@ async def test_the_header_tells_what_is_loaded(make_app: MakeApp) -> None:
         await drawn(pilot)
         header = pilot.app.query_one(HeaderBar)
         header.tokens, header.cost = 0, None
-        header.fold([made(tags.SKILL, "", {"name": name, "loaded": True, "chars": 1_200, "budget": 60_000}) for name in ("tidy", "[b]debug")])
+        header.fold(
+            [
+                made(
+                    tags.SKILL, "", {"name": name, "loaded": True, "chars": 1_200, "budget": 60_000}
+                )
+                for name in ("tidy", "[b]debug")
+            ]
+        )
         assert isinstance(header.tooltip, Content)  # a text would be read as markup
-        assert str(header.tooltip) == "Loaded skills:\n  tidy  1,200\n  [b]debug  1,200\n2,400 of 60,000 characters"
+        assert (
+            str(header.tooltip)
+            == "Loaded skills:\n  tidy  1,200\n  [b]debug  1,200\n2,400 of 60,000 characters"
+        )
         for name in ("tidy", "[b]debug"):
-            header.fold([made(tags.SKILL, "", {"name": name, "loaded": False, "chars": 1_200, "budget": 60_000})])
+            header.fold(
+                [
+                    made(
+                        tags.SKILL,
+                        "",
+                        {"name": name, "loaded": False, "chars": 1_200, "budget": 60_000},
+                    )
+                ]
+            )
         assert header.tooltip is None
 
 
@@ -41,9 +59,14 @@ async def test_slash_unload_unloads_or_lets_one_choose(make_app: MakeApp) -> Non
         assert loaded(pilot) == ["debug"]
         BY_ID["unload-skill"].run(app.work, "tidy")
         BY_ID["unload-skill"].run(app.work, "")
-        await until(pilot, lambda: isinstance(app.screen, ChooseOne) and bool(app.screen.listing.rows))
+        await until(
+            pilot, lambda: isinstance(app.screen, ChooseOne) and bool(app.screen.listing.rows)
+        )
         await pilot.press("enter")
         await until(pilot, lambda: loaded(pilot) == [])
         BY_ID["unload-skill"].run(app.work, "")
         await pilot.pause()
-        assert [note.message for note in app._notifications] == ["The skill 'tidy' is not loaded. Loaded: debug.", "No skill is loaded."]
+        assert [note.message for note in app._notifications] == [
+            "The skill 'tidy' is not loaded. Loaded: debug.",
+            "No skill is loaded.",
+        ]

@@ -12,20 +12,29 @@ from mahtab_tui.tui.screens.usage import UsageScreen
 from tests.tui.editor_app import until
 
 
-async def test_it_is_kept_up_to_date_and_escape_closes_it(make_app: Callable[..., MahtabApp]) -> None:
+async def test_it_is_kept_up_to_date_and_escape_closes_it(
+    make_app: Callable[..., MahtabApp],
+) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.pause()
-        app.session.spending.count(Usage(model="m", input_tokens=1_234, output_tokens=5, cost=0.25, turn=1))
+        app.session.spending.count(
+            Usage(model="m", input_tokens=1_234, output_tokens=5, cost=0.25, turn=1)
+        )
         await app.run_action("command('usage')")
-        await until(pilot, lambda: isinstance(app.screen, UsageScreen) and bool(app.screen.query("#usage-rows")))
+        await until(
+            pilot,
+            lambda: isinstance(app.screen, UsageScreen) and bool(app.screen.query("#usage-rows")),
+        )
 
         def shown() -> str:
             return str(app.screen.query_one("#usage-rows", Static).content)
 
         await until(pilot, lambda: "question 1" in shown())
         assert "1,234" in shown()
-        app.session.spending.count(Usage(model="m", input_tokens=1, output_tokens=5, cost=0.25, tree="[bold]a"))
+        app.session.spending.count(
+            Usage(model="m", input_tokens=1, output_tokens=5, cost=0.25, tree="[bold]a")
+        )
         await until(pilot, lambda: "search [bold]a" in shown())
         assert "$0.5000" in shown()
         await pilot.press("escape")
@@ -37,11 +46,21 @@ async def test_each_row_is_one_line_on_a_small_screen(make_app: Callable[..., Ma
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         app.session.spending.count(
-            Usage(model="m", cost=123.4567, turn=1, input_tokens=12_345_678, cache_read_tokens=12_345_678, output_tokens=1_234_567)
+            Usage(
+                model="m",
+                cost=123.4567,
+                turn=1,
+                input_tokens=12_345_678,
+                cache_read_tokens=12_345_678,
+                output_tokens=1_234_567,
+            )
         )
         app.session.spending.count(Usage(model="m", cost=None, turn=1))
         await app.run_action("command('usage')")
-        await until(pilot, lambda: isinstance(app.screen, UsageScreen) and bool(app.screen.query("#usage-rows")))
+        await until(
+            pilot,
+            lambda: isinstance(app.screen, UsageScreen) and bool(app.screen.query("#usage-rows")),
+        )
         rows = app.screen.query_one("#usage-rows", Static)
         await until(pilot, lambda: rows.size.height > 1)
         assert rows.size.height == len(str(rows.content).splitlines())

@@ -32,7 +32,9 @@ async def test_a_log_that_went_away_and_came_back_is_watched_again(tmp_path: Pat
         await until(pilot, lambda: "begun anew" in seen(pilot) and "watches" in seen(pilot))
 
 
-async def test_a_log_that_grows_fast_is_drawn_in_pieces_and_a_long_line_is_cut(tmp_path: Path) -> None:
+async def test_a_log_that_grows_fast_is_drawn_in_pieces_and_a_long_line_is_cut(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "a.log"
     path.write_text("x" * (TAIL // 2) + "\n")
     app = WatchApp(WatchedFile(path))
@@ -60,7 +62,9 @@ async def test_what_comes_while_it_closes_is_no_crash(tmp_path: Path) -> None:
 
 
 async def test_a_letter_typed_into_a_filter_does_not_leave(tmp_path: Path) -> None:
-    app = WatchApp(WatchedSession(RunningSession("moon", str(tmp_path), 1, [], tmp_path / "nothing.sock")))
+    app = WatchApp(
+        WatchedSession(RunningSession("moon", str(tmp_path), 1, [], tmp_path / "nothing.sock"))
+    )
     async with app.run_test(size=(80, 24)) as pilot:
         app.query_one(NamespacePane).focus()
         await pilot.press("ctrl+f", "q")

@@ -21,7 +21,11 @@ from tests.records import made
 SIZE = (60, 20)
 
 
-GREETING = (("◐", "One Python namespace, shared."), ("`", "turns from Python to asking."), ("F1", "shows all keys."))
+GREETING = (
+    ("◐", "One Python namespace, shared."),
+    ("`", "turns from Python to asking."),
+    ("F1", "shows all keys."),
+)
 
 
 class NotedPort:
@@ -113,7 +117,13 @@ def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
 def cell(number: int, code: str = "", output: str = "") -> list[Record]:
     return [
         record(tags.USER_REPL_IN, code or f"cell_{number}", cell=number, party="you"),
-        record(tags.USER_REPL_OUT, output or f"output {number}\n", cell=number, status="ok", duration=0.1),
+        record(
+            tags.USER_REPL_OUT,
+            output or f"output {number}\n",
+            cell=number,
+            status="ok",
+            duration=0.1,
+        ),
     ]
 
 

@@ -25,7 +25,9 @@ MakeClaude = Callable[..., "ChatClaudeCLI"]
 @pytest.fixture
 def bench() -> Iterator[Bench]:
     """A bench for searches; when it is closed, their events must make whole trees."""
-    from tests.recursion_scripts import Bench  # it loads the models' libraries, which most tests do without
+    from tests.recursion_scripts import (
+        Bench,
+    )  # it loads the models' libraries, which most tests do without
 
     bench = Bench()
     yield bench

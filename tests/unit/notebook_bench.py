@@ -39,7 +39,16 @@ class Bench:
         self.log.addHandler(self.shown)
         unused: Any = None
         file = replace(read_notebook(path) if path.exists() else new_notebook(path), kept=kept)
-        self.notebook = Notebook(self.log, Inbox(self.log), unused, self.secrets, file, past, lambda: everything, lambda: kernel_language)
+        self.notebook = Notebook(
+            self.log,
+            Inbox(self.log),
+            unused,
+            self.secrets,
+            file,
+            past,
+            lambda: everything,
+            lambda: kernel_language,
+        )
         self.log.addHandler(self.notebook)
         self.notebook._show() if not self.notebook._shown else None
         self.taken: list[Record] = []
@@ -56,9 +65,14 @@ class Bench:
         close_logging(self.log)
 
 
-def again(place: int, number: int, code: str, *outputs: tuple[str, str], **more: Any) -> list[Record]:
+def again(
+    place: int, number: int, code: str, *outputs: tuple[str, str], **more: Any
+) -> list[Record]:
     """The records of a notebook's cell that runs."""
-    return [record.changed(place=place) if hasattr(record, "place") else record for record in ran(number, code, *outputs, **more)]
+    return [
+        record.changed(place=place) if hasattr(record, "place") else record
+        for record in ran(number, code, *outputs, **more)
+    ]
 
 
 def notices(it: Bench) -> list[str]:
@@ -68,7 +82,11 @@ def notices(it: Bench) -> list[str]:
 def story(tmp_path: Path) -> Path:
     return write(
         nbformat.v4.new_notebook(
-            cells=[nbformat.v4.new_markdown_cell("# Title"), nbformat.v4.new_code_cell("x = 1"), nbformat.v4.new_code_cell("x + 1")]
+            cells=[
+                nbformat.v4.new_markdown_cell("# Title"),
+                nbformat.v4.new_code_cell("x = 1"),
+                nbformat.v4.new_code_cell("x + 1"),
+            ]
         ),
         tmp_path / "it.ipynb",
     )

@@ -9,7 +9,10 @@ from typing import Any
 
 from mahtab_tui.kernel.worker.sandbox.names import make_names
 
-LOG = "".join(f"2026-03-01 12:00:{n % 60:02d} {'ERROR' if n % 10 == 3 else 'INFO'} request id=r{n} took {n} ms\n" for n in range(200))
+LOG = "".join(
+    f"2026-03-01 12:00:{n % 60:02d} {'ERROR' if n % 10 == 3 else 'INFO'} request id=r{n} took {n} ms\n"
+    for n in range(200)
+)
 
 
 class Engine:

@@ -24,7 +24,13 @@ def texts(path: Path, session: str = "s") -> list[str]:
 
 def run(program: str, *args: object) -> subprocess.CompletedProcess[str]:
     """A Python program of its own."""
-    return subprocess.run([sys.executable, "-c", textwrap.dedent(program), *map(str, args)], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), *map(str, args)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 def spoil(path: Path, statement: str, *values: object) -> None:

@@ -44,7 +44,12 @@ class RecordingInbox(Inbox):
 def guests_of(log: logging.Logger, held: list[tuple[str, bool]] | None = None) -> JoinedAgents:
     """The agents of a session that Claude answers in."""
     inbox = RecordingInbox(log, [] if held is None else held)
-    return JoinedAgents(log, inbox, UserRequests(), SessionInfo(log, load_settings(model="claude"), "moon", "claude"))
+    return JoinedAgents(
+        log,
+        inbox,
+        UserRequests(),
+        SessionInfo(log, load_settings(model="claude"), "moon", "claude"),
+    )
 
 
 def record(tag: str, text: str = "", **attrs: Any) -> Record:
@@ -59,17 +64,39 @@ def test_code_that_waits_is_the_entry_that_runs_whatever_is_asked_in_between() -
     transcript = Transcript(since=0)
     transcript.fold([record(tags.APPROVAL, "x = 1", state="waiting")])
     (waiting,) = cells(transcript)
-    assert (waiting.approval, waiting.party, waiting.guest, waiting.code) == ("waiting", "codex", 2, "x = 1")
+    assert (waiting.approval, waiting.party, waiting.guest, waiting.code) == (
+        "waiting",
+        "codex",
+        2,
+        "x = 1",
+    )
     transcript.fold([made(tags.USER_CHAT, "a question", {"turn": 1}, time.time())])
-    transcript.fold([record(tags.APPROVAL, "x = 2", state="edited"), record(tags.ASSISTANT_REPL_IN, "x = 2", cell=7)])
-    transcript.fold([record(tags.ASSISTANT_REPL_OUT, "", cell=7, status="ok", duration=0.1, kinds=[])])
+    transcript.fold(
+        [
+            record(tags.APPROVAL, "x = 2", state="edited"),
+            record(tags.ASSISTANT_REPL_IN, "x = 2", cell=7),
+        ]
+    )
+    transcript.fold(
+        [record(tags.ASSISTANT_REPL_OUT, "", cell=7, status="ok", duration=0.1, kinds=[])]
+    )
     assert cells(transcript) == [waiting]
-    assert (waiting.approval, waiting.code, waiting.number, waiting.status) == ("", "x = 2", 7, "ok")
+    assert (waiting.approval, waiting.code, waiting.number, waiting.status) == (
+        "",
+        "x = 2",
+        7,
+        "ok",
+    )
 
 
 def test_declined_code_stays_with_its_reason() -> None:
     transcript = Transcript(since=0)
-    transcript.fold([record(tags.APPROVAL, "x = 1", state="waiting"), record(tags.APPROVAL, "x = 1", state="skipped", reason="not now")])
+    transcript.fold(
+        [
+            record(tags.APPROVAL, "x = 1", state="waiting"),
+            record(tags.APPROVAL, "x = 1", state="skipped", reason="not now"),
+        ]
+    )
     (declined,) = cells(transcript)
     assert (declined.approval, declined.reason) == ("skipped", "not now")
 
@@ -77,7 +104,9 @@ def test_declined_code_stays_with_its_reason() -> None:
 def test_code_that_nobody_was_asked_about_is_an_entry_too() -> None:
     transcript = Transcript(since=0)
     transcript.fold([record(tags.ASSISTANT_REPL_IN, "x", cell=1, call="guest-9")])
-    assert [(cell.party, cell.person, cell.guest) for cell in cells(transcript)] == [("codex", False, 2)]
+    assert [(cell.party, cell.person, cell.guest) for cell in cells(transcript)] == [
+        ("codex", False, 2)
+    ]
 
 
 def test_the_model_is_told_what_other_agents_ran_but_not_its_own_code_again() -> None:
@@ -95,8 +124,18 @@ def test_names_and_colours_are_each_agents_own() -> None:
     log, _ = setup_logging(None)
     try:
         guests = guests_of(log)
-        joined = [guests.join(name, lambda text: None, None) for name in ("Claude Code", "claude-code", "you", "", "é" * 50, "claude")]
-        assert [guest.name for guest in joined] == ["claude-code", "claude-code-2", "you-2", "agent", "agent-2", "claude-2"]
+        joined = [
+            guests.join(name, lambda text: None, None)
+            for name in ("Claude Code", "claude-code", "you", "", "é" * 50, "claude")
+        ]
+        assert [guest.name for guest in joined] == [
+            "claude-code",
+            "claude-code-2",
+            "you-2",
+            "agent",
+            "agent-2",
+            "claude-2",
+        ]
         assert [guest.colour for guest in joined[:4]] == [0, 1, 2, 3]
         guests.left(joined[1], stop=False)
         assert guests.join("codex", lambda text: None, None).colour == 1
@@ -119,7 +158,9 @@ def test_joining_again_ends_no_pause_by_whatever_name() -> None:
         assert [guest.paused for guest in (while_there, again, renamed)] == [True, True, True]
         assert [on for party, on in held if party == "codex"] == [True, False, True]
         guests.left(again, stop=False)
-        assert guests.sentence().endswith("Paused, but not connected: codex; /pause NAME clears the pause.")
+        assert guests.sentence().endswith(
+            "Paused, but not connected: codex; /pause NAME clears the pause."
+        )
         assert "Resumed" in guests.pause("somebody")
         assert guests.join("third", lambda text: None, None).paused
         assert guests.pause("codex") == "codex is not connected; pause cleared."
@@ -207,7 +248,12 @@ def test_what_stops_the_models_turn_leaves_the_approval_of_an_agent_waiting(proj
         ran: Future[str] = Future()
         shown = threading.Event()
         call, request = AgentCall(lambda frame: shown.set()), session.joined_agents.new_call()
-        threading.Thread(target=lambda: ran.set_result(session.joined_agents.approved(guest, call, request, "x = 1")), daemon=True).start()
+        threading.Thread(
+            target=lambda: ran.set_result(
+                session.joined_agents.approved(guest, call, request, "x = 1")
+            ),
+            daemon=True,
+        ).start()
         assert shown.wait(60)
         session.turns.interrupt()
         assert session.decide(request, Decision("run"))

@@ -23,15 +23,27 @@ DOCSTRING = 'def f():\n    """\n    ```\n    x\n    ```\n    """'
         ("```python\nFINAL('never closed')", "FINAL('never closed')", False),
         (f"```python\n{DOCSTRING}\n```\nsaid after", DOCSTRING, True),
         ("<assistant-repl-in>x = 1</assistant-repl-in>", "x = 1", False),
-        ("<assistant-repl-in>x = 1</assistant-repl-in>\n<assistant-repl-out>1</assistant-repl-out>", "x = 1", True),
+        (
+            "<assistant-repl-in>x = 1</assistant-repl-in>\n<assistant-repl-out>1</assistant-repl-out>",
+            "x = 1",
+            True,
+        ),
         ("<assistant-repl-in>\n```python\nx = 1\n```\n</assistant-repl-in>", "x = 1", False),
-        ("<assistant-chat>I look.</assistant-chat><assistant-repl-in>x = 1</assistant-repl-in>", "x = 1", False),
+        (
+            "<assistant-chat>I look.</assistant-chat><assistant-repl-in>x = 1</assistant-repl-in>",
+            "x = 1",
+            False,
+        ),
         ("<think>\n```python\nno()\n```\n</think>\n```python\nx = 1\n```", "x = 1", False),
         ("<think>\n```\nno()\n```\n</think>\n```\nprint(1)\n```", "print(1)", False),
         ("<think>no()</think>\nprint(1)", "print(1)", False),
         ('FINAL("x")', 'FINAL("x")', False),
         ("\nhits = grep('a')\nprint(hits)\n", "hits = grep('a')\nprint(hits)", False),
-        ("import re\nfor m in re.finditer('a', context): print(m)", "import re\nfor m in re.finditer('a', context): print(m)", False),
+        (
+            "import re\nfor m in re.finditer('a', context): print(m)",
+            "import re\nfor m in re.finditer('a', context): print(m)",
+            False,
+        ),
         ("x: int = 3", "x: int = 3", False),
         ("```\nprint(1)\n```", "print(1)", False),
         ("```repl\nprint(1)\n```\nand then", "print(1)", True),
@@ -83,7 +95,9 @@ def test_an_empty_answer_is_told_as_such(answer: str) -> None:
     assert code_of(answer) == AnswerCode(None, feedback=EMPTY_ANSWER)
 
 
-@pytest.mark.parametrize("answer", ["```python\nx = 1", "<assistant-repl-in>x = 1", "FINAL('x')", "I will"])
+@pytest.mark.parametrize(
+    "answer", ["```python\nx = 1", "<assistant-repl-in>x = 1", "FINAL('x')", "I will"]
+)
 def test_an_answer_that_was_cut_off_runs_nothing_that_has_no_end(answer: str) -> None:
     assert code_of(answer, ended=False) == AnswerCode(None, feedback=CUT_OFF_ANSWER)
     assert code_of("```python\nx = 1\n```\nand so", ended=False) == AnswerCode("x = 1", cut=True)

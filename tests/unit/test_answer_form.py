@@ -69,9 +69,17 @@ DAY = date(2026, 3, 1)
         (int | str, "seven", "seven"),
         (Literal["yes", "no"], '"no"', "no"),
         (Level, '"high"', Level.HIGH),
-        (Line, '{"text": "a", "parts": [{"text": "b", "level": "high"}]}', Line("a", Level.LOW, [Line("b", Level.HIGH)])),
+        (
+            Line,
+            '{"text": "a", "parts": [{"text": "b", "level": "high"}]}',
+            Line("a", Level.LOW, [Line("b", Level.HIGH)]),
+        ),
         (Invoice, '{"id": 1, "day": "2026-03-01", "total": 2}', Invoice(id=1, day=DAY, total=2)),
-        (list[Invoice], '[{"id": 1, "day": "2026-03-01", "total": 2}]', [Invoice(id=1, day=DAY, total=2)]),
+        (
+            list[Invoice],
+            '[{"id": 1, "day": "2026-03-01", "total": 2}]',
+            [Invoice(id=1, day=DAY, total=2)],
+        ),
     ],
 )
 def test_what_an_answer_comes_to(wanted: Any, text: str, value: object) -> None:
@@ -98,8 +106,16 @@ def test_what_an_answer_comes_to(wanted: Any, text: str, value: object) -> None:
         (Level, '"middling"', 'must be "low" or "high"'),
         (date, '"soon"', "must be a date such as"),
         (Line, '{"level": "low", "size": 3}', "'text' is missing; there is no 'size'"),
-        (Line, '{"text": "a", "parts": [{"text": 5}]}', r"the answer.parts\[0\].text must be a string, not 5"),
-        (list[Invoice], '[{"id": 1, "day": "2026-03-01", "total": 0}]', r"(?s)the answer\[0\]: .*nobody pays so little"),
+        (
+            Line,
+            '{"text": "a", "parts": [{"text": 5}]}',
+            r"the answer.parts\[0\].text must be a string, not 5",
+        ),
+        (
+            list[Invoice],
+            '[{"id": 1, "day": "2026-03-01", "total": 0}]',
+            r"(?s)the answer\[0\]: .*nobody pays so little",
+        ),
         (Invoice, '{"id": 1}', r"(?s)the answer: .*day.*Field required"),
         (list, "[" * 100_000, "not JSON"),
         (int, "9" * 10_000, "not JSON"),
@@ -112,11 +128,16 @@ def test_what_is_wrong_is_said(wanted: Any, text: str, said: str) -> None:
 
 def test_the_model_is_told_the_form() -> None:
     assert described(list[tuple[str, int]]) == "[[a string, an integer], ...]"
-    assert described(Line) == '{"text": a string, "level": "low" or "high" (or left out), "parts": [another Line, ...] (or left out)}'
+    assert (
+        described(Line)
+        == '{"text": a string, "level": "low" or "high" (or left out), "parts": [another Line, ...] (or left out)}'
+    )
     assert json.dumps(Invoice.model_json_schema()) in described(list[Invoice])
 
 
-@pytest.mark.parametrize("wanted", [len, object(), "int", [int], {"a": int}, bytes, type("Own", (), {})])
+@pytest.mark.parametrize(
+    "wanted", [len, object(), "int", [int], {"a": int}, bytes, type("Own", (), {})]
+)
 def test_what_is_no_form_is_refused(wanted: Any) -> None:
     with pytest.raises(TypeError, match="cannot describe an answer"):
         described(wanted)
@@ -128,7 +149,10 @@ def test_a_value_cannot_drive_a_terminal_unless_it_is_wanted_raw() -> None:
     assert read_as(dict[str, list[str]], text, raw=True) == {"a\x1b[2J": ["b\x07\u202ec\n"]}
 
 
-@given(st.text(alphabet='[]{}",:1ae.\\ \n', max_size=60), st.sampled_from([int, list[int], dict[str, Any], Line, Invoice, int | str, set[Any]]))
+@given(
+    st.text(alphabet='[]{}",:1ae.\\ \n', max_size=60),
+    st.sampled_from([int, list[int], dict[str, Any], Line, Invoice, int | str, set[Any]]),
+)
 def test_any_text_is_read_or_refused(text: str, wanted: Any) -> None:
     with contextlib.suppress(WrongForm):
         read_as(wanted, text)

@@ -21,7 +21,9 @@ def result(text: str, *, partial: bool = False) -> Result:
     return Result(text, partial, "The time is up." if partial else "", USAGE, ((1, 5),))
 
 
-def searching(*texts: str | Exception, partial: bool = False) -> tuple[list[str], Callable[[str], Result]]:
+def searching(
+    *texts: str | Exception, partial: bool = False
+) -> tuple[list[str], Callable[[str], Result]]:
     """A search that answers so, one query after the other, and its queries."""
     queries: list[str] = []
 
@@ -38,7 +40,12 @@ def searching(*texts: str | Exception, partial: bool = False) -> tuple[list[str]
 def test_without_a_form_the_value_is_the_text() -> None:
     queries, search = searching("about twenty", partial=True)
     answer = answered("how many?", None, search, ())
-    assert (answer, answer.value, answer.state, answer.why) == ("about twenty", "about twenty", "partial", "The time is up.")
+    assert (answer, answer.value, answer.state, answer.why) == (
+        "about twenty",
+        "about twenty",
+        "partial",
+        "The time is up.",
+    )
     assert (answer.usage, answer.spans) == (USAGE, ((1, 5),))
     assert queries == ["how many?"]
 
@@ -55,7 +62,9 @@ def test_an_answer_of_another_form_is_sent_back_with_what_is_wrong() -> None:
 
 def test_it_is_sent_back_at_most_twice() -> None:
     queries, search = searching("a", "b", "c", "7")
-    with pytest.warns(UserWarning, match="does not have the requested form: it is not JSON, but begins 'c'"):
+    with pytest.warns(
+        UserWarning, match="does not have the requested form: it is not JSON, but begins 'c'"
+    ):
         answer = answered("how many?", int, search, ())
     assert (answer, answer.value, answer.state) == ("c", None, "partial")
     assert "begins 'c'" in answer.why

@@ -27,8 +27,16 @@ from tests.benchmarks.answers.scoring import All, Check, Date, Names, Number, Wo
 from tests.benchmarks.answers.tables import Tables, read_tables, write_tables
 
 QUESTIONS = [question for conversation in CONVERSATIONS for question in conversation]
-CARS: Tables = {"cars": pd.DataFrame({"origin": ["USA", "Japan", "IN"], "name": ["ford pinto", "ford pinto (sw)", "vw"]})}
-ORIGIN, NAME, SHARE = Names("cars.origin", {"America": "USA"}), Names("cars.name"), Number(0, percent=True)
+CARS: Tables = {
+    "cars": pd.DataFrame(
+        {"origin": ["USA", "Japan", "IN"], "name": ["ford pinto", "ford pinto (sw)", "vw"]}
+    )
+}
+ORIGIN, NAME, SHARE = (
+    Names("cars.origin", {"America": "USA"}),
+    Names("cars.name"),
+    Number(0, percent=True),
+)
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +100,12 @@ def test_there_are_enough_questions_of_each_kind() -> None:
     assert len({question.name for question in QUESTIONS}) == len(QUESTIONS) >= 48
 
 
-@pytest.mark.parametrize("question", [each for each in QUESTIONS if each.kind != NO_CODE], ids=lambda each: each.name)
-def test_a_question_has_an_answer_that_it_does_not_give_away(question: Question, folder: Path) -> None:
+@pytest.mark.parametrize(
+    "question", [each for each in QUESTIONS if each.kind != NO_CODE], ids=lambda each: each.name
+)
+def test_a_question_has_an_answer_that_it_does_not_give_away(
+    question: Question, folder: Path
+) -> None:
     tables = read_tables(write_tables(question.tables, folder))
     expected = question.expected(tables)
     values = expected if isinstance(expected, list | tuple) else [expected]
@@ -103,7 +115,9 @@ def test_a_question_has_an_answer_that_it_does_not_give_away(question: Question,
 
 
 def test_an_explanation_counts_only_if_no_code_ran(folder: Path) -> None:
-    (item,) = (item for items in own_items(folder) for item in items if item.name == "which variable")
+    (item,) = (
+        item for items in own_items(folder) for item in items if item.name == "which variable"
+    )
     words = "The cars are in `auto_mpg`."
     assert item.score(Outcome(words)) == 1
     assert item.score(Outcome(words, codes=["auto_mpg"])) == 0
@@ -125,7 +139,11 @@ def test_dabench_is_scored_by_its_rules(tmp_path: Path) -> None:
     asked = {"question": "Mean?", "constraints": "None.", "format": "@mean[x]", "level": "easy"}
     lines = [{"id": number, "file_name": f"{number} a.csv", **asked} for number in range(4)]
     (tmp_path / "da-dev-questions.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    (tmp_path / "da-dev-labels.jsonl").write_text("\n".join(json.dumps({"id": number, "common_answers": [["mean", "2"]]}) for number in range(4)))
+    (tmp_path / "da-dev-labels.jsonl").write_text(
+        "\n".join(
+            json.dumps({"id": number, "common_answers": [["mean", "2"]]}) for number in range(4)
+        )
+    )
     (tmp_path / "da-dev-tables").mkdir()
     (tmp_path / "da-dev-tables" / "2 a.csv").write_bytes("größe\n2\n".encode("latin-1"))
     items, skipped = dabench_items(tmp_path, 2, tmp_path)
@@ -147,13 +165,23 @@ def test_records_are_counted() -> None:
         records.AssistantChat("It is 2."),
     ]
     outcome = outcome_of(seen)
-    assert (outcome.calls, outcome.read, outcome.written, outcome.cached, outcome.repeated) == (2, 20, 6, 8, 1)
+    assert (outcome.calls, outcome.read, outcome.written, outcome.cached, outcome.repeated) == (
+        2,
+        20,
+        6,
+        8,
+        1,
+    )
     assert [kind for kind, _ in outcome.transcript] == ["code", "output", "code", "answer"]
     assert Outcome("The code is correct.").speaks_of_code
     assert not Outcome("The US code of Ohio is OH.").speaks_of_code
 
 
-REPLIES = ["Here:\n```python\nprint(len(cars))\n```\nand\n```python\n1 / 0\n```", "```python\nprint(cars['mpg'])\n```", "In words."]
+REPLIES = [
+    "Here:\n```python\nprint(len(cars))\n```\nand\n```python\n1 / 0\n```",
+    "```python\nprint(cars['mpg'])\n```",
+    "In words.",
+]
 
 
 @pytest.fixture
@@ -166,7 +194,9 @@ def server() -> Iterator[tuple[str, list[Any]]]:
             asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
             message = {"message": {"role": "assistant", "content": REPLIES[len(asked) - 1]}}
             usage = {"prompt_tokens": 9, "completion_tokens": 5}
-            body = json.dumps({"choices": [message], "usage": usage, "timings": {"cache_n": 4}}).encode()
+            body = json.dumps(
+                {"choices": [message], "usage": usage, "timings": {"cache_n": 4}}
+            ).encode()
             self.send_response(200)
             self.send_header("content-length", str(len(body)))
             self.end_headers()
@@ -183,31 +213,49 @@ def server() -> Iterator[tuple[str, list[Any]]]:
         thread.join()
 
 
-def test_the_baseline_runs_the_first_block_and_remembers_its_output(server: tuple[str, list[Any]], folder: Path) -> None:
+def test_the_baseline_runs_the_first_block_and_remembers_its_output(
+    server: tuple[str, list[Any]], folder: Path
+) -> None:
     url, asked = server
     with Baseline(url, "any", 60.0).open(write_tables(["cars"], folder)) as talk:
         first, second, third = (talk.ask(text) for text in ("How many?", "And the mpg?", "Thanks."))
-    assert (first.answer, first.codes, first.failure, first.cached) == ("406", ["print(len(cars))\n"], "", 4)
+    assert (first.answer, first.codes, first.failure, first.cached) == (
+        "406",
+        ["print(len(cars))\n"],
+        "",
+        4,
+    )
     assert second.answer == second.failure == "KeyError: 'mpg'"
     assert (third.answer, third.codes) == ("In words.", [])
     assert "Miles_per_Gallon" in asked[0]["messages"][1]["content"]
-    assert [each["content"] for each in asked[1]["messages"][3:]] == ["It printed: 406", "And the mpg?"]
+    assert [each["content"] for each in asked[1]["messages"][3:]] == [
+        "It printed: 406",
+        "And the mpg?",
+    ]
     assert {each["temperature"] for each in asked} == {0}
 
 
-def test_two_runs_are_compared(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_runs_are_compared(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     ((item,),) = select(own_items(folder), only=["japan"])
-    save([make_row("baseline", item, Outcome("79 cars", read=10, cached=5))], tmp_path / "rows.json")
+    save(
+        [make_row("baseline", item, Outcome("79 cars", read=10, cached=5))], tmp_path / "rows.json"
+    )
     earlier = load(tmp_path / "rows.json")
     print_report(earlier)
-    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines() if "cache" in line] == ["50%"]
+    assert [
+        line.split()[-1] for line in capsys.readouterr().out.splitlines() if "cache" in line
+    ] == ["50%"]
     print_changes(earlier, [make_row("baseline", item, Outcome("80 cars"))])
     printed = capsys.readouterr().out
     assert "1 -> 0 right" in printed
     assert "now wrong: japan (expected 79)" in printed
 
 
-def test_without_a_server_no_answer_counts_as_wrong(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_server_no_answer_counts_as_wrong(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as closed:
         url = f"http://127.0.0.1:{closed.server_port}"
     with pytest.raises(NoServer):

@@ -34,7 +34,8 @@ def test_a_wrong_rule_is_named_with_what_is_wrong(rule: str, why: str) -> None:
 
 def test_a_wrong_rule_is_a_sentence_at_the_start() -> None:
     with pytest.raises(
-        SettingsError, match=r"approval.rules: the rule 'maybe: f\(\*\)' begins with 'maybe'; a rule begins with allow, ask or deny\."
+        SettingsError,
+        match=r"approval.rules: the rule 'maybe: f\(\*\)' begins with 'maybe'; a rule begins with allow, ask or deny\.",
     ):
         load_settings(approval_rules=["maybe: f(*)"])
 
@@ -46,7 +47,14 @@ def test_rules_are_typed_with_semicolons() -> None:
     assert load_settings(approval_rules=text).approval_rules == tuple(split_rules(text))
 
 
-@pytest.mark.parametrize("before", ["", 'theme = "x"  # mine\napproval_rules = ["deny: f(*)"]\n', 'approval_rules = "deny: f(*)"\n'])
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        'theme = "x"  # mine\napproval_rules = ["deny: f(*)"]\n',
+        'approval_rules = "deny: f(*)"\n',
+    ],
+)
 def test_rules_are_added_to_those_in_the_file(tmp_path: Path, before: str) -> None:
     file = tmp_path / "config.toml"
     file.write_text(before)
@@ -80,7 +88,11 @@ VERDICTS = [
     (["allow: read_only", 'ask: open(*, "w")'], "open('x', mode='wb')", "ask"),
     (["allow: read_only", 'ask: open(*, "w")'], "open('x', mode)", "ask"),
     (["allow: read_only", 'ask: open(*, "w")'], "open('x')", "lock"),
-    (["allow: read_only", "deny: os.system(*)", "ask: os.*(*)"], "import os\nos.system('x')", "deny"),
+    (
+        ["allow: read_only", "deny: os.system(*)", "ask: os.*(*)"],
+        "import os\nos.system('x')",
+        "deny",
+    ),
     (["allow: os.system(*)", "deny: os.system(*)"], "os.system('x')", "deny"),
     (["deny: os.system(*)"], "from os import system as s\nmap(s, names)", "deny"),
     (["deny: os.system(*)"], "import os as o\nrun = o.system\nrun('x')", "deny"),
@@ -112,7 +124,13 @@ def test_a_rule_is_for_exactly_one_call_with_its_arguments(code: str, rule: str)
     call = only_call(code)
     assert ("" if call is None else exact_rule(call)) == rule
     assert not rule or verdict_of(rules_of((rule,)), code).action == "allow"
-    assert not rule or verdict_of(rules_of((rule,)), code.replace("x", "y").replace("a*", "ab").replace("-1", "1")).action == ""
+    assert (
+        not rule
+        or verdict_of(
+            rules_of((rule,)), code.replace("x", "y").replace("a*", "ab").replace("-1", "1")
+        ).action
+        == ""
+    )
 
 
 def test_code_of_100000_characters_is_read_in_linear_time() -> None:

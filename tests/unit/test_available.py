@@ -10,7 +10,9 @@ from mahtab_tui.llm.available import found_models, problem_of
 from tests.fake_claude import install_fake_claude
 
 
-def test_claude_is_offered_where_it_is_on_the_path(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claude_is_offered_where_it_is_on_the_path(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(project))
     (claude,) = [model for model in found_models([], [], {}) if model.spec.startswith("claude")]
     assert "not on the PATH" in claude.problem
@@ -22,7 +24,11 @@ def test_claude_is_offered_where_it_is_on_the_path(project: Path, monkeypatch: p
 
 
 def test_what_was_chosen_comes_before_what_was_used_and_each_stands_once(project: Path) -> None:
-    found = found_models([("openai:mine", "answers now"), ("demo", "set as sub_model")], ["demo", "replay:missing.jsonl"], {})
+    found = found_models(
+        [("openai:mine", "answers now"), ("demo", "set as sub_model")],
+        ["demo", "replay:missing.jsonl"],
+        {},
+    )
     assert [(model.spec, model.about) for model in found[:3]] == [
         ("openai:mine", "answers now"),
         ("demo", "set as sub_model"),
@@ -33,13 +39,17 @@ def test_what_was_chosen_comes_before_what_was_used_and_each_stands_once(project
     assert len(specs) == len(set(specs))
 
 
-def test_a_missing_package_is_said_with_the_command_that_brings_it(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_said_with_the_command_that_brings_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert problem_of("llamacpp:x", {}) == ""
     assert "pip install langchain-anthropic" in problem_of("anthropic:", {})
 
 
-def test_a_missing_key_is_said_with_its_variable(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_is_said_with_its_variable(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "set OPENAI_API_KEY in the environment or in .env" in problem_of("openai:", {})
     assert problem_of("openai:", {"api_keys": {"openai": "sk"}}) == ""
     assert problem_of("openai:", {"base_url": "http://127.0.0.1:1"}) == ""

@@ -31,7 +31,9 @@ def texts(feed: Feed) -> list[str]:
     return [record.text for record in list(feed.queue) if record is not None]
 
 
-def test_a_watcher_gets_the_past_without_its_streams_and_then_all_that_comes(log: logging.Logger) -> None:
+def test_a_watcher_gets_the_past_without_its_streams_and_then_all_that_comes(
+    log: logging.Logger,
+) -> None:
     emit(log, tags.USER_REPL_IN, "code", cell=1)
     emit(log, tags.USER_REPL_OUT_STREAM, "piece", cell=1)
     emit(log, tags.USER_REPL_OUT, "whole", cell=1)
@@ -44,7 +46,9 @@ def test_a_watcher_gets_the_past_without_its_streams_and_then_all_that_comes(log
     assert list(feed.queue)[-1] is None
 
 
-def test_who_comes_in_the_middle_of_a_cell_gets_what_it_has_printed_and_a_picture_in_its_place(log: logging.Logger) -> None:
+def test_who_comes_in_the_middle_of_a_cell_gets_what_it_has_printed_and_a_picture_in_its_place(
+    log: logging.Logger,
+) -> None:
     emit(log, tags.USER_REPL_IN, "code", cell=1)
     emit(log, tags.USER_REPL_OUT_STREAM, "one ", cell=1)
     emit(log, tags.USER_REPL_OUT_STREAM, "two", cell=1)
@@ -63,7 +67,9 @@ def test_of_a_stream_the_end_is_kept(log: logging.Logger, monkeypatch: pytest.Mo
     assert texts(handler(log).watch()) == ["97 98 99 "]
 
 
-def test_an_answer_that_begins_again_loses_its_pieces_and_those_of_searches_are_not_kept(log: logging.Logger) -> None:
+def test_an_answer_that_begins_again_loses_its_pieces_and_those_of_searches_are_not_kept(
+    log: logging.Logger,
+) -> None:
     emit(log, tags.ASSISTANT_CHAT_STREAM, "no", turn=1, step=0)
     emit(log, tags.ASSISTANT_CHAT_STREAM, "", turn=1, step=0, fresh=True)
     emit(log, tags.ASSISTANT_CHAT_STREAM, "yes", turn=1, step=0)
@@ -81,7 +87,9 @@ PAST = [
 
 
 @pytest.mark.parametrize("same_kernel", [False, True])
-def test_of_a_resumed_session_the_past_is_seen_in_which_nothing_runs_that_has_ended(same_kernel: bool) -> None:
+def test_of_a_resumed_session_the_past_is_seen_in_which_nothing_runs_that_has_ended(
+    same_kernel: bool,
+) -> None:
     feed = Broadcast(past_for_watchers(PAST, same_kernel=same_kernel)).watch()
     seen = [record for record in feed.queue if record is not None]
     ended = [record.cell for record in seen if isinstance(record, ReplOut)]
@@ -93,7 +101,9 @@ def test_of_a_resumed_session_the_past_is_seen_in_which_nothing_runs_that_has_en
     assert list(past_for_watchers([], same_kernel=False)) == []
 
 
-def test_the_newest_of_the_past_is_kept(log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newest_of_the_past_is_kept(
+    log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(broadcast, "KEPT", 3)
     monkeypatch.setattr(broadcast, "CHARACTERS", 100)
     for number in range(5):
@@ -105,14 +115,18 @@ def test_the_newest_of_the_past_is_kept(log: logging.Logger, monkeypatch: pytest
     assert texts(handler(log).watch()) == []
 
 
-def test_pictures_of_the_past_count_by_their_data(log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_of_the_past_count_by_their_data(
+    log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(broadcast, "CHARACTERS", 100)
     for number in range(3):
         emit(log, tags.DISPLAY, str(number), cell=1, mime="image/png", data="x" * 60)
     assert texts(handler(log).watch()) == ["2"]
 
 
-def test_a_watcher_that_reads_too_slowly_misses_some_and_holds_nobody_up(log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watcher_that_reads_too_slowly_misses_some_and_holds_nobody_up(
+    log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(broadcast, "WAITING", 2)
     feed = handler(log).watch()
     for number in range(5):

@@ -11,7 +11,15 @@ from mahtab_tui.search.budget import Amount, Budget, BudgetSpent, Prices
 from mahtab_tui.search.limits import Limits, limits_of
 from mahtab_tui.search.node import BudgetLeft
 
-LEAST = {"max_turns": 1, "max_depth": 0, "max_calls": 1, "max_tokens": 1, "concurrency": 1, "small": 0, "ask_above": 0}
+LEAST = {
+    "max_turns": 1,
+    "max_depth": 0,
+    "max_calls": 1,
+    "max_tokens": 1,
+    "concurrency": 1,
+    "small": 0,
+    "ask_above": 0,
+}
 
 
 def test_limits_do_not_change() -> None:
@@ -28,7 +36,9 @@ def test_the_least_value_of_each_limit_is_accepted_and_none_below_it(name: str, 
 
 @pytest.mark.parametrize("value", [True, 1.5, "2", [3]])
 def test_a_limit_that_counts_is_a_whole_number(value: object) -> None:
-    with pytest.raises(ValueError, match=f"^max_calls must be a whole number, not {re.escape(repr(value))}.$"):
+    with pytest.raises(
+        ValueError, match=f"^max_calls must be a whole number, not {re.escape(repr(value))}.$"
+    ):
         limits_of(max_calls=value)
 
 
@@ -41,7 +51,10 @@ def test_limits_in_dollars_and_seconds_are_above_zero() -> None:
         limits_of(max_seconds=True)
 
 
-@pytest.mark.parametrize(("depth", "chars", "plain"), [(0, 100, True), (0, 101, False), (2, 101, False), (3, 101, True), (4, 101, True)])
+@pytest.mark.parametrize(
+    ("depth", "chars", "plain"),
+    [(0, 100, True), (0, 101, False), (2, 101, False), (3, 101, True), (4, 101, True)],
+)
 def test_a_short_text_and_the_deepest_call_are_plain(depth: int, chars: int, plain: bool) -> None:
     assert Limits(max_depth=3, small=100).is_plain(depth, chars) is plain
 
@@ -49,7 +62,11 @@ def test_a_short_text_and_the_deepest_call_are_plain(depth: int, chars: int, pla
 def test_a_limit_may_be_reached_and_not_passed() -> None:
     budget = Budget(Limits(max_calls=1, max_tokens=10, max_usd=0.5))
     budget.free(budget.hold(Amount(1, 10, 0.5)))
-    for amount, limit in ((Amount(2), "1 model call for"), (Amount(tokens=11), "10 tokens"), (Amount(usd=0.51), r"\$0\.50")):
+    for amount, limit in (
+        (Amount(2), "1 model call for"),
+        (Amount(tokens=11), "10 tokens"),
+        (Amount(usd=0.51), r"\$0\.50"),
+    ):
         with pytest.raises(BudgetSpent, match=limit):
             budget.hold(amount)
     assert budget.left() == BudgetLeft(calls=1, tokens=10, usd=0.5)

@@ -30,7 +30,9 @@ def texts(records: list[Record]) -> list[str]:
 
 
 def test_every_tag_has_a_class() -> None:
-    constants = {value for name, value in vars(tags).items() if name.isupper() and isinstance(value, str)}
+    constants = {
+        value for name, value in vars(tags).items() if name.isupper() and isinstance(value, str)
+    }
     assert constants == {tag for tag, _ in KINDS}
 
 
@@ -48,7 +50,9 @@ def test_a_plain_log_call_is_a_notice(log: logging.Logger) -> None:
     log.addHandler(display)
     log.debug("no one's business")
     log.warning("%d files", 3)
-    assert [(record.tag, record.text, record.attrs) for record in display.take()] == [("notice", "3 files", {"level": "warning"})]
+    assert [(record.tag, record.text, record.attrs) for record in display.take()] == [
+        ("notice", "3 files", {"level": "warning"})
+    ]
 
 
 def test_two_sessions_do_not_mix() -> None:
@@ -143,7 +147,9 @@ def test_records_of_several_threads_have_one_order_for_all_handlers(log: logging
     order = texts(first.take())
     assert order == texts(second.take())
     for number in range(6):
-        assert [text for text in order if text.startswith(f"{number} ")] == [f"{number} {count}" for count in range(300)]
+        assert [text for text in order if text.startswith(f"{number} ")] == [
+            f"{number} {count}" for count in range(300)
+        ]
 
 
 def test_what_was_logged_has_reached_every_handler(log: logging.Logger) -> None:

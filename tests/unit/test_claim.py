@@ -61,7 +61,9 @@ def test_an_id_that_is_too_long_for_a_file_is_not_claimed() -> None:
 
 
 def test_a_killed_program_holds_nothing_and_its_file_is_removed(home: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLD, "abc"], stdout=subprocess.PIPE, text=True) as program:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, "abc"], stdout=subprocess.PIPE, text=True
+    ) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "held\n"
         assert locked_sessions()["abc"].pid == program.pid
@@ -70,7 +72,9 @@ def test_a_killed_program_holds_nothing_and_its_file_is_removed(home: Path) -> N
         program.send_signal(signal.SIGKILL)
     assert files(home) == ["session-abc.lock"]
     claimed("abc").release()
-    with subprocess.Popen([sys.executable, "-c", HOLD, "abc"], stdout=subprocess.PIPE, text=True) as program:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, "abc"], stdout=subprocess.PIPE, text=True
+    ) as program:
         assert program.stdout is not None
         program.stdout.readline()
         program.send_signal(signal.SIGKILL)
@@ -78,7 +82,9 @@ def test_a_killed_program_holds_nothing_and_its_file_is_removed(home: Path) -> N
     assert files(home) == []
 
 
-def test_who_lost_a_session_writes_no_more_and_does_not_release_it_for_the_other(home: Path, tmp_path: Path) -> None:
+def test_who_lost_a_session_writes_no_more_and_does_not_release_it_for_the_other(
+    home: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "sessions.db"
     first = SqliteStore(path, "abc", claim=claimed("abc"))
     first.append(made(tags.USER_REPL_IN, "one", {"cell": 1}, 1.0))
@@ -96,7 +102,11 @@ def test_who_lost_a_session_writes_no_more_and_does_not_release_it_for_the_other
     assert first.output(1) is None, "another program's cell may have this number"
     first.claim.release()
     second.append(made(tags.USER_REPL_IN, "two", {"cell": 2}, 3.0))
-    assert [record.text for _, record in load_records(path, "abc").records] == ["one", "printed", "two"]
+    assert [record.text for _, record in load_records(path, "abc").records] == [
+        "one",
+        "printed",
+        "two",
+    ]
     with pytest.raises(HeldElsewhere):
         claim("abc")
     for store in (first, second):
@@ -122,7 +132,15 @@ def test_without_locks_nobody_claims_a_session(home: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b'{"pid": "x", "host": 1, "since": 2}', b'{"pid": 1, "host": "h", "since": 1e300}', b"\xff" * 100]
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"pid": "x", "host": 1, "since": 2}',
+        b'{"pid": 1, "host": "h", "since": 1e300}',
+        b"\xff" * 100,
+    ],
 )
 def test_a_lock_file_that_says_nothing_useful_still_locks(home: Path, content: bytes) -> None:
     made = claimed("abc")

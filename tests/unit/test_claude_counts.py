@@ -52,15 +52,33 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 def folded(name: str) -> tuple[ClaudeTurn, list[Any]]:
     """The turn of a recording, and what it said."""
     turn = ClaudeTurn()
-    said = [said for line in (RECORDINGS / f"{name}.jsonl").read_text().splitlines() for said in turn.fold(json.loads(line))]
+    said = [
+        said
+        for line in (RECORDINGS / f"{name}.jsonl").read_text().splitlines()
+        for said in turn.fold(json.loads(line))
+    ]
     return turn, said
 
 
 def result(cost: float, read: int, text: str = "one", **more: Any) -> list[dict[str, Any]]:
     """The end of a turn. cost, read: of the whole process so far."""
-    sums = {"some-model": {"inputTokens": read, "outputTokens": read, "cacheReadInputTokens": 0, "cacheCreationInputTokens": 0}}
+    sums = {
+        "some-model": {
+            "inputTokens": read,
+            "outputTokens": read,
+            "cacheReadInputTokens": 0,
+            "cacheCreationInputTokens": 0,
+        }
+    }
     message = {"model": "some-model", "content": [{"type": "text", "text": text}]}
-    ending = {"type": "result", "subtype": "success", "is_error": False, "total_cost_usd": cost, "modelUsage": sums, **more}
+    ending = {
+        "type": "result",
+        "subtype": "success",
+        "is_error": False,
+        "total_cost_usd": cost,
+        "modelUsage": sums,
+        **more,
+    }
     return [{"type": "assistant", "message": message}, ending]
 
 
@@ -77,7 +95,9 @@ def test_all_that_a_turn_read_counts_also_from_the_cache_and_where_it_failed(
     assert (usage.cache_read_tokens, usage.cache_creation_tokens) == (read * 3 // 8, read // 8)
 
 
-def test_what_was_streamed_counts_where_the_process_ended_before_it_could_tell(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+def test_what_was_streamed_counts_where_the_process_ended_before_it_could_tell(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
     install_claude("recording", recording="partial_killed", exits=True)
     answer = read_answer(claude_model(), HELLO, threading.Event())
     assert "ended with exit code" in answer.failure
@@ -85,16 +105,31 @@ def test_what_was_streamed_counts_where_the_process_ended_before_it_could_tell(i
     assert answer.usage.input_tokens == 2_400
 
 
-def test_calls_that_the_cli_makes_by_itself_count_and_it_is_told_to_make_none(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+def test_calls_that_the_cli_makes_by_itself_count_and_it_is_told_to_make_none(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
     """The second turn has compacted before it answered: of its 80 tokens its own result names 10."""
-    compacting = [{"type": "system", "subtype": "compact_boundary", "compact_metadata": {"trigger": "auto", "pre_tokens": 9_000}}]
-    second = [*compacting, *result(0.9, 100, "two", usage={"input_tokens": 10, "output_tokens": 10})]
-    fake = install_claude("events", turns=[result(0.1, 20), second], watched=["DISABLE_AUTO_COMPACT"])
+    compacting = [
+        {
+            "type": "system",
+            "subtype": "compact_boundary",
+            "compact_metadata": {"trigger": "auto", "pre_tokens": 9_000},
+        }
+    ]
+    second = [
+        *compacting,
+        *result(0.9, 100, "two", usage={"input_tokens": 10, "output_tokens": 10}),
+    ]
+    fake = install_claude(
+        "events", turns=[result(0.1, 20), second], watched=["DISABLE_AUTO_COMPACT"]
+    )
     notices: list[str] = []
     llm = claude_model(on_notice=lambda level, text: notices.append(text))
     assert fake.starts == []
     first = read_answer(llm, HELLO, threading.Event()).usage
-    usage = read_answer(llm, [*HELLO, AIMessage("one"), HumanMessage("more")], threading.Event()).usage
+    usage = read_answer(
+        llm, [*HELLO, AIMessage("one"), HumanMessage("more")], threading.Event()
+    ).usage
     assert first is not None
     assert usage is not None
     assert first.input_tokens == 20
@@ -105,7 +140,9 @@ def test_calls_that_the_cli_makes_by_itself_count_and_it_is_told_to_make_none(in
     assert fake.starts[0]["env"] == {"DISABLE_AUTO_COMPACT": "1"}
 
 
-def test_a_suggestion_that_fails_counts(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+def test_a_suggestion_that_fails_counts(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
     install_claude("recording", recording="v197_refusal")
     spending = Spending()
     suggestions = Suggestions(logging.getLogger("none"), claude_model, list, spending, Secrets())
@@ -126,16 +163,24 @@ def test_an_answer_that_is_tried_again_is_shown_anew(name: str) -> None:
     assert turn.text == "Hello from the fake server."
 
 
-def test_a_refused_message_is_no_part_of_the_answer(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+def test_a_refused_message_is_no_part_of_the_answer(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
     """The CLI goes on once by itself, and says so."""
     install_claude("recording", recording="v330_refusal")
     notices: list[str] = []
-    answer = read_answer(claude_model(on_notice=lambda level, text: notices.append(text)), HELLO, threading.Event())
+    answer = read_answer(
+        claude_model(on_notice=lambda level, text: notices.append(text)), HELLO, threading.Event()
+    )
     assert (answer.text, answer.failure) == ("Hello from the fake server.", "")
-    assert notices == ["claude: Opus 5.5's safeguards stopped the response above · continuing once with that noted"]
+    assert notices == [
+        "claude: Opus 5.5's safeguards stopped the response above · continuing once with that noted"
+    ]
 
 
-def test_a_refusal_at_the_end_is_told_and_no_answer(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+def test_a_refusal_at_the_end_is_told_and_no_answer(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
     install_claude("recording", recording="v197_refusal")
     answer = read_answer(claude_model(), HELLO, threading.Event())
     assert (answer.failure, answer.ended) == (REFUSED, False)
@@ -160,22 +205,38 @@ def test_what_stands_of_an_answer_stays_when_its_rest_is_tried_again() -> None:
     assert turn.text == "The beginning and the end."
 
 
-def test_an_answer_that_begins_anew_is_drawn_once(install_claude: InstallClaude, claude_model: MakeClaude, desk: Desk) -> None:
+def test_an_answer_that_begins_anew_is_drawn_once(
+    install_claude: InstallClaude, claude_model: MakeClaude, desk: Desk
+) -> None:
     """From the CLI's lines to the entries of the transcript, at every record on the way."""
     install_claude("recording", recording="v330_midstream_drop")
-    run_graph(create_repl_graph(claude_model(), desk.host), create_initial_state("hello"), desk.host)
+    run_graph(
+        create_repl_graph(claude_model(), desk.host), create_initial_state("hello"), desk.host
+    )
     transcript = Transcript(0.0)
     seen = []
     for record in desk.records:
         transcript.fold([record])
-        seen.append("".join(entry.source for entry in transcript.entries if isinstance(entry, Words) and not entry.hidden))
+        seen.append(
+            "".join(
+                entry.source
+                for entry in transcript.entries
+                if isinstance(entry, Words) and not entry.hidden
+            )
+        )
     assert max(text.count("Hello") for text in seen) == 1
     assert seen[-1] == "Hello from the fake server."
 
 
-def test_a_prompt_that_is_too_long_is_asked_once_more_with_less(install_claude: InstallClaude, claude_model: MakeClaude, desk: Desk) -> None:
+def test_a_prompt_that_is_too_long_is_asked_once_more_with_less(
+    install_claude: InstallClaude, claude_model: MakeClaude, desk: Desk
+) -> None:
     fake = install_claude("recording", recording="err400")
-    run_graph(create_repl_graph(claude_model(), desk.host), create_initial_state("zebra " * 4_000), desk.host)
+    run_graph(
+        create_repl_graph(claude_model(), desk.host),
+        create_initial_state("zebra " * 4_000),
+        desk.host,
+    )
     whole, less = (entry["size"] for entry in fake.told if "size" in entry)
     assert less < whole / 2 + 1_000
     assert "too long for the model" in desk.notices("warning")[0]
@@ -189,13 +250,22 @@ def test_a_prompt_that_is_too_long_is_asked_once_more_with_less(install_claude: 
             {"status": "allowed_warning", "rateLimitType": "five_hour", "utilization": 0.85},
             ["The five-hour limit of the account is nearly reached: 85% of it is used."],
         ),
-        ({"status": "rejected", "rateLimitType": "seven_day"}, ["The weekly limit of the account is reached."]),
-        ({"status": "allowed", "isUsingOverage": True}, ["The limit of the account is used up; answers are now billed as extra usage."]),
+        (
+            {"status": "rejected", "rateLimitType": "seven_day"},
+            ["The weekly limit of the account is reached."],
+        ),
+        (
+            {"status": "allowed", "isUsingOverage": True},
+            ["The limit of the account is used up; answers are now billed as extra usage."],
+        ),
         ({"status": 7, "resetsAt": 10**30, "utilization": "x", "rateLimitType": []}, []),
     ],
 )
 def test_limits_of_the_account_are_told_once(
-    install_claude: InstallClaude, claude_model: MakeClaude, info: dict[str, Any], notices: list[str]
+    install_claude: InstallClaude,
+    claude_model: MakeClaude,
+    info: dict[str, Any],
+    notices: list[str],
 ) -> None:
     events = [{"type": "rate_limit_event", "rate_limit_info": info}]
     install_claude("events", turns=[[*events, *events, *result(0.1, 20)]])
@@ -205,7 +275,10 @@ def test_limits_of_the_account_are_told_once(
 
 
 def test_when_a_limit_begins_anew_is_told_as_a_time_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    event = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 1_700_000_000}}
+    event = {
+        "type": "rate_limit_event",
+        "rate_limit_info": {"status": "rejected", "resetsAt": 1_700_000_000},
+    }
     [notice] = ClaudeTurn().fold(event)
     assert not isinstance(notice, str)
     assert "It resets on Tuesday at " in notice.text or "It resets on Wednesday at " in notice.text

@@ -31,21 +31,27 @@ def limits(fake: FakeClaude) -> dict[str, str]:
     return {name: value for name, value in fake.starts[-1]["env"].items() if value is not None}
 
 
-def test_an_answer_has_no_limit_of_ours(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+def test_an_answer_has_no_limit_of_ours(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
     fake = install_claude("answers", answers=["one"], watched=WATCHED)
     claude_model().invoke("hello")
     assert limits(fake) == {}
     assert "--effort" not in fake.starts[0]["argv"]
 
 
-def test_a_limit_of_the_persons_own_holds(install_claude: InstallClaude, claude_model: MakeClaude, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_of_the_persons_own_holds(
+    install_claude: InstallClaude, claude_model: MakeClaude, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "5000")
     fake = install_claude("answers", answers=["one"], watched=WATCHED)
     claude_model().invoke("hello")
     assert limits(fake) == {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "5000"}
 
 
-def test_where_the_cost_is_limited_half_of_the_tokens_stay_for_the_answer(install_claude: InstallClaude) -> None:
+def test_where_the_cost_is_limited_half_of_the_tokens_stay_for_the_answer(
+    install_claude: InstallClaude,
+) -> None:
     fake = install_claude("answers", answers=["one"], watched=WATCHED)
     llm = get_llm("claude", max_tokens=8_000)
     llm.invoke("hello")
@@ -58,10 +64,16 @@ def test_suggestions_come_without_thinking(install_claude: InstallClaude) -> Non
     assert limits(fake) == {"CLAUDE_CODE_DISABLE_THINKING": "1"}
 
 
-def test_checks_run_at_low_effort_in_a_process_of_their_own(install_claude: InstallClaude, claude_model: MakeClaude, desk: Desk) -> None:
+def test_checks_run_at_low_effort_in_a_process_of_their_own(
+    install_claude: InstallClaude, claude_model: MakeClaude, desk: Desk
+) -> None:
     fake = install_claude("answers", answers=[CODE, "It is 42."])
     llm = claude_model(model="opus")
-    run_graph(create_repl_graph(llm, desk.host, reflection="always"), create_initial_state("what is it?"), desk.host)
+    run_graph(
+        create_repl_graph(llm, desk.host, reflection="always"),
+        create_initial_state("what is it?"),
+        desk.host,
+    )
     efforts = [start["argv"][-4:] for start in fake.starts]
     assert efforts[0][-2:] == ["--model", "opus"]
     assert efforts[1] == ["--effort", "low", "--model", "opus"]
@@ -70,7 +82,9 @@ def test_checks_run_at_low_effort_in_a_process_of_their_own(install_claude: Inst
     assert [Path(f"/proc/{start['pid']}").exists() for start in fake.starts] == [False, False]
 
 
-def test_stopping_a_turn_stops_its_check(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+def test_stopping_a_turn_stops_its_check(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
     fake = install_claude("streams")
     llm = claude_model()
     for _ in llm.checker.stream("is it complete?"):

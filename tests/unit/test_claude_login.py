@@ -20,7 +20,9 @@ from tests.fake_claude import FakeClaude, install_fake_claude
 KEY, TOKEN, GATEWAY = "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"
 
 
-def install(folder: Path, monkeypatch: pytest.MonkeyPatch, behaviour: str, **options: str) -> FakeClaude:
+def install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, behaviour: str, **options: str
+) -> FakeClaude:
     fake = install_fake_claude(folder, behaviour, **options)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     return fake
@@ -28,7 +30,9 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, behaviour: str, **opt
 
 def write_settings(folder: Path, settings: object) -> None:
     folder.mkdir(parents=True)
-    (folder / "settings.json").write_text(settings if isinstance(settings, str) else json.dumps(settings))
+    (folder / "settings.json").write_text(
+        settings if isinstance(settings, str) else json.dumps(settings)
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,12 +46,16 @@ def write_settings(folder: Path, settings: object) -> None:
         ("https://[SECRET", "a gateway"),
     ],
 )
-def test_of_an_address_only_the_host_is_shown(monkeypatch: pytest.MonkeyPatch, address: str, shown: str) -> None:
+def test_of_an_address_only_the_host_is_shown(
+    monkeypatch: pytest.MonkeyPatch, address: str, shown: str
+) -> None:
     monkeypatch.setenv(GATEWAY, address)
     assert gateway_address() == shown
 
 
-def test_the_key_is_withheld_unless_the_person_wants_it_billed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_is_withheld_unless_the_person_wants_it_billed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(KEY, "a key")
     monkeypatch.setenv(TOKEN, "a token")
     assert KEY not in login_environment(use_api_key=False)
@@ -64,26 +72,47 @@ def test_a_gateway_of_the_shell_is_used_with_its_key(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("place", [None, "elsewhere"])
-def test_a_gateway_of_claudes_own_settings_keeps_the_key_of_the_shell(home: Path, monkeypatch: pytest.MonkeyPatch, place: str | None) -> None:
+def test_a_gateway_of_claudes_own_settings_keeps_the_key_of_the_shell(
+    home: Path, monkeypatch: pytest.MonkeyPatch, place: str | None
+) -> None:
     monkeypatch.setenv(KEY, "the gateway's key")
     monkeypatch.setenv(GATEWAY, "https://of-the-shell.test")
     if place:
         monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / place))
-    write_settings(home / (place or ".claude"), {"env": {GATEWAY: "https://user:password@of-settings.test:8443/v1/a-key@b"}})
+    write_settings(
+        home / (place or ".claude"),
+        {"env": {GATEWAY: "https://user:password@of-settings.test:8443/v1/a-key@b"}},
+    )
     assert gateway_address() == "https://of-settings.test:8443"
     assert login_environment(use_api_key=False)[KEY] == "the gateway's key"
 
 
-@pytest.mark.parametrize("settings", ["{", "[]", "[" * 100_000, {"env": []}, {"env": {GATEWAY: 5}}, {"env": {GATEWAY: ""}}, {"hooks": {}}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "{",
+        "[]",
+        "[" * 100_000,
+        {"env": []},
+        {"env": {GATEWAY: 5}},
+        {"env": {GATEWAY: ""}},
+        {"hooks": {}},
+    ],
+)
 def test_settings_without_a_gateway_are_none(home: Path, settings: object) -> None:
     write_settings(home / ".claude", settings)
     assert gateway_address() == ""
 
 
-def test_whom_nobody_lets_in_is_told_of_the_key_that_was_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whom_nobody_lets_in_is_told_of_the_key_that_was_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install(tmp_path / "bin", monkeypatch, "recording", recording="nokey")
     monkeypatch.setenv(KEY, "a key")
-    with pytest.raises(ModelError, match=rf"Run `claude`, then /login in it\. {KEY} is set but was not passed .*config set claude_api_key true"):
+    with pytest.raises(
+        ModelError,
+        match=rf"Run `claude`, then /login in it\. {KEY} is set but was not passed .*config set claude_api_key true",
+    ):
         get_llm("claude").invoke([HumanMessage("hello")])
     monkeypatch.delenv(KEY)
     with pytest.raises(ModelError, match=r"then /login in it\.$"):
@@ -91,7 +120,9 @@ def test_whom_nobody_lets_in_is_told_of_the_key_that_was_not_used(tmp_path: Path
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_the_setting_gives_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: bool) -> None:
+def test_the_setting_gives_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: bool
+) -> None:
     fake = install(tmp_path / "bin", monkeypatch, "recording", recording="success")
     monkeypatch.setenv(KEY, "a key")
     monkeypatch.setenv("MAHTAB_CLAUDE_API_KEY", str(wanted))
@@ -102,15 +133,33 @@ def test_the_setting_gives_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("told", "line"),
     [
-        ({"loggedIn": True, "authMethod": "claude.ai", "subscriptionType": "max", "apiProvider": "firstParty"}, "✓ login       claude.ai, max"),
-        ({"loggedIn": True, "authMethod": "third_party", "apiProvider": "bedrock"}, "✓ login       third_party, bedrock"),
+        (
+            {
+                "loggedIn": True,
+                "authMethod": "claude.ai",
+                "subscriptionType": "max",
+                "apiProvider": "firstParty",
+            },
+            "✓ login       claude.ai, max",
+        ),
+        (
+            {"loggedIn": True, "authMethod": "third_party", "apiProvider": "bedrock"},
+            "✓ login       third_party, bedrock",
+        ),
         ({"loggedIn": False, "authMethod": "none"}, "! login       not logged in to `claude`"),
         ("Usage: claude [options]", "! login       unknown"),
         ([], "! login       unknown"),
     ],
 )
-def test_the_doctor_asks_claude_who_is_logged_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: object, line: str) -> None:
-    fake = install(tmp_path / "bin", monkeypatch, "answers", auth=told if isinstance(told, str) else json.dumps(told))
+def test_the_doctor_asks_claude_who_is_logged_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: object, line: str
+) -> None:
+    fake = install(
+        tmp_path / "bin",
+        monkeypatch,
+        "answers",
+        auth=told if isinstance(told, str) else json.dumps(told),
+    )
     monkeypatch.setenv(KEY, "a key")
     found = doctor._login(str(shutil.which("claude")), use_api_key=False)
     assert found.startswith(line)

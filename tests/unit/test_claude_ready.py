@@ -31,7 +31,9 @@ def stop_at_once(llm: ChatClaudeCLI, messages: list[BaseMessage]) -> str:
     return "".join(words)
 
 
-def test_a_question_goes_to_the_process_that_was_started_for_it(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+def test_a_question_goes_to_the_process_that_was_started_for_it(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
     fake = install_claude("answers", answers=["one"])
     llm = claude_model()
     llm.prepare("Be kind.")
@@ -39,12 +41,16 @@ def test_a_question_goes_to_the_process_that_was_started_for_it(install_claude: 
     wait_for(lambda: fake.starts)
     assert fake.prompts == []
     llm.invoke([HELLO[0], HumanMessage("other"), AIMessage("words"), HumanMessage("more")])
-    assert fake.prompts == ["<conversation><human>other</human><assistant>words</assistant></conversation>\n\nmore"]
+    assert fake.prompts == [
+        "<conversation><human>other</human><assistant>words</assistant></conversation>\n\nmore"
+    ]
     llm.prepare("Be kind.")
     assert len(fake.starts) == 1
 
 
-def test_a_process_whose_question_did_not_come_makes_room(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+def test_a_process_whose_question_did_not_come_makes_room(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
     """Its system prompt is old, since a skill was loaded."""
     fake = install_claude("answers", answers=["one"])
     llm = claude_model()
@@ -55,7 +61,9 @@ def test_a_process_whose_question_did_not_come_makes_room(install_claude: Instal
     assert running(fake) == [fake.starts[1]["pid"]]
 
 
-def test_a_process_that_waited_and_died_is_replaced(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+def test_a_process_that_waited_and_died_is_replaced(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
     fake = install_claude("answers", answers=["one"])
     llm = claude_model()
     llm.prepare("Be kind.")
@@ -66,7 +74,9 @@ def test_a_process_that_waited_and_died_is_replaced(install_claude: InstallClaud
     assert len(fake.starts) == 2
 
 
-def test_nothing_is_started_while_an_answer_is_given(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+def test_nothing_is_started_while_an_answer_is_given(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
     fake = install_claude("answers", answers=["one"])
     llm = claude_model()
     answer = llm.stream(HELLO)
@@ -76,7 +86,9 @@ def test_nothing_is_started_while_an_answer_is_given(install_claude: InstallClau
     assert len(fake.starts) == 1
 
 
-def test_a_conversation_goes_on_in_its_process_after_a_stop(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+def test_a_conversation_goes_on_in_its_process_after_a_stop(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
     """The process knows by itself that it was stopped, and may know more of its answer than was heard."""
     fake = install_claude("streams")
     llm = claude_model()
@@ -88,8 +100,12 @@ def test_a_conversation_goes_on_in_its_process_after_a_stop(install_claude: Inst
     assert len(fake.starts) == 1
 
 
-@pytest.mark.parametrize("changed", ["[The person has taken this out of the conversation.]", f"gone\n\n{STOPPED_ANSWER}"])
-def test_a_stopped_answer_that_was_changed_is_told_anew(install_claude: InstallClaude, claude_model: MakeClaude, changed: str) -> None:
+@pytest.mark.parametrize(
+    "changed", ["[The person has taken this out of the conversation.]", f"gone\n\n{STOPPED_ANSWER}"]
+)
+def test_a_stopped_answer_that_was_changed_is_told_anew(
+    install_claude: InstallClaude, claude_model: MakeClaude, changed: str
+) -> None:
     fake = install_claude("streams")
     llm = claude_model()
     stop_at_once(llm, HELLO)
@@ -98,7 +114,9 @@ def test_a_stopped_answer_that_was_changed_is_told_anew(install_claude: InstallC
     assert fake.prompts[-1].startswith("<conversation>")
 
 
-def test_another_process_waits_for_the_next_check(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+def test_another_process_waits_for_the_next_check(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
     fake = install_claude("answers", answers=["complete"])
     llm = claude_model()
     llm.checker.prepare("")

@@ -31,7 +31,9 @@ def test_there_is_no_other_command() -> None:
     assert group.get_command(typer.Context(group), "no-command") is None
 
 
-@pytest.mark.parametrize("words", [["--modle", "demo"], ["ask", "--modle", "demo", "why?"], ["--modle=demo"]])
+@pytest.mark.parametrize(
+    "words", [["--modle", "demo"], ["ask", "--modle", "demo", "why?"], ["--modle=demo"]]
+)
 def test_a_misspelt_option_is_told_with_the_one_that_was_meant(words: list[str]) -> None:
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 2

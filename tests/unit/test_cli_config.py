@@ -50,7 +50,9 @@ def rows(done: Result) -> dict[str, list[str]]:
     return {line.split()[0]: line.split(maxsplit=2)[1:] for line in done.stdout.splitlines()}
 
 
-def test_every_setting_is_printed_with_where_it_comes_from(mine: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_setting_is_printed_with_where_it_comes_from(
+    mine: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = write(project / ".mahtab" / "config.toml", "reload = true\n")
     write(project / ".env", "MAHTAB_REFLECTION=never\n")
     trust_project()
@@ -90,8 +92,15 @@ def test_set_changes_one_value_and_leaves_all_else(mine: Path) -> None:
     run("set", "approval", "auto")
     run("set", "keymap.jump", "f12")
     text = mine.read_text()
-    assert tomllib.loads(text) == {"theme": "nord", "max_turns": 9, "approval": "auto", "keymap": {"help": "f11", "jump": "f12"}}
-    assert [line for line in MINE.splitlines() if line.startswith("#")] == [line for line in text.splitlines() if line.startswith("#")]
+    assert tomllib.loads(text) == {
+        "theme": "nord",
+        "max_turns": 9,
+        "approval": "auto",
+        "keymap": {"help": "f11", "jump": "f12"},
+    }
+    assert [line for line in MINE.splitlines() if line.startswith("#")] == [
+        line for line in text.splitlines() if line.startswith("#")
+    ]
     assert "# dark" in text
 
 
@@ -108,7 +117,9 @@ def test_set_changes_one_value_and_leaves_all_else(mine: Path) -> None:
         ("theme", "mahtab-day", "mahtab-day"),
     ],
 )
-def test_values_are_written_as_what_they_are(key: str, text: str, value: object, project: Path, home: Path) -> None:
+def test_values_are_written_as_what_they_are(
+    key: str, text: str, value: object, project: Path, home: Path
+) -> None:
     for name in ("a", "b"):
         (project / name).mkdir()
     done = run("set", key, text)
@@ -123,13 +134,21 @@ def test_the_projects_file_is_written_when_asked(project: Path, mine: Path) -> N
     assert run("set", "--project", "max_turns", "4").exit_code == 0
     assert (project / ".mahtab" / "config.toml").read_text() == "max_turns = 4\n"
     assert mine.read_text() == MINE
-    assert run("set", "max_turns", "5").stderr == f"It has no effect: {project / '.mahtab' / 'config.toml'}, line 1 overrides it.\n"
+    assert (
+        run("set", "max_turns", "5").stderr
+        == f"It has no effect: {project / '.mahtab' / 'config.toml'}, line 1 overrides it.\n"
+    )
 
 
-def test_what_wins_over_what_was_written_is_said(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_wins_over_what_was_written_is_said(
+    mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MAHTAB_MAX_TURNS", "1")
     done = run("set", "max_turns", "9")
-    assert (done.exit_code, done.stderr) == (0, "It has no effect: MAHTAB_MAX_TURNS overrides it.\n")
+    assert (done.exit_code, done.stderr) == (
+        0,
+        "It has no effect: MAHTAB_MAX_TURNS overrides it.\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,7 +172,9 @@ def test_what_wins_over_what_was_written_is_said(mine: Path, monkeypatch: pytest
         (("python", "./missing"), "python: There is no file missing"),
     ],
 )
-def test_a_wrong_key_or_value_is_one_sentence_and_nothing_is_written(words: tuple[str, str], said: str, mine: Path) -> None:
+def test_a_wrong_key_or_value_is_one_sentence_and_nothing_is_written(
+    words: tuple[str, str], said: str, mine: Path
+) -> None:
     done = run("set", *words)
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith(f"mahtab-tui: {said}")
@@ -161,7 +182,12 @@ def test_a_wrong_key_or_value_is_one_sentence_and_nothing_is_written(words: tupl
 
 
 @pytest.mark.parametrize(
-    ("pair", "said"), [("max_turns", "--set max_turns: write key=value."), ("max_turns=x", "--set max_turns: input"), ("=1", "--set There is no")]
+    ("pair", "said"),
+    [
+        ("max_turns", "--set max_turns: write key=value."),
+        ("max_turns=x", "--set max_turns: input"),
+        ("=1", "--set There is no"),
+    ],
 )
 def test_what_is_wrong_on_the_command_line_is_said(pair: str, said: str, project: Path) -> None:
     done = run("--set", pair)
@@ -191,18 +217,25 @@ def test_a_folder_that_cannot_be_written_to_is_said(home: Path, project: Path) -
     assert "config.toml: the file can" in done.stderr
 
 
-def test_a_write_that_fails_leaves_the_file_and_nothing_else(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_leaves_the_file_and_nothing_else(
+    mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     done = run("set", "max_turns", "9")
-    assert (done.exit_code, done.stderr) == (1, f"mahtab-tui: {mine}: the file cannot be written: No space left on device.\n")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        f"mahtab-tui: {mine}: the file cannot be written: No space left on device.\n",
+    )
     assert mine.read_text() == MINE
     assert list(mine.parent.iterdir()) == [mine]
 
 
-def test_a_link_stays_a_link_and_a_files_rights_stay(home: Path, project: Path, tmp_path: Path) -> None:
+def test_a_link_stays_a_link_and_a_files_rights_stay(
+    home: Path, project: Path, tmp_path: Path
+) -> None:
     real = write(tmp_path / "dotfiles" / "mahtab.toml", "max_turns = 3\r\n# end\r\n")
     real.chmod(0o644)
     path = home / ".mahtab" / "config.toml"
@@ -228,7 +261,9 @@ def editor(folder: Path, script: str) -> str:
     return str(path)
 
 
-def test_edit_makes_a_missing_file_of_defaults_and_checks_what_was_saved(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edit_makes_a_missing_file_of_defaults_and_checks_what_was_saved(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = home / ".mahtab" / "config.toml"
     monkeypatch.setenv("EDITOR", editor(project, 'cp "$1" seen'))
     assert run("edit").exit_code == 0
@@ -236,7 +271,9 @@ def test_edit_makes_a_missing_file_of_defaults_and_checks_what_was_saved(project
     assert tomllib.loads(path.read_text()) == {}
     for key in Settings.model_fields:
         assert f"# {key} =" in path.read_text() or f"# [{key}]" in path.read_text()
-    monkeypatch.setenv("EDITOR", editor(project, 'printf \'max_turns = 0\\nmodle = "x"\\n\' > "$1"'))
+    monkeypatch.setenv(
+        "EDITOR", editor(project, 'printf \'max_turns = 0\\nmodle = "x"\\n\' > "$1"')
+    )
     done = run("edit")
     assert done.exit_code == 2
     assert done.stderr.splitlines() == [
@@ -245,33 +282,56 @@ def test_edit_makes_a_missing_file_of_defaults_and_checks_what_was_saved(project
     ]
 
 
-def test_a_file_that_is_no_toml_after_the_editor_is_said(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_no_toml_after_the_editor_is_said(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EDITOR", editor(project, 'echo "a = [" > "$1"'))
     done = run("edit")
-    assert (done.exit_code, f"{home / '.mahtab' / 'config.toml'}: not valid TOML" in done.stderr) == (2, True)
+    assert (
+        done.exit_code,
+        f"{home / '.mahtab' / 'config.toml'}: not valid TOML" in done.stderr,
+    ) == (2, True)
 
 
 def test_what_would_not_be_toml_is_not_written(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tomlkit.dumps", lambda document: "a = [")
     done = run("set", "max_turns", "9")
-    assert (done.exit_code, f"{mine}: this file can only be changed in an editor" in done.stderr) == (1, True)
+    assert (
+        done.exit_code,
+        f"{mine}: this file can only be changed in an editor" in done.stderr,
+    ) == (1, True)
     assert mine.read_text() == MINE
 
 
 def test_the_commented_defaults_are_the_defaults(home: Path, project: Path) -> None:
-    lines = [line.removeprefix("# ") for line in files.template().splitlines() if line.startswith("# ") and " = " in line]
-    values = tomllib.loads("\n".join(line for line in lines if line.partition(" = ")[0] in Settings.model_fields))
+    lines = [
+        line.removeprefix("# ")
+        for line in files.template().splitlines()
+        if line.startswith("# ") and " = " in line
+    ]
+    values = tomllib.loads(
+        "\n".join(line for line in lines if line.partition(" = ")[0] in Settings.model_fields)
+    )
     assert values["max_turns"] == 5
-    assert values == {key: field for key, field in values.items() if str(Settings.model_fields[key].default).strip("()") == str(field).strip("[]")}
+    assert values == {
+        key: field
+        for key, field in values.items()
+        if str(Settings.model_fields[key].default).strip("()") == str(field).strip("[]")
+    }
 
 
-def test_edit_says_what_is_wrong_with_the_editor(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edit_says_what_is_wrong_with_the_editor(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(project))
     done = run("edit")
     assert (done.exit_code, done.stderr) == (1, "mahtab-tui: No editor was found: set EDITOR.\n")
     monkeypatch.setenv("EDITOR", "./missing")
     done = run("edit")
-    assert (done.exit_code, done.stderr) == (1, "mahtab-tui: ./missing cannot be started: No such file or directory.\n")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "mahtab-tui: ./missing cannot be started: No such file or directory.\n",
+    )
     monkeypatch.setenv("EDITOR", editor(project, "exit 3"))
     done = run("edit")
     assert (done.exit_code, "ended with exit code 3" in done.stderr) == (1, True)
@@ -280,7 +340,13 @@ def test_edit_says_what_is_wrong_with_the_editor(project: Path, monkeypatch: pyt
 def test_a_line_of_the_env_file_that_is_none_is_told_once(home: Path, project: Path) -> None:
     write(project / ".env", "A=1\nno line = = at all\nMAHTAB_MODEL=demo\n")
     trust_project()
-    done = subprocess.run([sys.executable, "-m", "mahtab_tui", "config"], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "mahtab_tui", "config"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     assert done.stderr == "mahtab-tui: .env, line 2: not NAME=value; the line is ignored.\n"
     assert done.stdout.splitlines()[0].split(maxsplit=2) == ["model", "demo", ".env, line 3"]
 

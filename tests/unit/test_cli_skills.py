@@ -32,7 +32,10 @@ def test_several_folders_may_be_named_and_the_last_one_wins(project: Path) -> No
 
 def test_a_named_folder_that_is_missing_is_an_error(project: Path) -> None:
     done = run("list", "--skills-dir", "missing")
-    assert (done.exit_code, done.stderr) == (2, "mahtab-tui: --skills-dir: missing is not a folder.\n")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "mahtab-tui: --skills-dir: missing is not a folder.\n",
+    )
 
 
 def test_control_sequences_of_a_skill_do_not_reach_the_terminal(project: Path) -> None:
@@ -66,7 +69,10 @@ def test_a_skill_is_made_of_text_and_in_a_folder_that_is_there(project: Path) ->
     assert not (project / ".mahtab").exists()
     project.rmdir()
     done = run("new", "look-up")
-    assert (done.exit_code, done.stderr) == (2, "mahtab-tui: The folder in which the program was started no longer exists.\n")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "mahtab-tui: The folder in which the program was started no longer exists.\n",
+    )
 
 
 def test_metadata_stands_for_nothing_but_itself(project: Path) -> None:
@@ -94,4 +100,7 @@ def test_search_prints_the_best_first(project: Path) -> None:
 
 def test_a_missing_folder_of_the_source_is_an_error_at_the_start(project: Path) -> None:
     done = CliRunner().invoke(app, ["ask", "what?", "--code-dir", "missing"])
-    assert (done.exit_code, done.stderr) == (2, "mahtab-tui: --code-dir: missing is not a folder.\n")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "mahtab-tui: --code-dir: missing is not a folder.\n",
+    )

@@ -116,7 +116,10 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("ignore_case", [False, True])
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_both_searchers_find_the_same(tree: Path, pattern: str, ignore_case: bool) -> None:
-    quick, plain = (CodeSearcher(tree, ripgrep).search(pattern, ignore_case=ignore_case, limit=100_000) for ripgrep in ("rg", None))
+    quick, plain = (
+        CodeSearcher(tree, ripgrep).search(pattern, ignore_case=ignore_case, limit=100_000)
+        for ripgrep in ("rg", None)
+    )
     assert quick == plain
 
 
@@ -137,21 +140,40 @@ def test_a_match_has_its_place_and_the_lines_around_it(searcher: CodeSearcher) -
     assert (first.path, first.line, first.text) == ("app.py", 3, "def load_all():")
     assert (first.before, first.after) == (("import os", ""), ("    return 1", ""))
     assert second.line == 6
-    assert searcher.search("load_one", context_lines=1).as_text() == "app.py\n     5- \n     6: def load_one(name):\n     7-     return name"
+    assert (
+        searcher.search("load_one", context_lines=1).as_text()
+        == "app.py\n     5- \n     6: def load_one(name):\n     7-     return name"
+    )
 
 
 def test_lines_around_matches_are_told_once(tmp_path: Path) -> None:
-    (tmp_path / "log").write_text("".join(f"{kind} {number}\n" for number, kind in enumerate("abbacccb")))
+    (tmp_path / "log").write_text(
+        "".join(f"{kind} {number}\n" for number, kind in enumerate("abbacccb"))
+    )
     found = CodeSearcher(tmp_path, ripgrep=None).search("^b", context_lines=1)
     lines = [line.split() for line in found.as_text().splitlines()]
-    assert lines == [["log"], ["1-", "a", "0"], ["2:", "b", "1"], ["3:", "b", "2"], ["4-", "a", "3"], ["--"], ["7-", "c", "6"], ["8:", "b", "7"]]
+    assert lines == [
+        ["log"],
+        ["1-", "a", "0"],
+        ["2:", "b", "1"],
+        ["3:", "b", "2"],
+        ["4-", "a", "3"],
+        ["--"],
+        ["7-", "c", "6"],
+        ["8:", "b", "7"],
+    ]
     assert "--" not in CodeSearcher(tmp_path, ripgrep=None).search("^b", context_lines=0).as_text()
-    assert CodeSearcher(tmp_path, ripgrep=None).search("b 1", context_lines=5).found[0].before == ("a 0",)
+    assert CodeSearcher(tmp_path, ripgrep=None).search("b 1", context_lines=5).found[0].before == (
+        "a 0",
+    )
 
 
 @pytest.mark.parametrize("encoding", ["nonsense", "hex", "zlib", "undefined", "a\0b"])
 def test_what_is_no_encoding_is_said(searcher: CodeSearcher, encoding: str) -> None:
-    for attempt in (lambda: searcher.search("x", encoding=encoding), lambda: searcher.read_file("app.py", encoding=encoding)):
+    for attempt in (
+        lambda: searcher.search("x", encoding=encoding),
+        lambda: searcher.read_file("app.py", encoding=encoding),
+    ):
         with pytest.raises(CodeError, match="Unknown encoding"):
             attempt()
 
@@ -166,8 +188,13 @@ def test_what_is_no_encoding_is_said(searcher: CodeSearcher, encoding: str) -> N
         ("nothing*", []),
     ],
 )
-def test_files_are_chosen_by_name_or_by_path(searcher: CodeSearcher, file_pattern: str, paths: list[str]) -> None:
-    assert list(dict.fromkeys(match.path for match in searcher.search("load", file_pattern).found)) == paths
+def test_files_are_chosen_by_name_or_by_path(
+    searcher: CodeSearcher, file_pattern: str, paths: list[str]
+) -> None:
+    assert (
+        list(dict.fromkeys(match.path for match in searcher.search("load", file_pattern).found))
+        == paths
+    )
 
 
 def test_the_limit_is_kept_and_said(searcher: CodeSearcher) -> None:
@@ -184,7 +211,9 @@ def test_long_lines_are_cut(searcher: CodeSearcher) -> None:
 def test_an_encoding_can_be_said(tmp_path: Path) -> None:
     (tmp_path / "x.cbl").write_bytes("MOVE Ä TO B.\nSTOP RUN.\n".encode("cp273"))
     searcher = CodeSearcher(tmp_path)
-    assert [match.text for match in searcher.search("Ä TO", encoding="cp273").found] == ["MOVE Ä TO B."]
+    assert [match.text for match in searcher.search("Ä TO", encoding="cp273").found] == [
+        "MOVE Ä TO B."
+    ]
     with pytest.raises(CodeError, match="Unknown encoding 'klingon'"):
         searcher.search("x", encoding="klingon")
 
@@ -192,13 +221,20 @@ def test_an_encoding_can_be_said(tmp_path: Path) -> None:
 def test_lines_of_a_mainframe_are_lines(tmp_path: Path) -> None:
     (tmp_path / "x.cbl").write_bytes("MOVE A TO B.\x85STOP RUN.\x85".encode("cp037"))
     searcher = CodeSearcher(tmp_path)
-    assert [(match.line, match.text) for match in searcher.search("RUN", encoding="cp037").found] == [(2, "STOP RUN.")]
+    assert [
+        (match.line, match.text) for match in searcher.search("RUN", encoding="cp037").found
+    ] == [(2, "STOP RUN.")]
     assert searcher.read_file("x.cbl", 2, encoding="cp037") == "     2  STOP RUN."
 
 
 @pytest.mark.parametrize("between", ["\f", "\v", "\x1c", "\u2028", "\x85"])
-def test_a_line_has_the_same_number_where_it_is_found_and_where_it_is_read(searcher: CodeSearcher, tmp_path: Path, between: str) -> None:
-    for name, data in (("a.txt", f"one{between}\r\ntwo".encode()), ("b.txt", f"one\xfc{between}\ntwo".encode("latin-1", "ignore"))):
+def test_a_line_has_the_same_number_where_it_is_found_and_where_it_is_read(
+    searcher: CodeSearcher, tmp_path: Path, between: str
+) -> None:
+    for name, data in (
+        ("a.txt", f"one{between}\r\ntwo".encode()),
+        ("b.txt", f"one\xfc{between}\ntwo".encode("latin-1", "ignore")),
+    ):
         (tmp_path / name).write_bytes(data)
         here = CodeSearcher(tmp_path, searcher._ripgrep)
         assert [match.line for match in here.search("two", name).found] == [2]
@@ -217,16 +253,23 @@ def test_folders_within_folders_are_no_calls_within_calls(tmp_path: Path) -> Non
         sys.setrecursionlimit(limit)
 
 
-def test_what_is_found_is_bounded_with_the_lines_around_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_found_is_bounded_with_the_lines_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mahtab_tui.knowledge.code._MOST", 100_000)
     (tmp_path / "x.txt").write_text(("x" * 400 + "\n") * 2_000)
     found = CodeSearcher(tmp_path).search("x", context_lines=50, limit=10_000)
     assert (0 < len(found.found) < 20, found.ended) == (True, "size")
-    assert found.as_text().endswith("[There is more than can be shown; narrow the pattern or lower context_lines.]")
+    assert found.as_text().endswith(
+        "[There is more than can be shown; narrow the pattern or lower context_lines.]"
+    )
 
 
 def test_what_is_no_expression_is_said_in_a_sentence(searcher: CodeSearcher) -> None:
-    with pytest.raises(CodeError, match=r"'\(' is not a regular expression: missing \), unterminated subpattern at position 0\."):
+    with pytest.raises(
+        CodeError,
+        match=r"'\(' is not a regular expression: missing \), unterminated subpattern at position 0\.",
+    ):
         searcher.search("(")
 
 
@@ -239,10 +282,15 @@ def test_a_search_can_be_cancelled(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("a" * 100 + "\n")
     cancelled = threading.Event()
     cancelled.set()
-    assert CodeSearcher(tmp_path, None).search(r"(a|a)*b$", cancelled=cancelled, seconds=100).ended == "cancelled"
+    assert (
+        CodeSearcher(tmp_path, None).search(r"(a|a)*b$", cancelled=cancelled, seconds=100).ended
+        == "cancelled"
+    )
 
 
-def test_modules_of_the_folder_are_not_run_by_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_of_the_folder_are_not_run_by_a_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('run')\n")
     monkeypatch.chdir(tmp_path)
     assert len(CodeSearcher(".").search("raise").found) == 1
@@ -260,7 +308,10 @@ def test_a_file_is_read_by_lines_and_held_inside_the_folder(tree: Path) -> None:
     ):
         with pytest.raises(CodeError, match=said):
             searcher.read_file(path)
-    for start, end, said in ((9, None, "has only 7 lines, so there is no line 9"), (5, 3, "The end, line 3, comes before the start, line 5")):
+    for start, end, said in (
+        (9, None, "has only 7 lines, so there is no line 9"),
+        (5, 3, "The end, line 3, comes before the start, line 5"),
+    ):
         with pytest.raises(CodeError, match=said):
             searcher.read_file("app.py", start, end)
     assert searcher.read_file("empty.txt") == ""

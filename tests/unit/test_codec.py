@@ -42,8 +42,20 @@ def test_what_would_fail_those_who_fold_it_is_malformed(tag: str, attrs: dict[st
 @pytest.mark.parametrize(
     ("tag", "attrs"),
     [
-        (tags.USER_REPL_OUT, {"cell": 1, "kinds": [["stdout", 3]], "frames": [["In [1]", 1, "", 0]], "duration": 1, "new": object()}),
-        (tags.NAMESPACE, {"cell": None, "fresh": True, "changes": [{"name": "x", "change": "added"}]}),
+        (
+            tags.USER_REPL_OUT,
+            {
+                "cell": 1,
+                "kinds": [["stdout", 3]],
+                "frames": [["In [1]", 1, "", 0]],
+                "duration": 1,
+                "new": object(),
+            },
+        ),
+        (
+            tags.NAMESPACE,
+            {"cell": None, "fresh": True, "changes": [{"name": "x", "change": "added"}]},
+        ),
         (tags.APPROVAL, {"guest": 0, "call": "guest-3", "blocks": 1}),
         (tags.USER_ATTACHMENT, {"picture": "a"}),
         (tags.USAGE, {"cost": None, "input_tokens": 3}),
@@ -55,14 +67,21 @@ def test_what_is_written_is_read(tag: str, attrs: dict[str, Any]) -> None:
 
 
 def test_the_figures_of_an_answer_are_written_and_read() -> None:
-    answer = AssistantChat("8 or 10", turn=1, step=0, figures=(AnswerFigure("8", True, 3), AnswerFigure("10", False)))
+    answer = AssistantChat(
+        "8 or 10", turn=1, step=0, figures=(AnswerFigure("8", True, 3), AnswerFigure("10", False))
+    )
     written = as_json(answer)
-    assert written["attrs"]["figures"] == [{"text": "8", "found": True, "cell": 3}, {"text": "10", "found": False}]
+    assert written["attrs"]["figures"] == [
+        {"text": "8", "found": True, "cell": 3},
+        {"text": "10", "found": False},
+    ]
     assert from_json(written) == answer
 
 
 def test_an_answer_of_an_older_session_has_no_figures() -> None:
-    older = decode(tags.ASSISTANT_CHAT, "8", {"turn": 1, "step": 0, "party": "m", "stopped": False}, 1.0)
+    older = decode(
+        tags.ASSISTANT_CHAT, "8", {"turn": 1, "step": 0, "party": "m", "stopped": False}, 1.0
+    )
     assert isinstance(older, AssistantChat)
     assert older.figures is None
     assert "figures" not in as_json(older)["attrs"]

@@ -7,7 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from mahtab_tui.tui.collector import HEAVY, LONG_OVERDUE, OVERDUE, PAUSE, QUIET, SLICE, WORTH_IT, Collector
+from mahtab_tui.tui.collector import (
+    HEAVY,
+    LONG_OVERDUE,
+    OVERDUE,
+    PAUSE,
+    QUIET,
+    SLICE,
+    WORTH_IT,
+    Collector,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +63,9 @@ def test_nothing_is_collected_before_the_first_picture() -> None:
     assert gc.get_freeze_count() > 0
 
 
-def test_a_slice_is_collected_between_keys_once_it_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slice_is_collected_between_keys_once_it_is_worth_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock, collector = Clock(monkeypatch), settled()
     slices, whole = collections(1), collections(2)
     collector.key()
@@ -67,7 +78,9 @@ def test_a_slice_is_collected_between_keys_once_it_is_worth_it(monkeypatch: pyte
     assert (collections(1), collections(2)) == (slices + 1, whole)
 
 
-def test_who_never_pauses_gets_slices_and_whole_collections_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_never_pauses_gets_slices_and_whole_collections_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     Clock(monkeypatch)
     collector = settled()
     slices, whole = collections(1), collections(2)
@@ -77,7 +90,9 @@ def test_who_never_pauses_gets_slices_and_whole_collections_too(monkeypatch: pyt
     assert (collections(1), collections(2)) == (slices + LONG_OVERDUE, whole + 1)
 
 
-def test_all_is_collected_in_a_quiet_moment_if_there_is_something_new(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_is_collected_in_a_quiet_moment_if_there_is_something_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock, collector = Clock(monkeypatch), settled()
     whole = collections(2)
     collector.key()
@@ -92,7 +107,9 @@ def test_all_is_collected_in_a_quiet_moment_if_there_is_something_new(monkeypatc
     assert collections(2) == whole + 1, "there is nothing new to look at"
 
 
-def test_what_is_left_of_a_long_collection_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_left_of_a_long_collection_is_not_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock, collector = Clock(monkeypatch), settled()
     libraries = [[number] for number in range(1_000)]
     times = iter([0.0, HEAVY])
@@ -100,4 +117,6 @@ def test_what_is_left_of_a_long_collection_is_not_looked_at_again(monkeypatch: p
     clock.now += QUIET
     for _ in range(WORTH_IT):
         grow_old(collector, SLICE)
-    assert set(map(id, libraries)).isdisjoint(map(id, gc.get_objects())), "what is frozen is not among them"
+    assert set(map(id, libraries)).isdisjoint(map(id, gc.get_objects())), (
+        "what is frozen is not among them"
+    )

@@ -25,7 +25,9 @@ def printed(monkeypatch: pytest.MonkeyPatch, text: str) -> str:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_drives_the_terminal(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", re.sub(r"\x1b\[[\d;]*m", "", printed(monkeypatch, text)))
+    assert not re.search(
+        r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", re.sub(r"\x1b\[[\d;]*m", "", printed(monkeypatch, text))
+    )
 
 
 def test_what_commands_draw_themselves_passes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,21 +32,43 @@ def boom(*args: Any, **kwargs: Any) -> Any:
 
 HOSTILE = dict.fromkeys(
     (
-        *("__repr__", "__str__", "__len__", "__getattr__", "__getattribute__", "__eq__", "__hash__", "__bool__", "__iter__", "__dir__"),
+        *(
+            "__repr__",
+            "__str__",
+            "__len__",
+            "__getattr__",
+            "__getattribute__",
+            "__eq__",
+            "__hash__",
+            "__bool__",
+            "__iter__",
+            "__dir__",
+        ),
         *("__getitem__", "__call__", "__instancecheck__", "keys", "items"),
     ),
     boom,
 )
-HostileMeta = type("HostileMeta", (type,), {"__getattribute__": boom, "__dir__": boom, "__instancecheck__": boom})
+HostileMeta = type(
+    "HostileMeta", (type,), {"__getattribute__": boom, "__dir__": boom, "__instancecheck__": boom}
+)
 
 
 def hostile_class(*bases: type) -> Any:
-    members = {**HOSTILE, "__class__": property(boom), "__dict__": property(boom), "danger": property(boom), "harmless": 1}
+    members = {
+        **HOSTILE,
+        "__class__": property(boom),
+        "__dict__": property(boom),
+        "danger": property(boom),
+        "harmless": 1,
+    }
     return HostileMeta("Hostile", bases, members)
 
 
 def labels(namespace: dict[str, Any], code: str, cursor: int | None = None) -> list[str]:
-    return [item["label"] for item in complete(namespace, code, len(code) if cursor is None else cursor)["items"]]
+    return [
+        item["label"]
+        for item in complete(namespace, code, len(code) if cursor is None else cursor)["items"]
+    ]
 
 
 class Point:
@@ -148,7 +170,9 @@ NAMESPACE: dict[str, Any] = {
         ("decorated(1, ga", "gamma="),
         ("part(ga", "gamma="),
         ("plain(1,\n      ga", "gamma="),
-        ("import os.pa", "path") if hasattr(sys.modules["os"], "__path__") else ("import jso", "json"),
+        ("import os.pa", "path")
+        if hasattr(sys.modules["os"], "__path__")
+        else ("import jso", "json"),
         ("import json, coll", "collections"),
         ("from jso", "json"),
         ("from json import du", "dumps"),
@@ -191,14 +215,32 @@ def test_a_table_of_polars_has_columns_only_in_brackets(table_names: dict[str, A
 
 @pytest.mark.parametrize(
     "code",
-    ["# poi", "x = 1  # poi", "def poi", "class poi", "import json as poi", "1.", "12poi", "'poi", "'''\npoi", "unknown.", "unknown().x", "poi.", ""],
+    [
+        "# poi",
+        "x = 1  # poi",
+        "def poi",
+        "class poi",
+        "import json as poi",
+        "1.",
+        "12poi",
+        "'poi",
+        "'''\npoi",
+        "unknown.",
+        "unknown().x",
+        "poi.",
+        "",
+    ],
 )
 def test_it_has_nothing_to_say(code: str) -> None:
     assert "point" not in labels({"point": 1}, code) or not code
 
 
-def test_a_member_of_a_module_that_is_not_loaded_is_found_without_importing_it(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (project / "lonely_module.py").write_text("raise SystemExit\nanswer = 42\ndef question(): ...\nclass Doubt: ...\n", "utf-8")
+def test_a_member_of_a_module_that_is_not_loaded_is_found_without_importing_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "lonely_module.py").write_text(
+        "raise SystemExit\nanswer = 42\ndef question(): ...\nclass Doubt: ...\n", "utf-8"
+    )
     monkeypatch.syspath_prepend(project)
     assert "lonely_module" in labels({}, "import lonely_m")
     assert labels({}, "from lonely_module import ")[:3] == ["answer", "Doubt", "question"]
@@ -216,9 +258,17 @@ def test_files_are_completed_in_strings(project: Path) -> None:
     assert labels({}, "open('.h") == [".hidden"]
 
 
-def test_the_exact_name_comes_first_then_names_that_begin_with_the_text_then_names_that_hold_its_letters() -> None:
+def test_the_exact_name_comes_first_then_names_that_begin_with_the_text_then_names_that_hold_its_letters() -> (
+    None
+):
     namespace = dict.fromkeys(("_pot", "__pot", "spot", "pot", "potato", "Potter", "p_o_t"), 1)
-    assert [name for name in labels(namespace, "pot") if name in namespace] == ["pot", "potato", "Potter", "spot", "p_o_t"]
+    assert [name for name in labels(namespace, "pot") if name in namespace] == [
+        "pot",
+        "potato",
+        "Potter",
+        "spot",
+        "p_o_t",
+    ]
 
 
 def test_private_names_are_listed_once_an_underscore_is_typed_or_where_nothing_else_fits() -> None:
@@ -288,7 +338,10 @@ def test_magics_are_completed_at_the_beginning_of_a_line() -> None:
 
 
 def test_kind_and_a_line_about_it() -> None:
-    about = {item["label"]: (item["kind"], item["doc"]) for item in complete(NAMESPACE, "point.", 6)["items"]}
+    about = {
+        item["label"]: (item["kind"], item["doc"])
+        for item in complete(NAMESPACE, "point.", 6)["items"]
+    }
     assert about["length"] == ("property", "How far from zero.")
     assert about["x"] == ("data", "int  1")
     assert about["moved"] == ("function", "(self, by, sideways)")
@@ -298,8 +351,35 @@ def test_kind_and_a_line_about_it() -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        *("h", "h.", "h.dan", "h['", "h[", "h[0].", "h(", "h.danger.", "C.", "C(", "C().", "deep.h.", "h.harmless.", "d['h']."),
-        *("(h + h).", "(h == 1).", "(-h).", "h().", "h.keys().", "f().", "f(h)[0].", "C().harmless.", "C.danger.", "h[h].", "h.danger("),
+        *(
+            "h",
+            "h.",
+            "h.dan",
+            "h['",
+            "h[",
+            "h[0].",
+            "h(",
+            "h.danger.",
+            "C.",
+            "C(",
+            "C().",
+            "deep.h.",
+            "h.harmless.",
+            "d['h'].",
+        ),
+        *(
+            "(h + h).",
+            "(h == 1).",
+            "(-h).",
+            "h().",
+            "h.keys().",
+            "f().",
+            "f(h)[0].",
+            "C().harmless.",
+            "C.danger.",
+            "h[h].",
+            "h.danger(",
+        ),
         *("sorted(h).", "m.made().", "x = h\nx.", "with h as x:\n    x.", "for x in h:\n    x."),
     ],
 )
@@ -315,7 +395,11 @@ def test_hostile_objects_are_not_run(base: tuple[type, ...], code: str) -> None:
 
     f.__annotations__["return"] = Maker.made.__annotations__["return"] = cls
 
-    complete({"h": h, "C": cls, "f": f, "m": Maker(), "deep": types.SimpleNamespace(h=h), "d": {"h": h}}, code, len(code))
+    complete(
+        {"h": h, "C": cls, "f": f, "m": Maker(), "deep": types.SimpleNamespace(h=h), "d": {"h": h}},
+        code,
+        len(code),
+    )
 
 
 def test_attributes_of_hostile_objects_are_named() -> None:
@@ -344,7 +428,30 @@ def test_any_text_is_fine(code: str, cursor: int) -> None:
 
 @given(
     st.lists(
-        st.sampled_from(["poi", ".", "(", ")", "[", "]", "'", '"', "f'", "{", "}", ",", " ", "\n", "import", "from", "=", "3", "#"]), max_size=15
+        st.sampled_from(
+            [
+                "poi",
+                ".",
+                "(",
+                ")",
+                "[",
+                "]",
+                "'",
+                '"',
+                "f'",
+                "{",
+                "}",
+                ",",
+                " ",
+                "\n",
+                "import",
+                "from",
+                "=",
+                "3",
+                "#",
+            ]
+        ),
+        max_size=15,
     )
 )
 def test_any_pieces_are_fine(pieces: list[str]) -> None:
@@ -362,5 +469,7 @@ def test_any_pieces_are_fine(pieces: list[str]) -> None:
         (int.from_bytes, "f(bytes, byteorder='big', *, signed=False)"),
     ],
 )
-def test_signatures_of_built_in_functions_have_what_the_caller_gives(value: object, signature: str) -> None:
+def test_signatures_of_built_in_functions_have_what_the_caller_gives(
+    value: object, signature: str
+) -> None:
     assert signature_of(value, "f") == signature

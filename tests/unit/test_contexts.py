@@ -42,14 +42,28 @@ def refuse(monkeypatch: pytest.MonkeyPatch, shut: Path) -> None:
     monkeypatch.setattr(os, "scandir", list_one)
 
 
-@pytest.mark.parametrize("given", ["a text\n", b"a text\n", bytearray(b"a text\n"), memoryview(b"a text\n"), io.StringIO("a text\n")])
+@pytest.mark.parametrize(
+    "given",
+    [
+        "a text\n",
+        b"a text\n",
+        bytearray(b"a text\n"),
+        memoryview(b"a text\n"),
+        io.StringIO("a text\n"),
+    ],
+)
 def test_texts_are_what_they_are(given: object) -> None:
     assert take(given) == ContextText("a text\n")
 
 
 @pytest.mark.parametrize(
     ("mark", "encoding"),
-    [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"), (codecs.BOM_UTF32_LE, "utf-32-le")],
+    [
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+        (codecs.BOM_UTF32_LE, "utf-32-le"),
+    ],
 )
 def test_a_mark_says_how_bytes_are_read(mark: bytes, encoding: str) -> None:
     assert take(mark + "Grüße 🌙".encode(encoding)) == ContextText("Grüße 🌙")
@@ -64,7 +78,10 @@ def test_bytes_that_are_not_utf_8_are_read_as_search_code_reads_them(tmp_path: P
     file.write_bytes(data)
     assert take(file).text == decoded(data)
     assert parts(take(tmp_path)) == {"old.txt": decoded(data)}
-    assert parts(take([data, (codecs.BOM_UTF16_LE + "é".encode("utf-16-le"))])) == {"0": decoded(data), "1": "é"}
+    assert parts(take([data, (codecs.BOM_UTF16_LE + "é".encode("utf-16-le"))])) == {
+        "0": decoded(data),
+        "1": "é",
+    }
 
 
 def test_bytes_that_break_their_mark_are_replaced_and_told_of() -> None:
@@ -113,23 +130,31 @@ def test_a_folder_that_cannot_be_searched(tmp_path: Path, monkeypatch: pytest.Mo
         take(tmp_path)
 
 
-def test_a_file_of_a_folder_that_cannot_be_read_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_a_folder_that_cannot_be_read_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("open.txt", "shut.txt"):
         (tmp_path / name).write_text(name)
     refuse(monkeypatch, tmp_path / "shut.txt")
     taken = take(tmp_path)
     assert parts(taken) == {"open.txt": "open.txt"}
-    assert taken.notices == (f"{tmp_path}/shut.txt cannot be read and was left out: Permission denied.",)
+    assert taken.notices == (
+        f"{tmp_path}/shut.txt cannot be read and was left out: Permission denied.",
+    )
 
 
-def test_a_folder_without_rights_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_rights_is_not_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "shut").mkdir()
     for name in ("open.txt", "shut/in.txt"):
         (tmp_path / name).write_text(name)
     refuse(monkeypatch, tmp_path / "shut")
     taken = take(tmp_path)
     assert parts(taken) == {"open.txt": "open.txt"}
-    assert taken.notices == (f"{tmp_path}/shut cannot be read and was left out: Permission denied.",)
+    assert taken.notices == (
+        f"{tmp_path}/shut cannot be read and was left out: Permission denied.",
+    )
     with pytest.raises(ContextError, match="shut cannot be read: Permission denied"):
         take(tmp_path / "shut")
 
@@ -145,7 +170,9 @@ def test_what_has_no_end_is_refused(tmp_path: Path) -> None:
     assert parts(take(tmp_path)) == {"a.txt": "a"}
 
 
-def test_names_that_no_file_can_have_and_files_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_no_file_can_have_and_files_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ContextError, match=r"cannot be read: .*null"):
         take(Path("a\0b"))
 
@@ -166,13 +193,29 @@ def test_of_many_notices_some_are_told(tmp_path: Path) -> None:
 
 
 def test_lists_and_dicts_of_texts_and_documents() -> None:
-    documents = ["plain", b"bytes", SimpleNamespace(page_content="of LangChain"), {"text": "of a dict", "id": 3}, {"id": 4}, 5]
+    documents = [
+        "plain",
+        b"bytes",
+        SimpleNamespace(page_content="of LangChain"),
+        {"text": "of a dict", "id": 3},
+        {"id": 4},
+        5,
+    ]
     taken = take(documents)
     assert taken.kind == "list"
-    assert list(parts(taken).values()) == ["plain", "bytes", "of LangChain", "of a dict", '{"id": 4}', "5"]
+    assert list(parts(taken).values()) == [
+        "plain",
+        "bytes",
+        "of LangChain",
+        "of a dict",
+        '{"id": 4}',
+        "5",
+    ]
     assert list(parts(taken)) == list("012345")
     assert parts(take(iter(["a", "", "b\n"]))) == {"0": "a", "1": "", "2": "b\n"}
-    assert take({"x": "first", 2: "second"}) == ContextText("first\nsecond", "dict", (("x", 0, 5), ("2", 6, 12)))
+    assert take({"x": "first", 2: "second"}) == ContextText(
+        "first\nsecond", "dict", (("x", 0, 5), ("2", 6, 12))
+    )
     assert take([]) == ContextText("", "list")
     assert take(SimpleNamespace(text="alone")) == ContextText("alone")
 
@@ -183,7 +226,9 @@ def test_a_table_is_csv_with_its_columns_named() -> None:
     assert taken.text == "name,born\nAda,1815\nGrace,1906\n"
     assert taken.about == "CSV of a DataFrame of 2 rows with the columns name, born"
     labelled = take(frame.set_index("name"))
-    assert labelled.text == "name,born\nAda,1815\nGrace,1906\n", "an index that says something is not lost"
+    assert labelled.text == "name,born\nAda,1815\nGrace,1906\n", (
+        "an index that says something is not lost"
+    )
     assert labelled.about.endswith("the columns name, born")
     assert "and 50 more" in take(pd.DataFrame({f"c{number}": [1] for number in range(150)})).about
 
@@ -198,12 +243,18 @@ FRAME = pd.DataFrame({"born": [1815, 1906, 1936]})
         (FRAME.iloc[1:], ",born\n1,1906\n2,1936\n", "(the index), born"),
         (FRAME[::2], ",born\n0,1815\n2,1936\n", "(the index), born"),
         (FRAME.rename_axis("id"), "id,born\n0,1815\n1,1906\n2,1936\n", "id, born"),
-        (FRAME.set_index([["x", "x", "y"], ["a", "b", "a"]]).rename_axis(["k", None])[:2], "k,,born\nx,a,1815\nx,b,1906\n", "k, (the index), born"),
+        (
+            FRAME.set_index([["x", "x", "y"], ["a", "b", "a"]]).rename_axis(["k", None])[:2],
+            "k,,born\nx,a,1815\nx,b,1906\n",
+            "k, (the index), born",
+        ),
         (FRAME.born[1:], ",born\n1,1906\n2,1936\n", "(the index), born"),
     ],
     ids=["filtered", "cut", "every second", "named", "of two levels", "of a series"],
 )
-def test_an_index_that_is_more_than_row_numbers_is_kept(given: object, text: str, columns: str) -> None:
+def test_an_index_that_is_more_than_row_numbers_is_kept(
+    given: object, text: str, columns: str
+) -> None:
     taken = take(given)
     assert (taken.text, taken.about.rpartition("the columns ")[2]) == (text, columns)
 
@@ -216,5 +267,7 @@ def test_tables_among_documents_are_whole_and_series_of_texts_are_documents() ->
 
 @pytest.mark.parametrize("given", [None, 5, object(), len])
 def test_what_is_no_context_is_refused(given: object) -> None:
-    with pytest.raises(ContextError, match=f"A value of type {type(given).__name__} cannot be searched"):
+    with pytest.raises(
+        ContextError, match=f"A value of type {type(given).__name__} cannot be searched"
+    ):
         take(given)

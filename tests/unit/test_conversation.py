@@ -55,8 +55,17 @@ def test_what_was_printed_can_neither_save_nor_take_another_cell(one: str, two: 
     assert without == f"{render_context(chr(10).join(map(to_xml, rest)))}\n\nwhy?"
 
 
-@given(st.lists(st.tuples(st.sampled_from(["cell 1", "cell 2", "question 1", "answer 1.0", "code 1.0.0"]), st.booleans())))
-def test_what_is_shown_again_is_as_if_it_had_never_been_hidden(hidden: list[tuple[str, bool]]) -> None:
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["cell 1", "cell 2", "question 1", "answer 1.0", "code 1.0.0"]),
+            st.booleans(),
+        )
+    )
+)
+def test_what_is_shown_again_is_as_if_it_had_never_been_hidden(
+    hidden: list[tuple[str, bool]],
+) -> None:
     conversation = asked(cell(1, "one"), cell(2, "two"))
     names = {entry for entry, _ in hidden}
     folded = left_out(*(hide(*each) for each in hidden), *(hide(entry, False) for entry in names))
@@ -64,10 +73,14 @@ def test_what_is_shown_again_is_as_if_it_had_never_been_hidden(hidden: list[tupl
 
 
 @given(st.text(alphabet="`~x\n\"' "), st.text(alphabet="`~x\n "))
-def test_code_that_stays_beside_hidden_words_stays_the_same_code(docstring: str, words: str) -> None:
+def test_code_that_stays_beside_hidden_words_stays_the_same_code(
+    docstring: str, words: str
+) -> None:
     answer = f"{words}\n\n<assistant-repl-in>\nx = 1 #{docstring.replace(chr(10), ' ')}\n</assistant-repl-in>\n\nbye"
     before = parse_response(answer).code_blocks
-    conversation = Conversation([KeptMessage("user", "why?", 1), KeptMessage("assistant", answer, 1, 0)])
+    conversation = Conversation(
+        [KeptMessage("user", "why?", 1), KeptMessage("assistant", answer, 1, 0)]
+    )
     (_, (_, rest)) = told(conversation, left_out(hide("answer 1.0")))
     assert rest.startswith(TAKEN_OUT)
     assert parse_response(rest).code_blocks == before
@@ -76,7 +89,11 @@ def test_code_that_stays_beside_hidden_words_stays_the_same_code(docstring: str,
 def test_a_replaced_question_leaves_the_cells_that_came_with_it_and_messages_in_turn() -> None:
     conversation = asked(cell(1, "one"))
     conversation.ask(2, "and now?", "")
-    folded = left_out(cell(1, "one"), made(tags.USER_CHAT, "why?", {"turn": 1}), made(tags.ASSISTANT_CHAT, "So.", {"turn": 1, "step": 0}))
+    folded = left_out(
+        cell(1, "one"),
+        made(tags.USER_CHAT, "why?", {"turn": 1}),
+        made(tags.ASSISTANT_CHAT, "So.", {"turn": 1, "step": 0}),
+    )
     folded.fold(made(tags.REPLACE, "", {"entry": "question 1"}))
     ((kind, text),) = told(conversation, folded)
     assert kind == "human"
@@ -84,7 +101,9 @@ def test_a_replaced_question_leaves_the_cells_that_came_with_it_and_messages_in_
 
 
 def test_of_a_tail_of_records_an_older_replacement_takes_all_before_it() -> None:
-    folded = left_out(cell(7, "seven"), made(tags.REPLACE, "", {"entry": "question 1"}), cell(8, "eight"))
+    folded = left_out(
+        cell(7, "seven"), made(tags.REPLACE, "", {"entry": "question 1"}), cell(8, "eight")
+    )
     assert folded.replaced("cell 7")
     assert "cell 8" not in folded
 
@@ -92,6 +111,17 @@ def test_of_a_tail_of_records_an_older_replacement_takes_all_before_it() -> None
 def test_results_that_are_hidden_leave_a_sentence_in_their_place() -> None:
     conversation = Conversation([KeptMessage("user", "why?", 1)])
     ran = made(tags.ASSISTANT_REPL_OUT, "a pear", {"cell": 1, "status": "ok"})
-    conversation.add(1, [AIMessage("```python\nlook()\n```"), HumanMessage(to_xml(ran)), AIMessage("A pear.")])
-    folded = left_out(made(tags.ASSISTANT_REPL_IN, "look()", {"cell": 1, "turn": 1, "step": 0, "block": 0}), ran, hide("cell 1"))
-    assert told(conversation, folded) == [("human", "why?"), ("ai", TAKEN_OUT), ("human", TAKEN_OUT), ("ai", "A pear.")]
+    conversation.add(
+        1, [AIMessage("```python\nlook()\n```"), HumanMessage(to_xml(ran)), AIMessage("A pear.")]
+    )
+    folded = left_out(
+        made(tags.ASSISTANT_REPL_IN, "look()", {"cell": 1, "turn": 1, "step": 0, "block": 0}),
+        ran,
+        hide("cell 1"),
+    )
+    assert told(conversation, folded) == [
+        ("human", "why?"),
+        ("ai", TAKEN_OUT),
+        ("human", TAKEN_OUT),
+        ("ai", "A pear."),
+    ]

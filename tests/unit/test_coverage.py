@@ -28,7 +28,9 @@ def test_intervals_hold_what_was_put_in(batches: list[list[tuple[int, int]]]) ->
 
 
 @given(_SPANS, st.integers(2, 5))
-def test_too_many_intervals_become_fewer_and_lose_nothing(spans: list[tuple[int, int]], limit: int) -> None:
+def test_too_many_intervals_become_fewer_and_lose_nothing(
+    spans: list[tuple[int, int]], limit: int
+) -> None:
     intervals = Intervals(limit)
     intervals.add(spans)
     held = {place for start, end in intervals for place in range(start, end)}
@@ -42,13 +44,26 @@ def test_a_cell_shows_the_most_that_was_done_in_it() -> None:
     coverage.add("peek", [(0, 100)])
     coverage.add("grep", [(250, 251)])
     coverage.add("answer", [(990, 5000)])
-    assert coverage.cells(10) == ["peek", "handed", "grep", "handed", "handed", None, None, None, None, "answer"]
+    assert coverage.cells(10) == [
+        "peek",
+        "handed",
+        "grep",
+        "handed",
+        "handed",
+        None,
+        None,
+        None,
+        None,
+        "answer",
+    ]
     assert coverage.seen == 0.111
     assert coverage.spans("answer") == [(990, 1000)]
 
 
 @given(_SPANS, st.integers(1, 80))
-def test_every_span_has_a_cell_and_no_cell_is_too_many(spans: list[tuple[int, int]], count: int) -> None:
+def test_every_span_has_a_cell_and_no_cell_is_too_many(
+    spans: list[tuple[int, int]], count: int
+) -> None:
     coverage = Coverage(CHARS)
     coverage.add("grep", spans)
     cells = coverage.cells(count)

@@ -22,7 +22,11 @@ from mahtab_tui.llm.prompts import CLOSING, COMPUTE, REFLECTION_PROMPT_TEMPLATE,
 from mahtab_tui.search.prompts import plain_message, plain_system
 
 ORDERS = pd.DataFrame({"id": [1, 2, 3], "Price": [10.0, None, 60.0], "region": ["n", "s", "n"]})
-ROWS = [{"id": "1", "Price": "10", "region": "n"}, {"id": "2", "Price": "", "region": "s"}, {"id": "3", "Price": "60", "region": "n"}]
+ROWS = [
+    {"id": "1", "Price": "10", "region": "n"},
+    {"id": "2", "Price": "", "region": "s"},
+    {"id": "3", "Price": "60", "region": "n"},
+]
 """As the same file is read without pandas."""
 OTHERS: dict[str, Any] = {
     "other": pd.DataFrame({"a": [1], "b": [2]}),
@@ -32,13 +36,23 @@ OTHERS: dict[str, Any] = {
     "log": "one ERROR\ntwo\nERROR three",
     "n": 42,
 }
-LOG = "\n".join(f"10:{n // 60:02}:{n % 60:02} request {n} {'timed out after 30 s' if n % 397 == 1 else 'took 30 ms'}" for n in range(3_000))
+LOG = "\n".join(
+    f"10:{n // 60:02}:{n % 60:02} request {n} {'timed out after 30 s' if n % 397 == 1 else 'took 30 ms'}"
+    for n in range(3_000)
+)
 
 
 def question(text: str, namespace: dict[str, Any]) -> list[BaseMessage]:
     return [
         SystemMessage("s"),
-        HumanMessage(user_turn("", {name: describe_value(name, value, 1_000) for name, value in namespace.items()}, text, COMPUTE)),
+        HumanMessage(
+            user_turn(
+                "",
+                {name: describe_value(name, value, 1_000) for name, value in namespace.items()},
+                text,
+                COMPUTE,
+            )
+        ),
     ]
 
 
@@ -65,11 +79,16 @@ def run(text: str, namespace: dict[str, Any]) -> str:
         ("the last 2 rows of {name}", "60"),
         ("describe {name}", "region"),
         ("what is in {name}?", "region"),
-        ("plot the price of {name}", "10 ███████\n          60 ████████████████████████████████████████"),
+        (
+            "plot the price of {name}",
+            "10 ███████\n          60 ████████████████████████████████████████",
+        ),
     ],
 )
 @pytest.mark.parametrize("name", ["data", "first", "count"])
-def test_it_answers_about_the_table_that_the_question_means(name: str, value: object, others: dict[str, Any], text: str, printed: str) -> None:
+def test_it_answers_about_the_table_that_the_question_means(
+    name: str, value: object, others: dict[str, Any], text: str, printed: str
+) -> None:
     assert printed.format(name=name) in run(text.format(name=name), {**others, name: value})
 
 
@@ -117,26 +136,48 @@ def test_it_names_variables_and_an_error() -> None:
     assert "- `log`: str" in said
     failed = '<user-repl-out cell="3" status="error">Traceback\n  File &lt;In 3&gt;\nZeroDivisionError: division by zero</user-repl-out>\n\nExplain the error of cell 3.'
     assert "The cell raised ZeroDivisionError: division by zero." in answer([HumanMessage(failed)])
-    assert not answer([HumanMessage("x"), AIMessage("x"), *question("what is n?", OTHERS)]).startswith(WHO)
+    assert not answer(
+        [HumanMessage("x"), AIMessage("x"), *question("what is n?", OTHERS)]
+    ).startswith(WHO)
 
 
 def test_it_reports_and_judges_what_code_printed() -> None:
     asked = [*question("what is n?", OTHERS), AIMessage("x")]
 
     def ended(status: str, printed: str) -> list[BaseMessage]:
-        return [*asked, HumanMessage(f'<assistant-repl-out cell="4" status="{status}">{printed}</assistant-repl-out>\n\n{CLOSING}')]
+        return [
+            *asked,
+            HumanMessage(
+                f'<assistant-repl-out cell="4" status="{status}">{printed}</assistant-repl-out>\n\n{CLOSING}'
+            ),
+        ]
 
     assert answer(ended("ok", "42\n\nm: float = 19.0")) == "The result: 42."
     assert "```text\n1\n2\n```" in answer(ended("ok", "1\n2"))
     with pytest.raises(ModelError, match="KeyError: 'weight'"):
         answer(ended("error", "Traceback\nKeyError: 'weight'"))
-    judged = json.loads(answer([HumanMessage(REFLECTION_PROMPT_TEMPLATE.format(question="q", results='<assistant-repl-out status="error">'))]))
+    judged = json.loads(
+        answer(
+            [
+                HumanMessage(
+                    REFLECTION_PROMPT_TEMPLATE.format(
+                        question="q", results='<assistant-repl-out status="error">'
+                    )
+                )
+            ]
+        )
+    )
     assert judged["is_complete"] is False
 
 
 @given(st.lists(st.text(), max_size=4), st.booleans())
 def test_it_answers_or_says_that_it_cannot(texts: list[str], tagged: bool) -> None:
-    wrapped = [f'<variables>\n{text}\n</variables><user-repl-out status="error">{text}</user-repl-out>{text}' if tagged else text for text in texts]
+    wrapped = [
+        f'<variables>\n{text}\n</variables><user-repl-out status="error">{text}</user-repl-out>{text}'
+        if tagged
+        else text
+        for text in texts
+    ]
     with contextlib.suppress(ModelError):
         assert answer([HumanMessage(text) for text in wrapped])
 
@@ -153,8 +194,16 @@ def test_it_streams_with_usage_and_can_be_stopped() -> None:
 @pytest.mark.parametrize(
     ("query", "text", "said"),
     [
-        ("Which request ids failed?", "request id=a1 failed\nrequest id=b2 ok\nrequest id=c3 failed", "2 lines have 2 of the words request, ids"),
-        ("Who is Ada?", "Ada is a mathematician.\nBob is not.", "1 line has 1 of the words ada:\nline 1: Ada is a mathematician."),
+        (
+            "Which request ids failed?",
+            "request id=a1 failed\nrequest id=b2 ok\nrequest id=c3 failed",
+            "2 lines have 2 of the words request, ids",
+        ),
+        (
+            "Who is Ada?",
+            "Ada is a mathematician.\nBob is not.",
+            "1 line has 1 of the words ada:\nline 1: Ada is a mathematician.",
+        ),
         ("Who is Eve?", "Ada is a mathematician.", "no line of the text"),
         ("hello?", "", "no line of the text"),
     ],
@@ -167,9 +216,15 @@ def test_a_short_text_is_searched_by_its_lines(query: str, text: str, said: str)
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("Which requests timed out?", "8 lines have 2 of the words requests, timed:\nline 2: 10:00:01 request 1 timed out"),
+        (
+            "Which requests timed out?",
+            "8 lines have 2 of the words requests, timed:\nline 2: 10:00:01 request 1 timed out",
+        ),
         ("Where is the unicorn?", "no line of the text has any of the words"),
-        ("What is it?", "no line of the text has any of the words of the query. It begins: 10:00:00 request 0"),
+        (
+            "What is it?",
+            "no line of the text has any of the words of the query. It begins: 10:00:00 request 0",
+        ),
     ],
 )
 def test_a_long_text_is_searched_by_code(query: str, said: str) -> None:

@@ -36,7 +36,12 @@ def lines(value: Any, name: str = "it", limit: int = LIMIT) -> list[str]:
 
 CARS = pd.DataFrame(
     {
-        "Name": ["chevrolet chevelle malibu", "buick skylark 320", None, *(f"car {n}" for n in range(403))],
+        "Name": [
+            "chevrolet chevelle malibu",
+            "buick skylark 320",
+            None,
+            *(f"car {n}" for n in range(403)),
+        ],
         "Miles_per_Gallon": [18.0, 15.0, *[None] * 8, *[20.5] * 396],
         "Cylinders": [8] * 406,
         "Origin": pd.Series(["USA", "Japan"] * 203, dtype=object),
@@ -47,7 +52,9 @@ CARS = pd.DataFrame(
 def test_a_frame_looks_as_pandas_writes_its_types_and_head() -> None:
     assert lines(CARS, "cars") == [
         "cars: DataFrame, 406 rows x 4 columns",
-        f"Name                    {CARS.dtypes['Name']}  (1 missing)".replace("    object", " object"),
+        f"Name                    {CARS.dtypes['Name']}  (1 missing)".replace(
+            "    object", " object"
+        ),
         "Miles_per_Gallon    float64  (8 missing)",
         "Cylinders             int64",
         "Origin               object  values: 'USA', 'Japan'",
@@ -120,7 +127,13 @@ SIMPLE: list[tuple[Any, list[str]]] = [
     ({"lr": 0.1, "steps": 100}, ["it: dict, 2 items: {'lr': 0.1, 'steps': 100}"]),
     ({}, ["it: dict, 0 items"]),
     (
-        {"user": {"id": 1, "name": "Ann"}, "items": [{"a": 1, "b": 2, "c": 3}] * 12, "text": "x" * 100, "none": None, "t": (1, "a")},
+        {
+            "user": {"id": 1, "name": "Ann"},
+            "items": [{"a": 1, "b": 2, "c": 3}] * 12,
+            "text": "x" * 100,
+            "none": None,
+            "t": (1, "a"),
+        },
         [
             "it: dict, 5 items",
             "  'user': {'id': int, 'name': str}",
@@ -130,9 +143,18 @@ SIMPLE: list[tuple[Any, list[str]]] = [
             "  't': [1, 'a']",
         ],
     ),
-    ({"password": "hunter2", "token": ["abc"], "api_key": 5}, ["it: dict, 3 items: {'password': ••••••••, 'token': list of 1, 'api_key': ••••••••}"]),
-    ([{"id": 1, "name": "Ann", "sub": {"x": 1}}] * 12, ["it: list, 12 items of dict", "  first item: {'id': 1, 'name': 'Ann', 'sub': {'x': int}}"]),
-    (list(range(1_200)), [f"it: list, 1,200 items of int: {', '.join(map(str, range(12)))}, ... and 1,188 more"]),
+    (
+        {"password": "hunter2", "token": ["abc"], "api_key": 5},
+        ["it: dict, 3 items: {'password': ••••••••, 'token': list of 1, 'api_key': ••••••••}"],
+    ),
+    (
+        [{"id": 1, "name": "Ann", "sub": {"x": 1}}] * 12,
+        ["it: list, 12 items of dict", "  first item: {'id': 1, 'name': 'Ann', 'sub': {'x': int}}"],
+    ),
+    (
+        list(range(1_200)),
+        [f"it: list, 1,200 items of int: {', '.join(map(str, range(12)))}, ... and 1,188 more"],
+    ),
     ([[1, 2], [3] * 100], ["it: list, 2 items of list", "  [0]: [1, 2]", "  [1]: [int] x 100"]),
     ((1, "a"), ["it: tuple, 2 items of int or str: 1, 'a'"]),
     ({7}, ["it: set, 1 item of int: 7"]),
@@ -150,36 +172,86 @@ SIMPLE: list[tuple[Any, list[str]]] = [
     (datetime.date(2026, 3, 29), ["it: date = 2026-03-29"]),
     (pathlib.PurePosixPath("a/b"), ["it: PurePosixPath = a/b"]),
     # Code and objects.
-    (area, ["def it(width: float, *, height: float | None = None) -> float", '    """Return the area."""']),
+    (
+        area,
+        [
+            "def it(width: float, *, height: float | None = None) -> float",
+            '    """Return the area."""',
+        ],
+    ),
     (fetch, ["async def it(url: str) -> None"]),
     (len, ["function it(obj, /)", '    """Return the number of items in a container."""']),
-    (Point, ["class Point", '    """A point."""', "it(x: int, y: float = 0.0)", "  methods: norm", "  attributes: y"]),
+    (
+        Point,
+        [
+            "class Point",
+            '    """A point."""',
+            "it(x: int, y: float = 0.0)",
+            "  methods: norm",
+            "  attributes: y",
+        ],
+    ),
     (Point(1), [f"it: {__name__}.Point object", "  .x: 1", "  .y: 0.0"]),
     (Slotted(), [f"it: {__name__}.Slotted object", "  .a: [1]"]),
     (pathlib, ["it: module pathlib"]),
     (pd, [f"it: module pandas {pd.__version__}"]),
     (sqlite3.connect(":memory:"), ["it: sqlite3.Connection object"]),
     # Arrays.
-    (np.arange(12.0).reshape(3, 4), ["it: ndarray, float64, shape (3, 4), min 0, max 11", "first values: 0, 1, 2, 3, ..."]),
-    (np.array([1.5, np.nan]), ["it: ndarray, float64, shape (2,), min 1.5, max 1.5, 1 missing", "first values: 1.5, nan"]),
+    (
+        np.arange(12.0).reshape(3, 4),
+        ["it: ndarray, float64, shape (3, 4), min 0, max 11", "first values: 0, 1, 2, 3, ..."],
+    ),
+    (
+        np.array([1.5, np.nan]),
+        ["it: ndarray, float64, shape (2,), min 1.5, max 1.5, 1 missing", "first values: 1.5, nan"],
+    ),
     (np.array([np.nan]), ["it: ndarray, float64, shape (1,), all missing", "first values: nan"]),
     (np.array(["a", "b"]), ["it: ndarray, <U1, shape (2,)", "first values: 'a', 'b'"]),
     (
         np.array([(1, "a")], dtype=[("id", int), ("n", "U5")]),
-        ["it: ndarray, shape (1,), structured", "fields: id int64, n <U5", "first values: (1, 'a')"],
+        [
+            "it: ndarray, shape (1,), structured",
+            "fields: id int64, n <U5",
+            "first values: (1, 'a')",
+        ],
     ),
     (np.zeros((0, 3)), ["it: ndarray, float64, shape (0, 3)"]),
     # Tables.
-    (INDEXED, ["it: DataFrame, 2 rows x 1 column, MultiIndex ('x', None)", "v    int64", "it.head(3):", "      v", "a, 1  1", "b, 2  2"]),
+    (
+        INDEXED,
+        [
+            "it: DataFrame, 2 rows x 1 column, MultiIndex ('x', None)",
+            "v    int64",
+            "it.head(3):",
+            "      v",
+            "a, 1  1",
+            "b, 2  2",
+        ],
+    ),
     (
         pd.DataFrame({0: [1]}, index=pd.Index(["k"], name="key", dtype=object)),
-        ["it: DataFrame, 1 row x 1 column, index: key object, column labels: int", "0    int64", "it.head(3):", "   0", "k  1"],
+        [
+            "it: DataFrame, 1 row x 1 column, index: key object, column labels: int",
+            "0    int64",
+            "it.head(3):",
+            "   0",
+            "k  1",
+        ],
     ),
     (
         pd.DataFrame({("a", "x"): [1]}),
-        ["it: DataFrame, 1 row x 1 column, columns: MultiIndex of 2 levels", "('a', 'x')    int64", "it.head(3):", "   ('a', 'x')", "0           1"],
+        [
+            "it: DataFrame, 1 row x 1 column, columns: MultiIndex of 2 levels",
+            "('a', 'x')    int64",
+            "it.head(3):",
+            "   ('a', 'x')",
+            "0           1",
+        ],
     ),
-    (pd.DataFrame({"a": pd.Series([], dtype="float64")}), ["it: DataFrame, 0 rows x 1 column", "a    float64"]),
+    (
+        pd.DataFrame({"a": pd.Series([], dtype="float64")}),
+        ["it: DataFrame, 0 rows x 1 column", "a    float64"],
+    ),
     (
         pd.Series([1.5, None], name="price"),
         ["it: Series, 2 rows, float64, 1 missing, name 'price'", "it.head(3):", "0  1.5", "1  NaN"],
@@ -198,16 +270,34 @@ SIMPLE: list[tuple[Any, list[str]]] = [
             "null  [2, 3]  y",
         ],
     ),
-    (pl.Series("a", [1, None]), ["it: polars Series, 2 rows, Int64, 1 missing, name 'a'", "first values: 1, null"]),
-    (pl.LazyFrame({"a": [1]}), ["it: polars LazyFrame, not collected; it.collect_schema() tells its columns"]),
+    (
+        pl.Series("a", [1, None]),
+        ["it: polars Series, 2 rows, Int64, 1 missing, name 'a'", "first values: 1, null"],
+    ),
+    (
+        pl.LazyFrame({"a": [1]}),
+        ["it: polars LazyFrame, not collected; it.collect_schema() tells its columns"],
+    ),
     (
         pa.table({"a": [1, 2], "b": ["x", None]}),
-        ["it: pyarrow Table, 2 rows x 2 columns", "a     int64", "b    string  (1 missing)", "it.slice(0, 3):", "a     b", "1     x", "2  null"],
+        [
+            "it: pyarrow Table, 2 rows x 2 columns",
+            "a     int64",
+            "b    string  (1 missing)",
+            "it.slice(0, 3):",
+            "a     b",
+            "1     x",
+            "2  null",
+        ],
     ),
 ]
 
 
-@pytest.mark.parametrize(("value", "expected"), SIMPLE, ids=[f"{number} {type(value).__name__}" for number, (value, _) in enumerate(SIMPLE)])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    SIMPLE,
+    ids=[f"{number} {type(value).__name__}" for number, (value, _) in enumerate(SIMPLE)],
+)
 def test_what_is_said_of_each_kind(value: Any, expected: list[str]) -> None:
     assert lines(value) == expected
 
@@ -229,7 +319,10 @@ def test_columns_of_all_kinds_and_names_that_look_like_secrets() -> None:
 
 def test_variables_that_look_like_secrets_are_left_out_and_functions_are_not() -> None:
     namespace = {"api_key": ["abc"], "get_token": area, "x": 1}
-    assert describe(namespace, ["api_key", "get_token", "x", "no such name"], LIMIT).keys() == {"get_token", "x"}
+    assert describe(namespace, ["api_key", "get_token", "x", "no such name"], LIMIT).keys() == {
+        "get_token",
+        "x",
+    }
 
 
 def test_of_a_wide_table_some_columns_are_shown_and_some_are_named() -> None:
@@ -256,7 +349,14 @@ def test_a_description_is_cut_after_a_line(limit: int) -> None:
 
 def test_whatever_a_text_has_in_it_lines_are_printable() -> None:
     for text in HOSTILE:
-        for value in (text, {text: text}, [text], pd.DataFrame({text: [text]}), pl.Series(text, [text]), Point(text)):  # type: ignore[arg-type]
+        for value in (
+            text,
+            {text: text},
+            [text],
+            pd.DataFrame({text: [text]}),
+            pl.Series(text, [text]),
+            Point(text),  # type: ignore[arg-type]
+        ):
             assert all(line.isprintable() for line in lines(value))
 
 
@@ -282,12 +382,17 @@ def test_what_takes_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(description, "SECONDS", 0.1)
     monkeypatch.setattr(description, "describe_table", endless)
-    assert describe({"slow": "slow", "quick": "quick"}, ["slow", "quick"], LIMIT).keys() == {"quick"}
+    assert describe({"slow": "slow", "quick": "quick"}, ["slow", "quick"], LIMIT).keys() == {
+        "quick"
+    }
 
 
 def test_missing_values_are_counted_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_description, "_SECONDS", -1.0)
-    assert lines(pd.DataFrame({"a": np.full(300_000, np.nan), "b": 1}))[1:3] == ["a    float64  (? missing)", "b      int64"]
+    assert lines(pd.DataFrame({"a": np.full(300_000, np.nan), "b": 1}))[1:3] == [
+        "a    float64  (? missing)",
+        "b      int64",
+    ]
     assert lines(CARS)[2] == "Miles_per_Gallon    float64  (8 missing)"
 
 
@@ -326,7 +431,9 @@ def zoo(ran: list[str]) -> dict[str, Any]:
         for name in names:
             type.__setattr__(cls, name, trap(f"{cls} {name}"))
 
-    traps = {name: trap(name) for name in SPECIAL} | {name: property(trap(name)) for name in ("__class__", "prop", "shape", "dtype", "columns")}
+    traps = {name: trap(name) for name in SPECIAL} | {
+        name: property(trap(name)) for name in ("__class__", "prop", "shape", "dtype", "columns")
+    }
     meta = type("Meta", (type,), {})
     cls: Any = meta("Hostile", (), {"__class__": traps["__class__"], "prop": traps["prop"]})
     hostile = object.__new__(cls)
@@ -380,7 +487,9 @@ def zoo(ran: list[str]) -> dict[str, Any]:
 
     namespace: dict[str, Any] = {"Hostile": cls, "hostile": hostile, "typing": typing}
     code = "def function(a: Hostile, b: typing.Optional[Hostile] = hostile, c: typing.Annotated[int, hostile] = 1) -> list[Hostile]: pass"
-    exec(compile(code, "cell", "exec", dont_inherit=True), namespace)  # with annotations that are no texts
+    exec(
+        compile(code, "cell", "exec", dont_inherit=True), namespace
+    )  # with annotations that are no texts
 
     zoned = pd.DataFrame({"t": pd.date_range("2026", periods=3, tz=Zone()), "v": [1, 2, 3]})
     objects = np.empty(3, dtype=object)
@@ -416,7 +525,9 @@ def zoo(ran: list[str]) -> dict[str, Any]:
         "kinds_series": pd.Series(Kinds()),
         "kinds_index": pd.DataFrame({"a": [1, 2, 3]}, index=pd.Index(Kinds())),
         "arrow": pa.table({"e": extension, "i": [1, 2, 3]}),
-        "arrow_column": pd.DataFrame({"e": pd.arrays.ArrowExtensionArray(pa.chunked_array([extension]))}),
+        "arrow_column": pd.DataFrame(
+            {"e": pd.arrays.ArrowExtensionArray(pa.chunked_array([extension]))}
+        ),
         "polars": pl.DataFrame({"o": pl.Series([object(), None], dtype=pl.Object)}),
         "bag": bag,
         "function": namespace["function"],
@@ -453,7 +564,10 @@ def test_nothing_of_the_users_runs() -> None:
     assert described["column"].endswith("0  <Hostile>\n1       None\n2       None")
     assert "k    <Kinds>" in described["kinds"]
     assert described["sub_list"] == "sub_list: SubList, 1 item of Hostile\n  [0]: <Hostile>"
-    assert described["function"] == "def function(a: Hostile, b: Hostile | NoneType = …, c: int = 1) -> list[Hostile]"
+    assert (
+        described["function"]
+        == "def function(a: Hostile, b: Hostile | NoneType = …, c: int = 1) -> list[Hostile]"
+    )
     assert "2026-01-01" in described["zoned_index"]
 
 

@@ -12,14 +12,18 @@ from mahtab_tui.cli import doctor
 
 
 @pytest.mark.parametrize(("free", "mark"), [(5, "!"), (500, "✓")])
-def test_a_full_disk_is_said(home: Path, monkeypatch: pytest.MonkeyPatch, free: int, mark: str) -> None:
+def test_a_full_disk_is_said(
+    home: Path, monkeypatch: pytest.MonkeyPatch, free: int, mark: str
+) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=free * 2**20))
     line = doctor._home()
     assert line.startswith(f"{mark} home")
     assert (f"{free} MiB free" in line, "The disk is full" in line) == (True, mark == "!")
 
 
-def test_a_folder_that_cannot_be_written_to_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_to_is_said(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "access", lambda place, mode: False)
     assert "cannot be written to" in doctor._home()
 
@@ -27,13 +31,23 @@ def test_a_folder_that_cannot_be_written_to_is_said(home: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("steps", "platform", "line"),
     [
-        ("7", "linux", "✓ undo        7 cells, 1,024 MB of memory at most (undo_steps, undo_memory)"),
+        (
+            "7",
+            "linux",
+            "✓ undo        7 cells, 1,024 MB of memory at most (undo_steps, undo_memory)",
+        ),
         ("0", "linux", "✓ undo        off (undo_steps is 0)"),
-        ("7", "darwin", "! undo        7 cells, 1,024 MB of memory at most (undo_steps, undo_memory)\n"),
+        (
+            "7",
+            "darwin",
+            "! undo        7 cells, 1,024 MB of memory at most (undo_steps, undo_memory)\n",
+        ),
         ("many", "linux", "✓ undo        not known"),
     ],
 )
-def test_the_limits_of_undo_are_said(project: Path, monkeypatch: pytest.MonkeyPatch, steps: str, platform: str, line: str) -> None:
+def test_the_limits_of_undo_are_said(
+    project: Path, monkeypatch: pytest.MonkeyPatch, steps: str, platform: str, line: str
+) -> None:
     monkeypatch.setenv("MAHTAB_UNDO_STEPS", steps)
     monkeypatch.setattr("sys.platform", platform)
     said = doctor._undo(doctor._settings()[0])
@@ -43,13 +57,27 @@ def test_the_limits_of_undo_are_said(project: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("keep", "platform", "line"),
     [
-        ("true", "linux", "✓ variables   3 MB saved across all sessions, 1,024 MB at most per session (keep_namespace_mb)"),
-        ("false", "linux", "✓ variables   not saved (keep_namespace is false); 3 MB saved across all sessions"),
-        ("true", "darwin", "! variables   3 MB saved across all sessions, 1,024 MB at most per session (keep_namespace_mb)\n"),
+        (
+            "true",
+            "linux",
+            "✓ variables   3 MB saved across all sessions, 1,024 MB at most per session (keep_namespace_mb)",
+        ),
+        (
+            "false",
+            "linux",
+            "✓ variables   not saved (keep_namespace is false); 3 MB saved across all sessions",
+        ),
+        (
+            "true",
+            "darwin",
+            "! variables   3 MB saved across all sessions, 1,024 MB at most per session (keep_namespace_mb)\n",
+        ),
         ("perhaps", "linux", "✓ variables   not known"),
     ],
 )
-def test_what_is_saved_of_variables_is_said(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch, keep: str, platform: str, line: str) -> None:
+def test_what_is_saved_of_variables_is_said(
+    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch, keep: str, platform: str, line: str
+) -> None:
     for session in ("session-a", "session-b"):
         folder = home / ".mahtab" / "namespaces" / session
         folder.mkdir(parents=True)

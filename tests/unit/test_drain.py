@@ -31,7 +31,9 @@ class Drawing:
         self.worked += self.cost
 
     def say(self, text: str) -> None:
-        self.log.handle(logging.makeLogRecord({"msg": text, "levelno": logging.INFO, "record": Notice(text)}))
+        self.log.handle(
+            logging.makeLogRecord({"msg": text, "levelno": logging.INFO, "record": Notice(text)})
+        )
 
     def second(self) -> int:
         """How often something was handed on in a second in which something is said before each look."""
@@ -51,7 +53,9 @@ def test_what_is_drawn_quickly_is_handed_on_at_each_look(monkeypatch: pytest.Mon
     assert drawing.texts == [str(number) for number in range(30)]
 
 
-def test_what_takes_long_to_draw_leaves_looks_out_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_long_to_draw_leaves_looks_out_and_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     drawing = Drawing(monkeypatch, 0.015)
     assert drawing.second() == 15
     drawing.now += RATE
@@ -59,7 +63,9 @@ def test_what_takes_long_to_draw_leaves_looks_out_and_loses_nothing(monkeypatch:
     assert drawing.texts == [str(number) for number in range(30)]
 
 
-def test_however_long_drawing_takes_a_record_waits_no_longer_than_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_however_long_drawing_takes_a_record_waits_no_longer_than_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     drawing = Drawing(monkeypatch, 10)
     drawing.say("first")
     drawing.drain.tick()

@@ -10,21 +10,47 @@ from mahtab_tui.tui.panes.editor.languages import LONGEST, is_code, is_prose
 
 @pytest.mark.parametrize(
     "text",
-    ["what is the mean of df?", "plot revenue by city, please", "میانگین فروش هر شهر چیست؟", "don't drop the rows with 3 items"],
+    [
+        "what is the mean of df?",
+        "plot revenue by city, please",
+        "میانگین فروش هر شهر چیست؟",
+        "don't drop the rows with 3 items",
+    ],
 )
 def test_a_sentence_is_prose(text: str) -> None:
     assert is_prose(text)
     assert not is_code(text)
 
 
-@pytest.mark.parametrize("text", ["df.head()", "x = 1", "import pandas as pd", "df[df.a > 1]", "a + b", "for x in y:\n    print(x)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "df.head()",
+        "x = 1",
+        "import pandas as pd",
+        "df[df.a > 1]",
+        "a + b",
+        "for x in y:\n    print(x)",
+    ],
+)
 def test_python_that_does_something_is_code(text: str) -> None:
     assert is_code(text)
     assert not is_prose(text)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "yes", "not now", "def f(a, b", "for x in df.columns:", "print('a' 'b'", "%timeit f()", "(" * LONGEST, "word " * LONGEST]
+    "text",
+    [
+        "",
+        "yes",
+        "not now",
+        "def f(a, b",
+        "for x in df.columns:",
+        "print('a' 'b'",
+        "%timeit f()",
+        "(" * LONGEST,
+        "word " * LONGEST,
+    ],
 )
 def test_what_may_be_either_is_neither(text: str) -> None:
     assert not is_prose(text)

@@ -44,7 +44,10 @@ def test_a_new_line_is_indented_as_python_wants_it(before: str, indent: int) -> 
 
 def test_brackets_in_strings_and_comments_are_none() -> None:
     text = "f('(', [1]) # )"
-    assert [span for span in spans(text) if span.bracket] == [SourceSpan(7, 9, True), SourceSpan(1, 10, True)]
+    assert [span for span in spans(text) if span.bracket] == [
+        SourceSpan(7, 9, True),
+        SourceSpan(1, 10, True),
+    ]
 
 
 def test_a_bracket_without_a_partner_is_left_out() -> None:
@@ -80,7 +83,10 @@ def test_spans_lie_within_the_text_and_pair_what_belongs_together(text: str) -> 
         ("```python\nx = 1\n\ny = 2\n```\n", "x = 1\n\ny = 2"),
         ("\n  ~~~ py\n  x = 1\n  ~~~", "x = 1"),
         ("```\n>>> x\n1\n```", "x\n# 1"),
-        ("```py\nx = 1\n```\nThen *this*:\n\n```py\ny = 2\n```\nDone.", "x = 1\n# Then *this*:\n\ny = 2\n# Done."),
+        (
+            "```py\nx = 1\n```\nThen *this*:\n\n```py\ny = 2\n```\nDone.",
+            "x = 1\n# Then *this*:\n\ny = 2\n# Done.",
+        ),
         ("````\ns = '''\n```\nx\n```\n'''\n````", "s = '''\n```\nx\n```\n'''"),
         ('```python title="a.py" hl_lines="1"\nx = 1\n```', "x = 1"),
         ("```{python}\nx = 1\n```", "x = 1"),

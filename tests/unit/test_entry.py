@@ -19,7 +19,14 @@ def run(arguments: list[str], loads: Path) -> subprocess.CompletedProcess[str]:
     """A new interpreter that finds modules in a folder first."""
     path = os.pathsep.join([str(loads), *sys.path])
     env = {**os.environ, "PYTHONPATH": path}
-    return subprocess.run([sys.executable, *arguments], env=env, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize("entry", [MODULE, SCRIPT], ids=["module", "script"])
@@ -27,12 +34,17 @@ def run(arguments: list[str], loads: Path) -> subprocess.CompletedProcess[str]:
     ("module", "code"),
     [
         ("typer", INTERRUPTED),
-        ("typer", f"try:\n    {INTERRUPTED.replace(chr(10), chr(10) + '    ')}\nexcept BaseException:\n    raise RuntimeError('in other words')\n"),
+        (
+            "typer",
+            f"try:\n    {INTERRUPTED.replace(chr(10), chr(10) + '    ')}\nexcept BaseException:\n    raise RuntimeError('in other words')\n",
+        ),
         ("signal", "raise KeyboardInterrupt\n"),
     ],
     ids=["while a library is loaded", "in a library that catches it", "at the very beginning"],
 )
-def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_word(tmp_path: Path, entry: list[str], module: str, code: str) -> None:
+def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_word(
+    tmp_path: Path, entry: list[str], module: str, code: str
+) -> None:
     (tmp_path / f"{module}.py").write_text(code)
     done = run([*entry, "doctor"], tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
@@ -48,8 +60,12 @@ def test_an_interrupt_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "went on\n")
 
 
-def test_nothing_is_collected_while_the_program_is_loaded_and_commands_are_collected_after(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import atexit, gc\natexit.register(lambda: print('ran', gc.isenabled()))\n")
+def test_nothing_is_collected_while_the_program_is_loaded_and_commands_are_collected_after(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import atexit, gc\natexit.register(lambda: print('ran', gc.isenabled()))\n"
+    )
     (tmp_path / "typer.py").write_text(
         "import gc, importlib, sys\nsys.path.remove(__file__.rpartition('/')[0])\nprint('loads', gc.isenabled())\n"
         "del sys.modules['typer']\nsys.modules['typer'] = importlib.import_module('typer')\n"

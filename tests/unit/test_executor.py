@@ -59,7 +59,10 @@ def test_shortening_keeps_head_and_tail_and_counts_the_rest(text: str, keep: int
     if len(text) <= 2 * keep:
         assert short == text
     else:
-        assert short == f"{text[:keep]}\n… {len(text) - 2 * keep:,} characters left out …\n{text[-keep:]}"
+        assert (
+            short
+            == f"{text[:keep]}\n… {len(text) - 2 * keep:,} characters left out …\n{text[-keep:]}"
+        )
 
 
 PLAIN = st.text(st.characters(exclude_characters="\r\b\x1b"), min_size=1, max_size=9)
@@ -67,7 +70,9 @@ PIECES = st.lists(st.tuples(st.sampled_from(["stdout", "value", "traceback"]), P
 
 
 @given(PIECES, st.integers(1, 20))
-def test_output_keeps_head_and_tail_and_its_kinds_add_up(pieces: list[tuple[str, str]], keep: int) -> None:
+def test_output_keeps_head_and_tail_and_its_kinds_add_up(
+    pieces: list[tuple[str, str]], keep: int
+) -> None:
     whole = "".join(text for _, text in pieces)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(output, "KEEP", keep)

@@ -24,10 +24,19 @@ from mahtab_tui.export.writing import ENDINGS, rendered, write
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
-def cell(number: int, code: str, *outputs: tuple[str, str], status: str = "ok", **by: Any) -> list[Record]:
+def cell(
+    number: int, code: str, *outputs: tuple[str, str], status: str = "ok", **by: Any
+) -> list[Record]:
     """The records of a cell. outputs: kinds and texts."""
-    begin, end = (records.AssistantReplIn, records.AssistantReplOut) if by else (records.UserReplIn, records.UserReplOut)
-    text, kinds = "".join(text for _, text in outputs), tuple((kind, len(text)) for kind, text in outputs)
+    begin, end = (
+        (records.AssistantReplIn, records.AssistantReplOut)
+        if by
+        else (records.UserReplIn, records.UserReplOut)
+    )
+    text, kinds = (
+        "".join(text for _, text in outputs),
+        tuple((kind, len(text)) for kind, text in outputs),
+    )
     who: Any = {"party": "you", **by}
     return [
         begin(code, cell=number, **who),
@@ -40,11 +49,24 @@ STORY: list[Record] = [
     *cell(2, "x = 4\nprint('a')\nx", ("stdout", "a\n"), ("value", "4\n")),
     records.UserChat("What is **x**?", turn=1),
     records.UserAttachment("…", turn=1, label="@notes.txt"),
-    records.AssistantChat("I look.\n\n```python\nprint(x)\n```\n\nAnd this:\n\n```python\nx + 1\n```", turn=1, step=0, party="demo"),
+    records.AssistantChat(
+        "I look.\n\n```python\nprint(x)\n```\n\nAnd this:\n\n```python\nx + 1\n```",
+        turn=1,
+        step=0,
+        party="demo",
+    ),
     *cell(3, "print(x)", ("stdout", "4\n"), party="demo", turn=1, step=0, block=0),
     records.AssistantChat("It is 4.", turn=1, step=1, party="demo"),
     records.Usage(turn=1, model="demo", cost=0.25),
-    *cell(4, "1/0", ("traceback", "Traceback (most recent call last):\nZeroDivisionError: division by zero\nHint: x\n"), status="error"),
+    *cell(
+        4,
+        "1/0",
+        (
+            "traceback",
+            "Traceback (most recent call last):\nZeroDivisionError: division by zero\nHint: x\n",
+        ),
+        status="error",
+    ),
     records.Display("<picture>\n", cell=5, mime="image/png", data=PIXEL),
     *cell(5, "plot()", ("display", "<picture>\n")),
 ]
@@ -60,7 +82,11 @@ def notebook_of(selected: Selected) -> Any:
 
 def test_code_of_an_answer_stands_between_its_words() -> None:
     entries = Conversation(STORY).entries
-    shown = [entry.number if isinstance(entry, Cell) else (entry.kind, entry.text) for entry in entries if not isinstance(entry, Annotation)]
+    shown = [
+        entry.number if isinstance(entry, Cell) else (entry.kind, entry.text)
+        for entry in entries
+        if not isinstance(entry, Annotation)
+    ]
     assert shown == [
         1, 2, ("question", "What is **x**?"), ("answer", "I look."), 3, ("answer", "And this:"), ("code", "x + 1"), ("answer", "It is 4."), 4, 5,
     ]  # fmt: skip
@@ -70,11 +96,23 @@ def test_a_notebook_has_outputs_as_bundles_and_says_who_wrote_what() -> None:
     made = notebook_of(chosen())
     nbformat.validate(made)
     by_id = {cell.id: cell for cell in made.cells}
-    assert [output.output_type for output in by_id["cell-2"].outputs] == ["stream", "execute_result"]
+    assert [output.output_type for output in by_id["cell-2"].outputs] == [
+        "stream",
+        "execute_result",
+    ]
     assert by_id["cell-2"].outputs[1].data == {"text/plain": "4"}
-    assert (by_id["cell-4"].outputs[0].ename, by_id["cell-4"].outputs[0].evalue) == ("ZeroDivisionError", "division by zero")
+    assert (by_id["cell-4"].outputs[0].ename, by_id["cell-4"].outputs[0].evalue) == (
+        "ZeroDivisionError",
+        "division by zero",
+    )
     assert by_id["cell-5"].outputs[0].data["image/png"].strip() == PIXEL
-    assert by_id["cell-3"].metadata.mahtab == {"by": "model", "name": "demo", "question": 1, "status": "ok", "seconds": 0.5}
+    assert by_id["cell-3"].metadata.mahtab == {
+        "by": "model",
+        "name": "demo",
+        "question": 1,
+        "status": "ok",
+        "seconds": 0.5,
+    }
     assert by_id["question-1"].source == "**Question (with @notes.txt)**\n\nWhat is **x**?"
     assert by_id["question-1"].metadata.mahtab.usd == 0.25
     assert made.metadata.mahtab.title == "What is **x**?"
@@ -82,7 +120,11 @@ def test_a_notebook_has_outputs_as_bundles_and_says_who_wrote_what() -> None:
 
 def test_a_number_that_no_notebook_counts_is_left_out() -> None:
     [made] = notebook_of(chosen(cell(-1, "x = 4\nx", ("value", "4\n")))).cells
-    assert (made.execution_count, made.outputs[0].execution_count, made.source) == (None, None, "x = 4\nx")
+    assert (made.execution_count, made.outputs[0].execution_count, made.source) == (
+        None,
+        None,
+        "x = 4\nx",
+    )
 
 
 def test_the_same_session_is_the_same_notebook() -> None:
@@ -92,14 +134,24 @@ def test_the_same_session_is_the_same_notebook() -> None:
 def test_a_script_is_python_that_jupytext_reads() -> None:
     script = rendered(chosen(), ".py")
     ast.parse(script)
-    sources = [cell.source for cell in jupytext.reads(script, fmt="py:percent").cells if cell.cell_type == "code"]
+    sources = [
+        cell.source
+        for cell in jupytext.reads(script, fmt="py:percent").cells
+        if cell.cell_type == "code"
+    ]
     assert sources == ["import math", "x = 4\nprint('a')\nx", "print(x)", "1/0", "plot()"]
 
 
 def test_nothing_that_was_said_becomes_code_of_a_script() -> None:
     said = "a\rimport b\x0bimport c\x0cimport d\u2028import e\n# %%\nimport f\n\x00\x1b[31m%%bash"
-    story = [records.UserChat(said, turn=1), records.AssistantChat(said, turn=1, step=0, party=said), *cell(1, "x = 1")]
-    assert [ast.unparse(line) for line in ast.parse(rendered(chosen(story), ".py")).body] == ["x = 1"]
+    story = [
+        records.UserChat(said, turn=1),
+        records.AssistantChat(said, turn=1, step=0, party=said),
+        *cell(1, "x = 1"),
+    ]
+    assert [ast.unparse(line) for line in ast.parse(rendered(chosen(story), ".py")).body] == [
+        "x = 1"
+    ]
 
 
 def test_markdown_has_the_outputs_and_no_fence_ends_early() -> None:
@@ -160,9 +212,17 @@ class Page(HTMLParser):
         if tag not in TAGS:
             self.bad.append(tag)
         for name, value in attrs:
-            link = tag == "a" and name == "href" and (value or "").startswith(("http://", "https://", "mailto:"))
+            link = (
+                tag == "a"
+                and name == "href"
+                and (value or "").startswith(("http://", "https://", "mailto:"))
+            )
             picture = tag == "img" and name == "src" and (value or "").startswith("data:image/")
-            if name.startswith("on") or (name in ("src", "href", "srcset", "action", "style") and not (link or picture) and tag != "td"):
+            if name.startswith("on") or (
+                name in ("src", "href", "srcset", "action", "style")
+                and not (link or picture)
+                and tag != "td"
+            ):
                 self.bad.append(f"{tag} {name}={value}")
 
 
@@ -172,7 +232,12 @@ def test_a_page_loads_and_runs_nothing(text: str) -> None:
         records.UserChat(text, turn=1),
         records.AssistantChat(text, turn=1, step=0, party=text),
         *cell(1, text, ("stdout", text), ("value", text), ("traceback", text)),
-        records.Display("t\n", cell=2, mime="text/html", data=f"<table><tr><th>{text}</th><td onclick='x()'>{text}</td></tr></table>{text}"),
+        records.Display(
+            "t\n",
+            cell=2,
+            mime="text/html",
+            data=f"<table><tr><th>{text}</th><td onclick='x()'>{text}</td></tr></table>{text}",
+        ),
         *cell(2, "t", ("display", "t\n")),
         records.Display("m\n", cell=3, mime="text/markdown", data=text),
         *cell(3, "m", ("display", "m\n")),
@@ -246,7 +311,10 @@ def test_an_empty_session_is_a_sentence() -> None:
 
 
 def test_words_that_are_not_answered_yet_are_no_problem() -> None:
-    story: list[Record] = [records.UserChat("q", turn=1), records.UserReplIn("x", cell=1, party="you")]
+    story: list[Record] = [
+        records.UserChat("q", turn=1),
+        records.UserReplIn("x", cell=1, party="you"),
+    ]
     (question, code) = Conversation(story).entries
     assert isinstance(question, Words)
     assert isinstance(code, Cell)
@@ -258,9 +326,13 @@ SEARCH: list[Record] = [
     records.SearchBegin("Who *won*?", tree="t", node="1", seq=0, model="demo", cell=1),
     records.SearchReplIn("FINAL(rlm('Who?', part))", tree="t", node="1", seq=1, turn=1),
     records.Usage(tree="t", node="1", seq=2, model="demo", cost=0.02),
-    records.SearchBegin("Who?", tree="t", node="1.1", seq=3, parent="1", model="small", index=1, of=3),
+    records.SearchBegin(
+        "Who?", tree="t", node="1.1", seq=3, parent="1", model="small", index=1, of=3
+    ),
     records.SearchReplIn("print(1)", tree="t", node="1.1", seq=4, turn=1),
-    records.SearchReplOut("```\n</details><script>x</script>\n", tree="t", node="1.1", seq=5, turn=1),
+    records.SearchReplOut(
+        "```\n</details><script>x</script>\n", tree="t", node="1.1", seq=5, turn=1
+    ),
     records.SearchFinal("Ann", tree="t", node="1.1", seq=6),
     records.Usage(tree="t", node="1.1", seq=7, model="small", cost=0.01),
     records.SearchReplOut("", tree="t", node="1", seq=8, turn=1),
@@ -269,9 +341,35 @@ SEARCH: list[Record] = [
 BESIDE: list[Record] = [
     *SEARCH,
     records.UserChat("And then?", turn=1),
-    records.AssistantTool(call="1.0.0", turn=1, step=0, party="demo", name="read", arguments='{"path": "a.txt"}', state="running"),
-    records.AssistantTool("line 1", call="1.0.0", turn=1, step=0, party="demo", name="read", arguments='{"path": "a.txt"}', state="ok"),
-    records.AssistantTool("No.", call="1.0.1", turn=1, step=0, party="demo", name="edit", arguments="{}", state="refused"),
+    records.AssistantTool(
+        call="1.0.0",
+        turn=1,
+        step=0,
+        party="demo",
+        name="read",
+        arguments='{"path": "a.txt"}',
+        state="running",
+    ),
+    records.AssistantTool(
+        "line 1",
+        call="1.0.0",
+        turn=1,
+        step=0,
+        party="demo",
+        name="read",
+        arguments='{"path": "a.txt"}',
+        state="ok",
+    ),
+    records.AssistantTool(
+        "No.",
+        call="1.0.1",
+        turn=1,
+        step=0,
+        party="demo",
+        name="edit",
+        arguments="{}",
+        state="refused",
+    ),
     records.Notice("The namespace was *kept*."),
     records.Notice("The disk is <full>.", level="warning"),
     records.Kernel("The kernel died: it exited with code 3.", state="dead"),
@@ -290,10 +388,19 @@ def test_searches_tool_calls_and_warnings_stand_where_they_happened() -> None:
     assert search.startswith(
         "<details><summary>Search: Who *won*? · 2 calls · $0.0300 · partial</summary>\n\n**1 · demo · Who \\*won\\*?**\n\n```python\nFINAL("
     )
-    assert "```text\nAnn, I think\n```\n\n**1.1 · small · part 2 of 3 · Who?**\n\n```python\nprint(1)\n```\n\n````text\n```\n</details>" in search
-    assert "<summary>read {&quot;path&quot;: &quot;a.txt&quot;}</summary>\n\n```text\nline 1\n```" in read
+    assert (
+        "```text\nAnn, I think\n```\n\n**1.1 · small · part 2 of 3 · Who?**\n\n```python\nprint(1)\n```\n\n````text\n```\n</details>"
+        in search
+    )
+    assert (
+        "<summary>read {&quot;path&quot;: &quot;a.txt&quot;}</summary>\n\n```text\nline 1\n```"
+        in read
+    )
     assert "<summary>edit {} · refused</summary>" in edit
-    assert (full, died) == (r"*The disk is &lt;full\>.*", "*The kernel died: it exited with code 3.*")
+    assert (full, died) == (
+        r"*The disk is &lt;full\>.*",
+        "*The kernel died: it exited with code 3.*",
+    )
     assert made.cells[-1].metadata.mahtab["by"] == "program"
 
 
@@ -319,13 +426,23 @@ def test_a_search_goes_with_its_cell(ending: str) -> None:
 
 def test_secrets_are_covered_in_them() -> None:
     conversation = Conversation(BESIDE, asides=True)
-    conversation.cover(lambda text: text.replace("Ann", "•••").replace("line", "•••").replace("full", "•••").replace("won", "•••"))
+    conversation.cover(
+        lambda text: (
+            text.replace("Ann", "•••")
+            .replace("line", "•••")
+            .replace("full", "•••")
+            .replace("won", "•••")
+        )
+    )
     text = rendered(select(conversation, "s1"), ".md")
     assert all(word not in text for word in ("Ann", "line 1", "full", "won*?</summary>"))
 
 
 def test_a_long_search_says_how_many_calls_are_left_out() -> None:
-    calls: list[Record] = [records.SearchBegin("again", tree="t", node=f"1.{number}", seq=9 + number, model="small") for number in range(2, 1_000)]
+    calls: list[Record] = [
+        records.SearchBegin("again", tree="t", node=f"1.{number}", seq=9 + number, model="small")
+        for number in range(2, 1_000)
+    ]
     selected = with_asides([*SEARCH, *calls], longest=1_000)
     text = rendered(selected, ".md")
     assert "**1.30 · small · again**" in text
@@ -334,7 +451,9 @@ def test_a_long_search_says_how_many_calls_are_left_out() -> None:
     assert "Outputs of 1 are shortened" in selected.sentence("f")
     assert "1.999 · small" in rendered(with_asides([*SEARCH, *calls], longest=None), ".md")
     tool = records.AssistantTool("x" * 5_000, call="1.0.0", name="read", state="ok")
-    assert "4,000 characters are left out here" in rendered(with_asides([*cell(1, "x"), tool], longest=1_000), ".html")
+    assert "4,000 characters are left out here" in rendered(
+        with_asides([*cell(1, "x"), tool], longest=1_000), ".html"
+    )
 
 
 def test_warnings_alone_are_nothing_to_export() -> None:
@@ -342,12 +461,21 @@ def test_warnings_alone_are_nothing_to_export() -> None:
         with_asides([records.Notice("The disk is full.", level="warning")])
 
 
-def test_a_page_shows_a_table_and_without_nbconvert_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_shows_a_table_and_without_nbconvert_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     html = "<style scoped>.x {y: z}</style><table><thead><tr><th>city</th></tr></thead><tbody><tr><td>Bonn</td></tr></tbody></table>"
-    selected = chosen([records.Display("t\n", cell=1, mime="text/html", data=html), *cell(1, "df", ("display", "t\n"))])
+    selected = chosen(
+        [
+            records.Display("t\n", cell=1, mime="text/html", data=html),
+            *cell(1, "df", ("display", "t\n")),
+        ]
+    )
     page = rendered(selected, ".html")
     assert "<tbody><tr><td>Bonn</td></tr></tbody></table>" in page
     assert "y: z" not in page
     monkeypatch.setitem(sys.modules, "nbconvert", None)
-    with pytest.raises(NothingToExport, match=r"A web page needs nbconvert: install mahtab-tui\[html\]\."):
+    with pytest.raises(
+        NothingToExport, match=r"A web page needs nbconvert: install mahtab-tui\[html\]\."
+    ):
         rendered(selected, ".html")

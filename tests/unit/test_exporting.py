@@ -32,7 +32,9 @@ def said_by_its_package() -> bool:
         ({"LANGCHAIN_TRACING_V2": "false", "LANGSMITH_TRACING_V2": "true"}, "LANGSMITH_TRACING_V2"),
     ],
 )
-def test_what_is_sent_is_known(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], found: str) -> None:
+def test_what_is_sent_is_known(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], found: str
+) -> None:
     for name in NAMES:
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from mahtab_tui.bus.figures import MOST_DIFFERENT, SOURCE_END, FigureSource, figure_spans, figures_of, find_figures
+from mahtab_tui.bus.figures import (
+    MOST_DIFFERENT,
+    SOURCE_END,
+    FigureSource,
+    figure_spans,
+    figures_of,
+    find_figures,
+)
 from mahtab_tui.bus.records import AnswerFigure
 
 CARS = "23.514572864321607\n     mpg  cylinders\n0   18.0          8\n[406 rows x 9 columns]"
@@ -102,24 +109,49 @@ CASES: list[Case] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("answer", "output", "question", "found", "missing"), CASES, ids=[case[0][:40] for case in CASES])
-def test_figures_of_an_answer(answer: str, output: str, question: str, found: list[str], missing: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("answer", "output", "question", "found", "missing"),
+    CASES,
+    ids=[case[0][:40] for case in CASES],
+)
+def test_figures_of_an_answer(
+    answer: str, output: str, question: str, found: list[str], missing: list[str]
+) -> None:
     figures = find_figures(answer, [FigureSource(3, output)], question)
-    assert [answer[figure.start : figure.end] for figure in figures] == [figure.text for figure in figures]
+    assert [answer[figure.start : figure.end] for figure in figures] == [
+        figure.text for figure in figures
+    ]
     assert [figure.text for figure in figures if figure.found] == found
     assert [figure.text for figure in figures if not figure.found] == missing
-    assert {(figure.start, figure.end) for figure in figures} <= set(figure_spans(answer)) or "```" in answer or "<" in answer
+    assert (
+        {(figure.start, figure.end) for figure in figures} <= set(figure_spans(answer))
+        or "```" in answer
+        or "<" in answer
+    )
 
 
 def test_a_figure_comes_from_the_newest_cell_that_prints_exactly_it() -> None:
-    sources = [FigureSource(1, "8 40"), FigureSource(None, "406 9"), FigureSource(2, "8"), FigureSource(4, "7.9")]
+    sources = [
+        FigureSource(1, "8 40"),
+        FigureSource(None, "406 9"),
+        FigureSource(2, "8"),
+        FigureSource(4, "7.9"),
+    ]
     figures = find_figures("8 of 406, 40, 9, 12", sources, "how many of 12?")
-    assert [(figure.text, figure.cell) for figure in figures] == [("8", 2), ("406", None), ("40", 1), ("9", None), ("12", None)]
+    assert [(figure.text, figure.cell) for figure in figures] == [
+        ("8", 2),
+        ("406", None),
+        ("40", 1),
+        ("9", None),
+        ("12", None),
+    ]
     assert all(figure.found for figure in figures)
 
 
 def missing(answer: str, code: str = "", sources: tuple[FigureSource, ...] = ()) -> list[str]:
-    return [figure.text for figure in find_figures(answer, sources, "", code=code) if not figure.found]
+    return [
+        figure.text for figure in find_figures(answer, sources, "", code=code) if not figure.found
+    ]
 
 
 def test_a_name_that_the_code_quotes_is_not_missed() -> None:
@@ -129,8 +161,14 @@ def test_a_name_that_the_code_quotes_is_not_missed() -> None:
 
 
 def test_the_record_has_each_text_once() -> None:
-    figures = find_figures("8 and 8, 10 and 10; about 400, then 400", [FigureSource(2, "8 406")], "")
-    assert figures_of(figures) == (AnswerFigure("8", True, 2), AnswerFigure("10", False), AnswerFigure("400", True, 2))
+    figures = find_figures(
+        "8 and 8, 10 and 10; about 400, then 400", [FigureSource(2, "8 406")], ""
+    )
+    assert figures_of(figures) == (
+        AnswerFigure("8", True, 2),
+        AnswerFigure("10", False),
+        AnswerFigure("400", True, 2),
+    )
 
 
 def test_only_the_ends_of_a_huge_source_are_read() -> None:

@@ -40,16 +40,30 @@ def past(sessions: Path) -> list[Record]:
     return [record for _, record in page.records]
 
 
-def test_every_record_is_read_and_none_of_what_it_says_is_lost(sessions: Path, past: list[Record]) -> None:
+def test_every_record_is_read_and_none_of_what_it_says_is_lost(
+    sessions: Path, past: list[Record]
+) -> None:
     with sqlite3.connect(sessions) as connection:
         rows = connection.execute("select tag, attrs, text from record order by number").fetchall()
-    newer = {tags.UNDO, tags.REVIEW, tags.RESTORE, tags.BRANCH, tags.PRIVATE, tags.PLAN, tags.ASSISTANT_THOUGHT}
+    newer = {
+        tags.UNDO,
+        tags.REVIEW,
+        tags.RESTORE,
+        tags.BRANCH,
+        tags.PRIVATE,
+        tags.PLAN,
+        tags.ASSISTANT_THOUGHT,
+    }
     newer |= {tags.NOTEBOOK_FILE, tags.NOTEBOOK_CELL, tags.NOTEBOOK_OUTPUT, tags.NOTEBOOK_WRITTEN}
-    assert {tag for tag, _, _ in rows} == {tag for (tag, _), kind in KINDS.items() if kind.in_store} - newer
+    assert {tag for tag, _, _ in rows} == {
+        tag for (tag, _), kind in KINDS.items() if kind.in_store
+    } - newer
     read = past[: len(rows)]
     assert [(record.tag, record.text) for record in read] == [(tag, text) for tag, _, text in rows]
     for record, (_, attrs, _) in zip(read, rows, strict=True):
-        told: dict[str, Any] = {name: value for name, value in json.loads(attrs).items() if value is not None}
+        told: dict[str, Any] = {
+            name: value for name, value in json.loads(attrs).items() if value is not None
+        }
         assert told.items() <= json.loads(json.dumps(encode(record))).items()
 
 
@@ -64,10 +78,17 @@ def test_it_is_shown_as_it_was(past: list[Record]) -> None:
     transcript.fold(past)
     rows.fold(past)
     searches.fold(past)
-    cells = {cell.number: cell for cell in transcript.entries if isinstance(cell, Cell) and cell.number is not None}
+    cells = {
+        cell.number: cell
+        for cell in transcript.entries
+        if isinstance(cell, Cell) and cell.number is not None
+    }
     assert [cells[number].status for number in (1, 2, 12)] == ["ok", "error", "cut off"]
     assert [frame.function for frame in cells[2].frames] == ["<module>", "f"]
-    assert [(cell.party, cell.guest, cell.edited) for cell in (cells[7], cells[8])] == [("replay", None, True), ("codex", 0, False)]
+    assert [(cell.party, cell.guest, cell.edited) for cell in (cells[7], cells[8])] == [
+        ("replay", None, True),
+        ("codex", 0, False),
+    ]
     assert (cells[1].left_out, cells[4].left_out) == ("hidden", "")
     assert transcript.pinned == [cells[2]]
     assert {"data", "total", "answer"} <= {row.name for row in rows.shown}
@@ -76,9 +97,16 @@ def test_it_is_shown_as_it_was(past: list[Record]) -> None:
 
 def test_the_conversation_goes_on(past: list[Record]) -> None:
     said = conversation(past)
-    assert [(each.role, each.text) for each in said[:3:2]] == [("user", "Count the data"), ("assistant", "It is **6**.")]
+    assert [(each.role, each.text) for each in said[:3:2]] == [
+        ("user", "Count the data"),
+        ("assistant", "It is **6**."),
+    ]
     assert "@a.png" in next(each for each in said if each.text.startswith("what is")).context
-    asked = [record for record in past if isinstance(record, records.UserAttachment) and record.data is not None]
+    asked = [
+        record
+        for record in past
+        if isinstance(record, records.UserAttachment) and record.data is not None
+    ]
     assert [(record.mime, record.width, record.height) for record in asked] == [("image/png", 9, 9)]
 
 
@@ -107,5 +135,9 @@ def test_the_log_of_a_search_is_read() -> None:
     for record in read_log(WRITTEN / "search.jsonl"):
         tree.fold(record)
     assert tree.root is not None
-    assert (tree.root.state, tree.root.answer, len(tree.nodes)) == ("done", "five and five and five and five", 5)
+    assert (tree.root.state, tree.root.answer, len(tree.nodes)) == (
+        "done",
+        "five and five and five and five",
+        5,
+    )
     assert tree.used.calls == 2

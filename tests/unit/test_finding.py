@@ -17,7 +17,14 @@ from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store import database, session_search
 from mahtab_tui.store.preview import preview
-from mahtab_tui.store.session_index import STEP, catch_up, delete_session, make_anew, rename_session, words
+from mahtab_tui.store.session_index import (
+    STEP,
+    catch_up,
+    delete_session,
+    make_anew,
+    rename_session,
+    words,
+)
 from mahtab_tui.store.session_search import excerpt, find_sessions, pattern_of, wanted_words
 from mahtab_tui.store.sqlite import SqliteStore, fork_session, list_sessions
 from tests.unit.sqlite_sessions import spoil
@@ -28,7 +35,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "home" / "sessions.db"
 
 
-def cell(number: int, code: str, output: str = "", *, private: tuple[str, ...] | None = None) -> list[Record]:
+def cell(
+    number: int, code: str, output: str = "", *, private: tuple[str, ...] | None = None
+) -> list[Record]:
     at = 1000.0 + number
     return [
         records.UserReplIn(code, cell=number, time=at),
@@ -59,7 +68,12 @@ def index_rows(path: Path) -> int:
 
 
 def test_every_kind_of_entry_is_found_at_once(path: Path) -> None:
-    save(path, "asked", question("How is the Weather?"), records.AssistantChat("Rather foggy.", turn=1, step=0, party="m", time=2.0))
+    save(
+        path,
+        "asked",
+        question("How is the Weather?"),
+        records.AssistantChat("Rather foggy.", turn=1, step=0, party="m", time=2.0),
+    )
     save(path, "ran", *cell(1, "frame = read_csv('storms.csv')", "3 hurricanes\n"))
     assert found(path, "weather") == ["asked"]
     assert found(path, "FOGGY") == ["asked"]
@@ -119,7 +133,9 @@ def test_what_is_typed_is_never_a_query_of_its_own(path: Path, typed: str) -> No
     assert hits == (["s"] if words(typed).strip() else [])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(typed=st.text(st.characters(), max_size=40))
 def test_any_text_finds_itself(tmp_path_factory: pytest.TempPathFactory, typed: str) -> None:
     path = tmp_path_factory.mktemp("any") / "sessions.db"
@@ -129,11 +145,18 @@ def test_any_text_finds_itself(tmp_path_factory: pytest.TempPathFactory, typed: 
 
 def test_the_newest_come_first_and_those_beyond_the_limit_are_told(path: Path) -> None:
     for number in range(5):
-        save(path, f"s{number}", question("apples", at=float(number)), question("apples", 2, at=10.0 + (7 * number) % 5))
+        save(
+            path,
+            f"s{number}",
+            question("apples", at=float(number)),
+            question("apples", 2, at=10.0 + (7 * number) % 5),
+        )
     outcome = find_sessions(path, "apples", limit=3)
     assert len(outcome.hits) == 3
     assert outcome.more
-    assert [hit.session.last for hit in outcome.hits] == sorted((hit.session.last for hit in outcome.hits), reverse=True)
+    assert [hit.session.last for hit in outcome.hits] == sorted(
+        (hit.session.last for hit in outcome.hits), reverse=True
+    )
     whole = find_sessions(path, "apples")
     assert [hit.session.id for hit in whole.hits] == [row.id for row in list_sessions(path)]
     assert not whole.more
@@ -144,19 +167,31 @@ def test_a_folder_has_its_own(path: Path) -> None:
     save(path, "there", question("apples"), project="/there")
     assert found(path, "apples", "/there") == ["there"]
     assert found(path, "there") == ["there"]  # by the folder's name
-    spoil(path, "update session set project = '/moved' where id = 'there'")  # as a folder whose word is the same
+    spoil(
+        path, "update session set project = '/moved' where id = 'there'"
+    )  # as a folder whose word is the same
     assert found(path, "apples", "/there") == []
 
 
 def test_the_title_is_the_first_questions_first_line_until_it_is_renamed(path: Path) -> None:
-    save(path, "s", *cell(1, "import pandas"), question("\n  Which   month\x1b[1m?\nIn short."), question("And then?", 2))
+    save(
+        path,
+        "s",
+        *cell(1, "import pandas"),
+        question("\n  Which   month\x1b[1m?\nIn short."),
+        question("And then?", 2),
+    )
     [row] = list_sessions(path)
     assert (row.title, row.heading) == ("Which month?", "Which month?")
     rename_session(path, "s", "Sales\nof the year")
     assert list_sessions(path)[0].title == "Sales"
     assert found(path, "sales") == ["s"]
     rename_session(path, "s", "Profits")
-    assert (found(path, "sales"), found(path, "profits"), found(path, "month")) == ([], ["s"], ["s"])
+    assert (found(path, "sales"), found(path, "profits"), found(path, "month")) == (
+        [],
+        ["s"],
+        ["s"],
+    )
     save(path, "s", question("later", 3))
     assert list_sessions(path)[0].title == "Profits"
 
@@ -177,10 +212,14 @@ def test_a_title_that_was_given_while_the_session_is_open_stays(path: Path) -> N
     assert index_rows(path) == 0
 
 
-def test_a_session_that_is_deleted_while_others_are_read_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_is_deleted_while_others_are_read_leaves_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     save(path, "s", question("apples"))
     without_digests(path)
-    monkeypatch.setattr("mahtab_tui.store.session_index._BEHIND", "select 'gone' union all select 's'")
+    monkeypatch.setattr(
+        "mahtab_tui.store.session_index._BEHIND", "select 'gone' union all select 's'"
+    )
     assert catch_up(path, 60.0) == 0
     connection = sqlite3.connect(path)
     assert connection.execute("select session from digest").fetchall() == [("s",)]
@@ -209,7 +248,11 @@ def test_model_cost_and_size_are_known_without_reading_the_records(path: Path) -
 def test_deleting_a_session_leaves_nothing_of_it_in_the_index(path: Path) -> None:
     save(path, "kept", question("apples"))
     rows = index_rows(path)
-    many = [record for number in range(STEP) for record in cell(number, f"pears{number}", f"plums {number}")]
+    many = [
+        record
+        for number in range(STEP)
+        for record in cell(number, f"pears{number}", f"plums {number}")
+    ]
     save(path, "gone", question("apples"), *many, question("grapes", 2))
     rename_session(path, "gone", "Cherries")
     assert found(path, "plums 77") == found(path, "cherries") == ["gone"]
@@ -231,11 +274,21 @@ def without_digests(path: Path) -> None:
         spoil(path, statement)
 
 
-def test_sessions_of_older_versions_are_read_in_steps_and_until_then_that_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_of_older_versions_are_read_in_steps_and_until_then_that_is_told(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for session in ("a", "b"):
-        save(path, session, question(f"apples {session}"), *(record for number in range(150) for record in cell(number, f"x{number}")))
+        save(
+            path,
+            session,
+            question(f"apples {session}"),
+            *(record for number in range(150) for record in cell(number, f"x{number}")),
+        )
     without_digests(path)
-    assert [(row.heading, row.size) for row in list_sessions(path)] == [("apples b", 0), ("apples a", 0)]
+    assert [(row.heading, row.size) for row in list_sessions(path)] == [
+        ("apples b", 0),
+        ("apples a", 0),
+    ]
     assert found(path, "apples") == []
     assert catch_up(path, 0.0) == 2
     save(path, "a", question("pears", 2))  # not in the index before what came earlier
@@ -262,7 +315,9 @@ def test_of_sessions_of_older_versions_the_newest_are_found_first(path: Path) ->
     assert outcome.more
 
 
-def test_while_another_program_writes_reading_waits_for_another_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_another_program_writes_reading_waits_for_another_time(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     save(path, "s", question("apples"))
     fork_session(path, "s", "copy")
     monkeypatch.setattr(database, "WAIT", 0.01)
@@ -288,7 +343,11 @@ def test_a_copy_has_the_title_and_a_beginning_its_own(path: Path) -> None:
     fork_session(path, "s", "copy")
     fork_session(path, "s", "part", before=2)
     catch_up(path, 60.0)
-    assert {row.id: row.title for row in list_sessions(path)} == {"s": "The harvest", "copy": "The harvest", "part": "apples"}
+    assert {row.id: row.title for row in list_sessions(path)} == {
+        "s": "The harvest",
+        "copy": "The harvest",
+        "part": "apples",
+    }
     assert found(path, "harvest") == ["copy", "s"]
 
 
@@ -315,7 +374,11 @@ def test_cells_that_use_a_private_variable_are_neither_found_nor_previewed(path:
 
 
 def test_long_outputs_are_in_the_index_with_their_beginning_and_end(path: Path) -> None:
-    save(path, "s", *cell(1, "go()", f"alpha {'filler ' * 100_000} middle {'filler ' * 100_000} omega"))
+    save(
+        path,
+        "s",
+        *cell(1, "go()", f"alpha {'filler ' * 100_000} middle {'filler ' * 100_000} omega"),
+    )
     assert (found(path, "alpha"), found(path, "omega"), found(path, "middle")) == (["s"], ["s"], [])
 
 
@@ -324,16 +387,33 @@ def test_a_preview_shows_long_texts_with_their_beginning_and_end(path: Path) -> 
     answer = records.AssistantChat(text, turn=1, step=0, party="m", time=2.0)
     save(path, "s", question(text), answer, *cell(1, text, text))
     shown = preview(path, "s")
-    assert [record.tag for record in shown] == ["user-chat", "assistant-chat", "user-repl-in", "user-repl-out"]
+    assert [record.tag for record in shown] == [
+        "user-chat",
+        "assistant-chat",
+        "user-repl-in",
+        "user-repl-out",
+    ]
     for record in shown:
-        assert (record.text[:9], record.text[-3:], len(record.text) < 30_000) == ("beginning", "end", True)
+        assert (record.text[:9], record.text[-3:], len(record.text) < 30_000) == (
+            "beginning",
+            "end",
+            True,
+        )
 
 
-def test_without_a_full_text_index_the_records_are_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_full_text_index_the_records_are_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("store.session_index", "store.session_search"):
         monkeypatch.setattr(f"mahtab_tui.{name}.make_index", lambda connection: False)
     monkeypatch.setattr(database, "_INDEX", "create virtual table said using fts99(text)")
-    save(path, "s", question("Some apples"), *cell(1, "x", "51234"), records.Private(name="x", private=True, cells=(1,), time=5.0))
+    save(
+        path,
+        "s",
+        question("Some apples"),
+        *cell(1, "x", "51234"),
+        records.Private(name="x", private=True, cells=(1,), time=5.0),
+    )
     assert catch_up(path, 1.0) == 0
     assert found(path, "some appl") == ["s"]
     assert found(path, "51234") == []
@@ -360,7 +440,9 @@ def test_a_damaged_index_is_made_anew_and_the_sessions_stay(path: Path, then: st
         "write": lambda: save(path, "s", question("pears", 2)),
         "delete": lambda: delete_session(path, "s"),
     }
-    with pytest.raises(StoreError, match=r"The search index of the sessions is damaged; it is being rebuilt\."):
+    with pytest.raises(
+        StoreError, match=r"The search index of the sessions is damaged; it is being rebuilt\."
+    ):
         acts[then]()
     assert catch_up(path, 60.0) == 0
     assert found(path, "apples") == ["s"]
@@ -395,7 +477,14 @@ def test_unreadable_records_are_counted(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "text"), [("cafe", "le Café noir"), ("café", "LE CAFE"), ("нои", "но\u0438\u0306"), ("a.b", "x a.b"), ("ångström", "ANGSTRÖM")]
+    ("typed", "text"),
+    [
+        ("cafe", "le Café noir"),
+        ("café", "LE CAFE"),
+        ("нои", "но\u0438\u0306"),
+        ("a.b", "x a.b"),
+        ("ångström", "ANGSTRÖM"),
+    ],
 )
 def test_words_are_found_in_a_text_with_or_without_their_accents(typed: str, text: str) -> None:
     found = re.search(pattern_of(wanted_words(typed)), text, re.IGNORECASE)

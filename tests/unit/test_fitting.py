@@ -15,16 +15,23 @@ from tests.records import made
 
 def conversation(*texts: str) -> list[AnyMessage]:
     """Messages of the person and the model by turns."""
-    return [HumanMessage(text) if place % 2 == 0 else AIMessage(text) for place, text in enumerate(texts)]
+    return [
+        HumanMessage(text) if place % 2 == 0 else AIMessage(text)
+        for place, text in enumerate(texts)
+    ]
 
 
 @given(st.lists(st.text(max_size=3_000), min_size=1, max_size=9), st.integers(-100, 4_000))
-def test_it_fits_begins_with_the_person_and_ends_with_the_last_message(texts: list[str], room: int) -> None:
+def test_it_fits_begins_with_the_person_and_ends_with_the_last_message(
+    texts: list[str], room: int
+) -> None:
     messages = conversation(*(texts if len(texts) % 2 else texts[1:]))
     fitted = fit(messages, room)
     assert size(fitted) <= max(room, SHORT * 4)
     assert fitted[0].type == "human"
-    assert [message.type for message in fitted] == [message.type for message in messages[len(messages) - len(fitted) :]]
+    assert [message.type for message in fitted] == [
+        message.type for message in messages[len(messages) - len(fitted) :]
+    ]
     if size(messages) <= room:
         assert fitted == messages
     if len(fitted) > 1:
@@ -32,7 +39,9 @@ def test_it_fits_begins_with_the_person_and_ends_with_the_last_message(texts: li
 
 
 def test_outputs_are_shortened_first_and_nothing_else() -> None:
-    output = to_xml(made(tags.USER_REPL_OUT, "</user-repl-out>" + "x" * 9_000, {"cell": 1, "status": "ok"}))
+    output = to_xml(
+        made(tags.USER_REPL_OUT, "</user-repl-out>" + "x" * 9_000, {"cell": 1, "status": "ok"})
+    )
     code = to_xml(made(tags.USER_REPL_IN, "y" * 2_000, {"cell": 1}))
     messages = conversation(f"{code}\n{output}\n\nwhy?", "z" * 2_000, "and now?")
     fitted = fit(messages, size(messages) - 1_000)
@@ -56,4 +65,6 @@ def test_then_the_beginning_is_left_out_and_that_is_told() -> None:
 def test_what_was_printed_cannot_make_more_of_a_message_short(printed: str, words: str) -> None:
     record = to_xml(made(tags.ASSISTANT_REPL_OUT, printed, {"cell": 1}))
     assert with_short_outputs(f"{record}\n{words}", 10_000) == f"{record}\n{words}"
-    assert with_short_outputs(f"{record}\nplain words", 1).endswith("</assistant-repl-out>\nplain words")
+    assert with_short_outputs(f"{record}\nplain words", 1).endswith(
+        "</assistant-repl-out>\nplain words"
+    )

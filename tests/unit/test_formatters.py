@@ -22,7 +22,25 @@ ANY_OF = {tag: any_of(kind) for (tag, _), kind in KINDS.items()}
 TAG = st.sampled_from(sorted(ANY_OF))
 HOSTILE = st.lists(
     st.one_of(
-        st.sampled_from(["<", "</", ">", "&", "&lt;", "&amp;", "lt;", "amp;", " ", "\n", "/", "USER-CHAT", "-stream", "input", "x"]),
+        st.sampled_from(
+            [
+                "<",
+                "</",
+                ">",
+                "&",
+                "&lt;",
+                "&amp;",
+                "lt;",
+                "amp;",
+                " ",
+                "\n",
+                "/",
+                "USER-CHAT",
+                "-stream",
+                "input",
+                "x",
+            ]
+        ),
         TAG,
         st.text(max_size=3),
     ),
@@ -51,7 +69,12 @@ def test_no_content_forges_a_record(tag: str, text: str) -> None:
             assert not re.search(rf"<\s*/?\s*{other}(?![\w-])", found[3], re.IGNORECASE)
 
 
-@given(st.dictionaries(st.sampled_from(["cell", "party", "a b", "x<"]), st.one_of(st.text(), st.integers(), st.booleans(), st.none())))
+@given(
+    st.dictionaries(
+        st.sampled_from(["cell", "party", "a b", "x<"]),
+        st.one_of(st.text(), st.integers(), st.booleans(), st.none()),
+    )
+)
 def test_no_attribute_breaks_out(attrs: dict[str, object]) -> None:
     assert ELEMENT.fullmatch(f"<user-repl-in{attributes(attrs)}></user-repl-in>") is not None
 
@@ -67,7 +90,9 @@ def test_code_stays_code() -> None:
 
 
 def test_attributes_are_escaped_and_lists_left_out() -> None:
-    shown = attributes({"cell": 3, "party": 'a"b<c>&', "late": True, "turn": None, "kinds": [["x", 1]], "more": {}})
+    shown = attributes(
+        {"cell": 3, "party": 'a"b<c>&', "late": True, "turn": None, "kinds": [["x", 1]], "more": {}}
+    )
     assert shown == ' cell="3" party="a&quot;b&lt;c&gt;&amp;" late="true"'
 
 

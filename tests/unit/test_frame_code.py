@@ -22,7 +22,14 @@ def marked(file: str, line: int, cell: str | None = None) -> str:
 def test_the_line_of_a_file_and_of_a_cell_is_found(tmp_path: Path) -> None:
     file = tmp_path / "m.py"
     file.write_bytes("# -*- coding: latin-1 -*-\r\nx = 'é'\r\n\r\ny = 2".encode("latin-1"))
-    assert [marked(str(file), line) for line in (1, 2, 3, 4, 5, 0)] == ["# -*- coding: latin-1 -*-", "x = 'é'", "", "y = 2", "none", "none"]
+    assert [marked(str(file), line) for line in (1, 2, 3, 4, 5, 0)] == [
+        "# -*- coding: latin-1 -*-",
+        "x = 'é'",
+        "",
+        "y = 2",
+        "none",
+        "none",
+    ]
     assert marked("In [7]", 1, "\n") == marked("In [7]", 1, "") == ""
     assert marked("In [7]", 2, "a = 1\r\nb = 2") == "b = 2"
 
@@ -57,7 +64,9 @@ def test_an_encoding_that_does_not_exist_is_read_as_utf_8(tmp_path: Path) -> Non
     assert marked(str(file), 2) == "x = 'é'"
 
 
-@pytest.mark.parametrize("file", ["In []", "In [x]", "In [1", "In [²]", "In [12345678901]", "xIn [1]"])
+@pytest.mark.parametrize(
+    "file", ["In []", "In [x]", "In [1", "In [²]", "In [12345678901]", "xIn [1]"]
+)
 def test_what_is_only_like_a_cell_is_none(file: str) -> None:
     assert cell_of(TracebackFrame(file, 1, "f", 1)) is None
 

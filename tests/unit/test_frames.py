@@ -26,7 +26,9 @@ FRAMES = st.lists(st.fixed_dictionaries({"op": TEXT, "value": VALUES}), max_size
 
 
 @given(FRAMES, st.lists(st.integers(1, 40), min_size=1))
-def test_frames_come_out_as_they_went_in_however_the_bytes_are_split(frames: list[dict[str, Any]], sizes: list[int]) -> None:
+def test_frames_come_out_as_they_went_in_however_the_bytes_are_split(
+    frames: list[dict[str, Any]], sizes: list[int]
+) -> None:
     data = b"".join(encode(frame) for frame in frames)
     reader, out, turn = FrameReader(), [], 0
     while data:
@@ -41,7 +43,11 @@ def test_text_that_utf8_or_c_cannot_carry_goes_through(text: str) -> None:
     assert FrameReader().feed(encode({"op": "x", "text": text})) == [{"op": "x", "text": text}]
 
 
-@pytest.mark.parametrize("body", [b"not json", b"[]", b"{}", b'{"op":1}', b"\xff\xff", b"", b"[" * 100_000], ids=lambda body: repr(body[:8]))
+@pytest.mark.parametrize(
+    "body",
+    [b"not json", b"[]", b"{}", b'{"op":1}', b"\xff\xff", b"", b"[" * 100_000],
+    ids=lambda body: repr(body[:8]),
+)
 def test_what_is_not_a_frame_is_refused(body: bytes) -> None:
     with pytest.raises(FrameError):
         FrameReader().feed(struct.pack("!I", len(body)) + body)
@@ -76,13 +82,21 @@ def test_what_is_outside_of_strings_is_limited_by_itself() -> None:
 
 @pytest.mark.parametrize(
     ("start", "piece", "end"),
-    [(b'"', b'\\"', b""), (b"", b'""', b""), (b'"', b"\\\\", b""), (b"", b'"a', b""), (b'{"op":"', b'\\"', b'"}')],
+    [
+        (b'"', b'\\"', b""),
+        (b"", b'""', b""),
+        (b'"', b"\\\\", b""),
+        (b"", b'"a', b""),
+        (b'{"op":"', b'\\"', b'"}'),
+    ],
     ids=["escaped quotes", "quotes", "backslashes", "strings", "a frame"],
 )
 def test_a_hostile_frame_is_judged_in_linear_time(start: bytes, piece: bytes, end: bytes) -> None:
     """A quadratic reader would be busy with each of these for hours, and hold every other thread up."""
     body = start + piece * 3_000_000 + end
-    judging = multiprocessing.get_context("fork").Process(target=_judge, args=(struct.pack("!I", len(body)) + body,))
+    judging = multiprocessing.get_context("fork").Process(
+        target=_judge, args=(struct.pack("!I", len(body)) + body,)
+    )
     judging.start()
     judging.join(120)
     ended = judging.exitcode
@@ -113,6 +127,9 @@ def test_a_reader_may_take_less_than_what_there_can_be() -> None:
 
 
 def test_half_characters_become_question_marks() -> None:
-    assert without_surrogates({"op": "a", "x": ["\ud800é", {"\udc00": 1}]}) == {"op": "a", "x": ["?é", {"?": 1}]}
+    assert without_surrogates({"op": "a", "x": ["\ud800é", {"\udc00": 1}]}) == {
+        "op": "a",
+        "x": ["?é", {"?": 1}],
+    }
     frame = {"op": "a", "x": "😀"}
     assert without_surrogates(frame) is frame

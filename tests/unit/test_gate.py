@@ -41,7 +41,13 @@ def test_a_text_within_a_picture_brings_no_command_along(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_a_widget_draws_is_text_of_the_same_width(text: str) -> None:
-    strip = Strip([Segment("a", Style(bold=True)), Segment(text, Style(link=f"http://x/{text}")), Segment("z")])
+    strip = Strip(
+        [
+            Segment("a", Style(bold=True)),
+            Segment(text, Style(link=f"http://x/{text}")),
+            Segment("z"),
+        ]
+    )
     drawn = strip.apply_filter(TextOnly(), Color(0, 0, 0))
     assert drawn.text == re.sub(r"[\x00-\x1f\x7f-\x9f\u202e\u2066]", "", strip.text)
     assert sum(segment.cell_length for segment in drawn) == strip.cell_length

@@ -7,7 +7,12 @@ from mahtab_tui.session.reattach import makers
 
 
 def record(cell: int, party: str, *changes: tuple[str, str], fresh: bool = False) -> Namespace:
-    return Namespace(cell=cell, party=party, changes=tuple(Change(name, kind) for name, kind in changes), fresh=fresh)
+    return Namespace(
+        cell=cell,
+        party=party,
+        changes=tuple(Change(name, kind) for name, kind in changes),
+        fresh=fresh,
+    )
 
 
 def test_the_last_cell_that_made_a_name_is_its_maker() -> None:

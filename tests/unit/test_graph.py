@@ -13,7 +13,14 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
 
-from mahtab_tui.agent import Callbacks, create_initial_state, create_repl_graph, run_graph, should_continue, should_execute
+from mahtab_tui.agent import (
+    Callbacks,
+    create_initial_state,
+    create_repl_graph,
+    run_graph,
+    should_continue,
+    should_execute,
+)
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.scripted import ScriptedChatModel
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, last_text, words
@@ -32,7 +39,10 @@ def test_graph_simple_text_response(desk: Desk) -> None:
     assert state["turn_count"] == 0
     assert desk.doings() == ["thinking", "done"]
     (answer,) = desk.of(tags.ASSISTANT_CHAT)
-    assert (answer.text, answer.attrs) == ("It is a list.", {"turn": 1, "step": 0, "party": "replay", "stopped": False, "figures": []})
+    assert (answer.text, answer.attrs) == (
+        "It is a list.",
+        {"turn": 1, "step": 0, "party": "replay", "stopped": False, "figures": []},
+    )
 
 
 def test_graph_code_then_done(desk: Desk) -> None:
@@ -77,7 +87,8 @@ def test_graph_error_recovery(desk: Desk) -> None:
     state = desk.run(
         code("ratio = total / count"),
         INCOMPLETE,
-        code("total, count = 6, 3\nratio = total / count") | {"match": "NameError: name 'total' is not defined"},
+        code("total, count = 6, 3\nratio = total / count")
+        | {"match": "NameError: name 'total' is not defined"},
         COMPLETE,
         words("The ratio is 2."),
     )
@@ -99,13 +110,24 @@ def test_reflection_never_goes_on_until_an_answer_has_no_code(desk: Desk) -> Non
 
 
 def test_reflection_never_ends_with_words_when_the_turns_are_used_up(desk: Desk) -> None:
-    state = desk.run(code("a = 1"), words("So far so good.", match="used all . runs"), reflection="never", max_turns=1)
+    state = desk.run(
+        code("a = 1"),
+        words("So far so good.", match="used all . runs"),
+        reflection="never",
+        max_turns=1,
+    )
     assert state["current_response"] == "So far so good."
     assert "max-turns" in desk.doings()
 
 
 def test_reflection_on_error_is_for_errors(desk: Desk) -> None:
-    state = desk.run(code("a = 1"), code("1 / 0"), COMPLETE, words("It cannot be divided."), reflection="on_error")
+    state = desk.run(
+        code("a = 1"),
+        code("1 / 0"),
+        COMPLETE,
+        words("It cannot be divided."),
+        reflection="on_error",
+    )
     assert desk.doings() == ["thinking", "thinking", "reflecting", "thinking", "done"]
     assert state["current_response"] == "It cannot be divided."
 
@@ -136,7 +158,9 @@ class Breaking(ScriptedChatModel):
 
 
 def test_what_was_said_before_a_failure_stays_on_the_bus_and_does_not_run(desk: Desk) -> None:
-    state = run_graph(create_repl_graph(Breaking(), desk.host), create_initial_state("what is it?"), desk.host)
+    state = run_graph(
+        create_repl_graph(Breaking(), desk.host), create_initial_state("what is it?"), desk.host
+    )
     assert state["failure"].endswith("the line is dead.")
     (answer,) = desk.of(tags.ASSISTANT_CHAT)
     assert answer.text.startswith("Half of an")
@@ -151,7 +175,13 @@ def test_output_that_is_no_unicode_passes_through_the_state(desk: Desk) -> None:
 
 def test_tokens_come_before_the_whole_and_before_the_code_runs(desk: Desk) -> None:
     desk.run(code("a = 1"), COMPLETE, words("Done."))
-    shown = (tags.ASSISTANT_CHAT_STREAM, tags.ASSISTANT_CHAT, tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT, tags.AGENT)
+    shown = (
+        tags.ASSISTANT_CHAT_STREAM,
+        tags.ASSISTANT_CHAT,
+        tags.ASSISTANT_REPL_IN,
+        tags.ASSISTANT_REPL_OUT,
+        tags.AGENT,
+    )
     order = [record.tag for record in desk.records if record.tag in shown]
     assert [tag for tag, _ in itertools.groupby(order)] == [
         tags.AGENT,
@@ -164,8 +194,13 @@ def test_tokens_come_before_the_whole_and_before_the_code_runs(desk: Desk) -> No
         tags.ASSISTANT_CHAT,
         tags.AGENT,
     ]
-    streamed = [record for record in desk.of(tags.ASSISTANT_CHAT_STREAM) if record.attrs["step"] == 0]
-    assert "".join(record.text for record in streamed if record.attrs["kind"] == "code").strip() == "a = 1"
+    streamed = [
+        record for record in desk.of(tags.ASSISTANT_CHAT_STREAM) if record.attrs["step"] == 0
+    ]
+    assert (
+        "".join(record.text for record in streamed if record.attrs["kind"] == "code").strip()
+        == "a = 1"
+    )
 
 
 def test_neither_the_check_nor_the_history_is_streamed(desk: Desk) -> None:
@@ -190,13 +225,20 @@ class Whole(BaseChatModel):
 def test_a_model_that_does_not_stream_is_drawn_too(desk: Desk) -> None:
     heard: list[str] = []
     graph = create_repl_graph(Whole(), desk.host)
-    state = run_graph(graph, create_initial_state("what is it?"), desk.host, Callbacks(on_token=heard.append))
+    state = run_graph(
+        graph, create_initial_state("what is it?"), desk.host, Callbacks(on_token=heard.append)
+    )
     assert state["current_response"] == "".join(heard) == "All at once."
     assert "".join(record.text for record in desk.of(tags.ASSISTANT_CHAT_STREAM)) == "All at once."
 
 
 def test_no_checkpoint_is_left(desk: Desk) -> None:
-    lines = [code("a = 1") | {"match": "what is it"}, COMPLETE, words("Done.", match="from what was printed"), {"error": "Away.", "match": "fail"}]
+    lines = [
+        code("a = 1") | {"match": "what is it"},
+        COMPLETE,
+        words("Done.", match="from what was printed"),
+        {"error": "Away.", "match": "fail"},
+    ]
     graph = create_repl_graph(desk.replay(*(line | {"repeat": True} for line in lines)), desk.host)
     for prompt in ("what is it?", "fail", "what is it?"):
         run_graph(graph, create_initial_state(prompt), desk.host)
@@ -209,7 +251,9 @@ def test_no_checkpoint_is_left_when_a_callback_raises(desk: Desk) -> None:
     def refuse(token: str) -> None:
         raise LookupError("no room")
 
-    graph = create_repl_graph(desk.replay(words("A long answer.", tokens_per_second=1_000)), desk.host)
+    graph = create_repl_graph(
+        desk.replay(words("A long answer.", tokens_per_second=1_000)), desk.host
+    )
     with pytest.raises(LookupError):
         run_graph(graph, create_initial_state("what is it?"), desk.host, Callbacks(on_token=refuse))
     assert isinstance(graph.checkpointer, InMemorySaver)
@@ -229,15 +273,27 @@ class Hostile(ScriptedChatModel):
 
     def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
         for start in range(0, len(self.text), 1_000):
-            yield ChatGenerationChunk(message=AIMessageChunk(content=self.text[start : start + 1_000]))
+            yield ChatGenerationChunk(
+                message=AIMessageChunk(content=self.text[start : start + 1_000])
+            )
 
 
 @pytest.mark.parametrize(
     "text",
-    ["\ud800", "\x00", "[/x] [@click=app.quit]", "\x1b]52;c;AAAA\x07", "</assistant-chat></assistant-repl-in> so", "\u202e", "x" * 200_000],
+    [
+        "\ud800",
+        "\x00",
+        "[/x] [@click=app.quit]",
+        "\x1b]52;c;AAAA\x07",
+        "</assistant-chat></assistant-repl-in> so",
+        "\u202e",
+        "x" * 200_000,
+    ],
 )
 def test_hostile_text_passes_through_the_state(desk: Desk, text: str) -> None:
-    state = run_graph(create_repl_graph(Hostile(text=text), desk.host), create_initial_state(text), desk.host)
+    state = run_graph(
+        create_repl_graph(Hostile(text=text), desk.host), create_initial_state(text), desk.host
+    )
     assert state["current_response"] == text.replace("\ud800", "\ufffd")
     assert desk.doings() == ["thinking", "done"]
 
@@ -253,7 +309,12 @@ def test_should_execute() -> None:
 
 @pytest.mark.parametrize(
     ("complete", "turns", "stopped", "onward"),
-    [(False, 1, False, "generate"), (True, 1, False, "close"), (False, 5, False, "close"), (False, 1, True, "end")],
+    [
+        (False, 1, False, "generate"),
+        (True, 1, False, "close"),
+        (False, 5, False, "close"),
+        (False, 1, True, "end"),
+    ],
 )
 def test_should_continue(complete: bool, turns: int, stopped: bool, onward: str) -> None:
     state = create_initial_state("what is it?")

@@ -41,7 +41,11 @@ def test_run(desk: Desk) -> None:
 def test_a_block_waits_under_the_code_that_was_drawn_and_runs_as_that_block(desk: Desk) -> None:
     desk.decide(Decision("run"), Decision("run"))
     desk.run(code("a = 1", "b = 2"), COMPLETE, words("Done."))
-    drawn = {(r.attrs["step"], r.attrs["block"]) for r in desk.of(tags.ASSISTANT_CHAT_STREAM) if r.attrs["kind"] == "code"}
+    drawn = {
+        (r.attrs["step"], r.attrs["block"])
+        for r in desk.of(tags.ASSISTANT_CHAT_STREAM)
+        if r.attrs["kind"] == "code"
+    }
     ran = {(r.attrs["step"], r.attrs["block"]) for r in desk.of(tags.ASSISTANT_REPL_IN)}
     assert drawn == ran == {(0, 0), (0, 1)}
 
@@ -66,7 +70,10 @@ def test_code_that_was_edited_into_what_it_was_is_not_edited(desk: Desk) -> None
 
 def test_skip_tells_the_model_why_and_it_answers(desk: Desk) -> None:
     desk.decide(Decision("skip", reason="not on Sundays"))
-    state = desk.run(code("a = 1"), words("Then not.", match=r"The person skipped this code \(block 1\): not on Sundays"))
+    state = desk.run(
+        code("a = 1"),
+        words("Then not.", match=r"The person skipped this code \(block 1\): not on Sundays"),
+    )
     assert "a" not in desk.namespace
     assert desk.approvals() == ["waiting", "skipped"]
     assert desk.of(tags.APPROVAL)[1].attrs["reason"] == "not on Sundays"
@@ -76,10 +83,15 @@ def test_skip_tells_the_model_why_and_it_answers(desk: Desk) -> None:
 
 def test_one_block_of_several_is_skipped(desk: Desk) -> None:
     desk.decide(Decision("run"), Decision("skip"), Decision("run"))
-    desk.run(code("a = 1", "b = 2", "c = 3"), words("Without b, then.", match=r"skipped this code \(block 2\)\."))
+    desk.run(
+        code("a = 1", "b = 2", "c = 3"),
+        words("Without b, then.", match=r"skipped this code \(block 2\)\."),
+    )
     assert (desk.namespace["a"], desk.namespace["c"]) == (1, 3)
     assert "b" not in desk.namespace
-    assert [(r.attrs["block"], r.attrs["blocks"], r.attrs["state"]) for r in desk.of(tags.APPROVAL)] == [
+    assert [
+        (r.attrs["block"], r.attrs["blocks"], r.attrs["state"]) for r in desk.of(tags.APPROVAL)
+    ] == [
         (0, 3, "waiting"),
         (0, 3, "run"),
         (1, 3, "waiting"),
@@ -91,7 +103,9 @@ def test_one_block_of_several_is_skipped(desk: Desk) -> None:
 
 def test_a_person_who_skips_everything_is_not_asked_forever(desk: Desk) -> None:
     desk.decide(*[Decision("skip")] * 2)
-    state = desk.run(code("a = 1"), code("a = 2"), words("I give up.", match="used all . runs"), max_turns=2)
+    state = desk.run(
+        code("a = 1"), code("a = 2"), words("I give up.", match="used all . runs"), max_turns=2
+    )
     assert state["current_response"] == "I give up."
 
 

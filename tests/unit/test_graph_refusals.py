@@ -27,7 +27,13 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 def test_it_is_not_run_and_nobody_is_asked(desk: Desk, approval: ApprovalMode) -> None:
     desk.decide()
     desk.host.profile.approval = approval
-    state = desk.run(code(HIDING), words("Then not.", match=r"Block 1 of your code was not run\. Line 1 contains the character U\+001B"))
+    state = desk.run(
+        code(HIDING),
+        words(
+            "Then not.",
+            match=r"Block 1 of your code was not run\. Line 1 contains the character U\+001B",
+        ),
+    )
     assert "hidden" not in desk.namespace
     assert desk.approvals() == ["refused"]
     assert desk.notices("warning")[-1] == f"Code from replay was not run. {WHY}"

@@ -20,7 +20,10 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def test_while_it_speaks(desk: Desk) -> None:
-    agent = ReplAgent(desk.host, desk.replay(words("one two three " * 1_000, tokens_per_second=200), words("Again.")))
+    agent = ReplAgent(
+        desk.host,
+        desk.replay(words("one two three " * 1_000, tokens_per_second=200), words("Again.")),
+    )
     desk.when(tags.ASSISTANT_CHAT_STREAM, lambda record: agent.stop(), text="three")
     said = agent.ask_sync("count")
     assert said.startswith("one two three")
@@ -33,7 +36,13 @@ def test_while_it_speaks(desk: Desk) -> None:
 
 
 def test_code_of_an_answer_that_was_stopped_does_not_run(desk: Desk) -> None:
-    agent = ReplAgent(desk.host, desk.replay(code("a = 1") | {"text": "```python\na = 1\n```\n" + "and " * 500, "tokens_per_second": 500}))
+    agent = ReplAgent(
+        desk.host,
+        desk.replay(
+            code("a = 1")
+            | {"text": "```python\na = 1\n```\n" + "and " * 500, "tokens_per_second": 500}
+        ),
+    )
     desk.when(tags.ASSISTANT_CHAT_STREAM, lambda record: agent.stop(), text="and", kind="chat")
     agent.ask_sync("count")
     assert "a" not in desk.namespace
@@ -63,7 +72,11 @@ def test_while_code_runs(desk: Desk) -> None:
 
 
 def test_while_the_result_is_checked(desk: Desk) -> None:
-    agent = ReplAgent(desk.host, desk.replay(code("a = 1"), COMPLETE | {"tokens_per_second": 50}), reflection="always")
+    agent = ReplAgent(
+        desk.host,
+        desk.replay(code("a = 1"), COMPLETE | {"tokens_per_second": 50}),
+        reflection="always",
+    )
     desk.when(tags.AGENT, lambda record: agent.stop(), state="reflecting")
     agent.ask_sync("count")
     assert desk.doings() == ["thinking", "reflecting", "stopped"]

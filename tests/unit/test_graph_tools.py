@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    ToolMessage,
+)
 from pydantic import BaseModel
 
 from mahtab_tui.agent import ReplAgent, create_initial_state, create_repl_graph, run_graph
@@ -66,13 +72,21 @@ def keep(at: Workplace, given: Whatever) -> str:
     return "kept \udcff"
 
 
-waiting, heeding, leaving, keeping = Tool(wait, Nothing), Tool(heed, Nothing), Tool(leave, Nothing), Tool(keep, Whatever, keeps="files")
+waiting, heeding, leaving, keeping = (
+    Tool(wait, Nothing),
+    Tool(heed, Nothing),
+    Tool(leave, Nothing),
+    Tool(keep, Whatever, keeps="files"),
+)
 
 
 @pytest.fixture
 def own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tools above are there, too; to be named before the desk."""
-    found = EntryPoints(EntryPoint(name, f"{__name__}:{name}", "mahtab_tui.tools") for name in ("waiting", "heeding", "leaving", "keeping"))
+    found = EntryPoints(
+        EntryPoint(name, f"{__name__}:{name}", "mahtab_tui.tools")
+        for name in ("waiting", "heeding", "leaving", "keeping")
+    )
     monkeypatch.setattr("mahtab_tui.tools.toolset.entry_points", lambda group: found)
 
 
@@ -90,7 +104,9 @@ def desk(project: Path) -> Iterator[Desk]:
     desk.session.close()
 
 
-def run(desk: Desk, *answers: list[AIMessageChunk] | Exception, **more: Any) -> tuple[AgentState, Caller]:
+def run(
+    desk: Desk, *answers: list[AIMessageChunk] | Exception, **more: Any
+) -> tuple[AgentState, Caller]:
     """One turn with these answers."""
     model = Caller(answers=list(answers), **more)
     graph = create_repl_graph(model, desk.host, tools=desk.session.tools(), reflection="never")
@@ -99,7 +115,10 @@ def run(desk: Desk, *answers: list[AIMessageChunk] | Exception, **more: Any) -> 
 
 def told(desk: Desk) -> list[tuple[str, str, str]]:
     """What the bus was told of calls: id, name, state."""
-    return [(record.attrs["call"], record.attrs["name"], record.attrs["state"]) for record in desk.of(tags.ASSISTANT_TOOL)]
+    return [
+        (record.attrs["call"], record.attrs["name"], record.attrs["state"])
+        for record in desk.of(tags.ASSISTANT_TOOL)
+    ]
 
 
 def results(messages: list[BaseMessage]) -> list[str]:
@@ -107,7 +126,11 @@ def results(messages: list[BaseMessage]) -> list[str]:
 
 
 def test_a_call_runs_and_its_result_goes_to_the_model_the_person_and_the_state(desk: Desk) -> None:
-    state, model = run(desk, calls(("read_file", {"path": "app.py", "end": 1}), words="Let me see."), says("x is 1."))
+    state, model = run(
+        desk,
+        calls(("read_file", {"path": "app.py", "end": 1}), words="Let me see."),
+        says("x is 1."),
+    )
     assert state["current_response"] == "x is 1."
     assert desk.doings() == ["thinking", "thinking", "done"]
     assert told(desk) == [("1.0.0", "read_file", "running"), ("1.0.0", "read_file", "ok")]
@@ -116,7 +139,9 @@ def test_a_call_runs_and_its_result_goes_to_the_model_the_person_and_the_state(d
     _, second = model.asked
     assert [message.type for message in second] == ["human", "ai", "tool"]
     assert isinstance(call := second[1], AIMessage)
-    assert [(each["id"], each["name"], each["args"]) for each in call.tool_calls] == [("id-0", "read_file", {"path": "app.py", "end": 1})]
+    assert [(each["id"], each["name"], each["args"]) for each in call.tool_calls] == [
+        ("id-0", "read_file", {"path": "app.py", "end": 1})
+    ]
     assert isinstance(result := second[2], ToolMessage)
     assert result.tool_call_id == "id-0"
     assert "     1  x = 1</assistant-tool>" in result.text
@@ -127,19 +152,34 @@ def test_a_call_runs_and_its_result_goes_to_the_model_the_person_and_the_state(d
 def test_several_calls_of_one_answer_run_in_their_order_and_each_has_its_result(desk: Desk) -> None:
     state, model = run(
         desk,
-        calls(("search_code", {"pattern": "y"}), ("load_skill", {"name": "tidy"}), ("search_skills", {"query": "tidy"})),
+        calls(
+            ("search_code", {"pattern": "y"}),
+            ("load_skill", {"name": "tidy"}),
+            ("search_skills", {"query": "tidy"}),
+        ),
         says("Done."),
     )
-    assert [call for call, _, outcome in told(desk) if outcome == "ok"] == ["1.0.0", "1.0.1", "1.0.2"]
-    assert [message.tool_call_id for message in model.asked[1] if isinstance(message, ToolMessage)] == ["id-0", "id-1", "id-2"]
+    assert [call for call, _, outcome in told(desk) if outcome == "ok"] == [
+        "1.0.0",
+        "1.0.1",
+        "1.0.2",
+    ]
+    assert [
+        message.tool_call_id for message in model.asked[1] if isinstance(message, ToolMessage)
+    ] == ["id-0", "id-1", "id-2"]
     assert (state["loaded_skills"], state["skill_contexts"]) == (["tidy"], {"tidy": TIDY})
-    assert [(found["tool"], found["arguments"]["limit"]) for found in state["search_results"]] == [("search_code", 100), ("search_skills", 5)]
+    assert [(found["tool"], found["arguments"]["limit"]) for found in state["search_results"]] == [
+        ("search_code", 100),
+        ("search_skills", 5),
+    ]
     assert state["tool_count"] == 3
 
 
 def test_what_runs_is_what_is_shown(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
-    desk.when(tags.ASSISTANT_TOOL, lambda record: shown.append(record.attrs["arguments"]), state="running")
+    desk.when(
+        tags.ASSISTANT_TOOL, lambda record: shown.append(record.attrs["arguments"]), state="running"
+    )
     tools = desk.session.tools()
     ran: list[Any] = []
     whole = tools.run
@@ -169,7 +209,9 @@ def test_what_runs_is_what_is_shown(desk: Desk, monkeypatch: pytest.MonkeyPatch)
         ('{"path": "xyz.cbl"}', "File not found: xyz.cbl"),
     ],
 )
-def test_a_call_that_cannot_be_made_is_a_sentence_and_the_model_goes_on(desk: Desk, arguments: str, sentence: str) -> None:
+def test_a_call_that_cannot_be_made_is_a_sentence_and_the_model_goes_on(
+    desk: Desk, arguments: str, sentence: str
+) -> None:
     state, model = run(desk, calls(("read_file", arguments)), says("I see."))
     assert state["current_response"] == "I see."
     assert desk.of(tags.ASSISTANT_TOOL)[-1].attrs["state"] == "error"
@@ -180,7 +222,10 @@ def test_a_call_that_cannot_be_made_is_a_sentence_and_the_model_goes_on(desk: De
 
 def test_an_unknown_tool_is_told_which_there_are(desk: Desk) -> None:
     _, model = run(desk, calls(("read_fiel", {})), says("I see."))
-    assert "There is no tool 'read_fiel'. Tools: search_skills, load_skill, search_code, read_file." in results(model.asked[1])[0]
+    assert (
+        "There is no tool 'read_fiel'. Tools: search_skills, load_skill, search_code, read_file."
+        in results(model.asked[1])[0]
+    )
 
 
 def test_a_tool_that_raises_anything_is_a_sentence(own_tools: None, desk: Desk) -> None:
@@ -194,7 +239,13 @@ def test_whatever_was_asked_for_the_state_keeps_the_result(own_tools: None, desk
 
 
 def test_a_file_of_a_skill_does_not_take_the_place_of_its_instructions(desk: Desk) -> None:
-    state, _ = run(desk, calls(("load_skill", {"name": "tidy"}), ("load_skill", {"name": "tidy", "file": "more.md"})), says("I see."))
+    state, _ = run(
+        desk,
+        calls(
+            ("load_skill", {"name": "tidy"}), ("load_skill", {"name": "tidy", "file": "more.md"})
+        ),
+        says("I see."),
+    )
     assert state["skill_contexts"].keys() == {"tidy", "tidy/more.md"}
     assert state["skill_contexts"]["tidy/more.md"] == "And sweep."
 
@@ -203,9 +254,19 @@ def test_after_so_many_calls_no_more_are_made_and_the_tools_stay_in_the_prompt(d
     many = [("read_file", {"path": "app.py", "end": place}) for place in range(1, CALLS + 3)]
     state, model = run(desk, calls(*many), says("That is enough."))
     outcomes = [outcome for _, _, outcome in told(desk)]
-    assert (outcomes.count("ok"), outcomes.count("refused"), outcomes.count("running")) == (CALLS, 2, CALLS)
+    assert (outcomes.count("ok"), outcomes.count("refused"), outcomes.count("running")) == (
+        CALLS,
+        2,
+        CALLS,
+    )
     assert (model.tools[1], model.forbidden) == (model.tools[0], [False, True])
-    assert sum("Not called: one question may make 25 tool calls." in text for text in results(model.asked[1])) == 2
+    assert (
+        sum(
+            "Not called: one question may make 25 tool calls." in text
+            for text in results(model.asked[1])
+        )
+        == 2
+    )
     assert state["current_response"] == "That is enough."
 
 
@@ -218,7 +279,12 @@ def test_calls_and_code_of_one_answer_both_run(desk: Desk) -> None:
 
 
 def test_the_closing_words_are_asked_for_with_the_tools_that_may_not_be_called(desk: Desk) -> None:
-    model = Caller(answers=[calls(("read_file", {"path": "app.py"}), words="```python\nz = 3\n```\n"), says("So it is.")])
+    model = Caller(
+        answers=[
+            calls(("read_file", {"path": "app.py"}), words="```python\nz = 3\n```\n"),
+            says("So it is."),
+        ]
+    )
     graph = create_repl_graph(model, desk.host, 1, tools=desk.session.tools(), reflection="never")
     state = run_graph(graph, create_initial_state("what is it?"), desk.host)
     assert state["current_response"] == "So it is."
@@ -243,8 +309,12 @@ def stopped_while_it_waits(agent: ReplAgent) -> None:
         stopper.join()
 
 
-def test_a_tool_hears_of_the_stop_also_where_the_next_question_has_begun(own_tools: None, desk: Desk) -> None:
-    agent = ReplAgent(desk.host, Caller(answers=[calls(("heed", {})), says("I see.")]), tools=desk.session.tools())
+def test_a_tool_hears_of_the_stop_also_where_the_next_question_has_begun(
+    own_tools: None, desk: Desk
+) -> None:
+    agent = ReplAgent(
+        desk.host, Caller(answers=[calls(("heed", {})), says("I see.")]), tools=desk.session.tools()
+    )
     try:
         stopped_while_it_waits(agent)
         assert agent.ask_sync("and now?") == "I see."
@@ -253,8 +323,14 @@ def test_a_tool_hears_of_the_stop_also_where_the_next_question_has_begun(own_too
     assert seen.get(timeout=60)
 
 
-def test_a_stop_in_the_middle_of_a_call_leaves_it_and_ends_the_turn(own_tools: None, desk: Desk) -> None:
-    agent = ReplAgent(desk.host, model := Caller(answers=[calls(("wait", {}), ("read_file", {"path": "app.py"}))]), tools=desk.session.tools())
+def test_a_stop_in_the_middle_of_a_call_leaves_it_and_ends_the_turn(
+    own_tools: None, desk: Desk
+) -> None:
+    agent = ReplAgent(
+        desk.host,
+        model := Caller(answers=[calls(("wait", {}), ("read_file", {"path": "app.py"}))]),
+        tools=desk.session.tools(),
+    )
     try:
         stopped_while_it_waits(agent)
     finally:
@@ -285,18 +361,31 @@ def test_calls_of_an_answer_that_did_not_end_by_itself_are_none(ends: str) -> No
             raise ModelError("The line is dead.")
 
     model = Caller(answers=[[*calls(("read_file", {"path": "app.py"})), *says("And then")]])
-    answer = read_answer(model, [HumanMessage("x")], cancelled, heard, options={"tools": ["read_file"]})
-    assert (answer.stopped, answer.failure) == ((True, "") if ends == "stopped" else (False, "The line is dead."))
+    answer = read_answer(
+        model, [HumanMessage("x")], cancelled, heard, options={"tools": ["read_file"]}
+    )
+    assert (answer.stopped, answer.failure) == (
+        (True, "") if ends == "stopped" else (False, "The line is dead.")
+    )
     assert (answer.message, list(answer.calls)) == (None, [])
 
 
 def test_a_model_of_text_gets_no_tools(desk: Desk) -> None:
-    graph = create_repl_graph(desk.replay({"text": "Words."}), desk.host, tools=desk.session.tools())
-    assert run_graph(graph, create_initial_state("what is it?"), desk.host)["current_response"] == "Words."
+    graph = create_repl_graph(
+        desk.replay({"text": "Words."}), desk.host, tools=desk.session.tools()
+    )
+    assert (
+        run_graph(graph, create_initial_state("what is it?"), desk.host)["current_response"]
+        == "Words."
+    )
 
 
 def test_records_of_calls_are_kept_and_told_apart(desk: Desk) -> None:
     run(desk, calls(("read_file", {"path": "app.py"})), says("x is 1."))
     record = desk.of(tags.ASSISTANT_TOOL)[-1]
     assert isinstance(record, Record)
-    assert {key: record.attrs[key] for key in ("turn", "step", "party")} == {"turn": 1, "step": 0, "party": "replay"}
+    assert {key: record.attrs[key] for key in ("turn", "step", "party")} == {
+        "turn": 1,
+        "step": 0,
+        "party": "replay",
+    }

@@ -40,7 +40,12 @@ def test_kitty_goes_before_sixel() -> None:
     answers = asked()
     assert answers.take(KITTY + CELL + SIXEL) == ("", SIXEL_QUESTIONS)
     assert answers.take(LIMITS + SIXEL) == ("", "")
-    assert (answers.protocol, answers.cell, answers.colours, answers.awaited) == ("kitty", (10, 20), 256, False)
+    assert (answers.protocol, answers.cell, answers.colours, answers.awaited) == (
+        "kitty",
+        (10, 20),
+        256,
+        False,
+    )
 
 
 def test_a_terminal_with_sixel_is_asked_for_its_limits() -> None:
@@ -48,7 +53,12 @@ def test_a_terminal_with_sixel_is_asked_for_its_limits() -> None:
     assert answers.take(REFUSED + SIXEL) == ("", SIXEL_QUESTIONS)
     assert answers.awaited
     assert answers.take(LIMITS + SIXEL) == ("", "")
-    assert (answers.protocol, answers.colours, answers.largest, answers.awaited) == ("sixel", 256, (1000, 900), False)
+    assert (answers.protocol, answers.colours, answers.largest, answers.awaited) == (
+        "sixel",
+        256,
+        (1000, 900),
+        False,
+    )
 
 
 def test_a_refusal_of_limits_keeps_the_defaults() -> None:
@@ -79,7 +89,18 @@ def test_a_key_that_may_begin_an_answer_is_one_after_a_silence(keys: str) -> Non
     assert answers.silence() == ""
 
 
-@pytest.mark.parametrize("keys", ["\x1b[6~", "\x1b[6;5~", "\x1b[A", "\x1b[<0;3;4M", "\x1b[?2026;2$y", "\x1b[48;40;120;800;1200t", "\x1b[13;2u"])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "\x1b[6~",
+        "\x1b[6;5~",
+        "\x1b[A",
+        "\x1b[<0;3;4M",
+        "\x1b[?2026;2$y",
+        "\x1b[48;40;120;800;1200t",
+        "\x1b[13;2u",
+    ],
+)
 def test_other_sequences_pass(keys: str) -> None:
     for cut in range(len(keys)):
         answers = asked()
@@ -115,7 +136,19 @@ def test_kittys_picture_is_a_png_in_chunks() -> None:
 def test_a_part_of_kittys_picture_is_cut_in_whole_cells() -> None:
     picture = Picture("key", 20, 10, lambda: Image.new("RGB", (1, 1)))
     placed = kitty_placed(12, 3, PicturePart(picture, 5, 6, top=4, rows=2), (9, 18))
-    assert set(placed[3:-2].split(",")) == {"a=p", "i=12", "p=3", "x=0", "y=72", "w=180", "h=36", "c=20", "r=2", "C=1", "q=2"}
+    assert set(placed[3:-2].split(",")) == {
+        "a=p",
+        "i=12",
+        "p=3",
+        "x=0",
+        "y=72",
+        "w=180",
+        "h=36",
+        "c=20",
+        "r=2",
+        "C=1",
+        "q=2",
+    }
 
 
 def decoded(data: str) -> Image.Image:
@@ -125,9 +158,15 @@ def decoded(data: str) -> Image.Image:
     image = Image.new("RGB", (int(found[1]), int(found[2])), "magenta")
     palette: dict[int, tuple[int, int, int]] = {}
     x = y = colour = 0
-    for number, red, green, blue, repeated, what, bits in re.findall(r"#(\d+)(?:;2;(\d+);(\d+);(\d+))?|!(\d+)(.)|([?-~$-])", found[3]):
+    for number, red, green, blue, repeated, what, bits in re.findall(
+        r"#(\d+)(?:;2;(\d+);(\d+);(\d+))?|!(\d+)(.)|([?-~$-])", found[3]
+    ):
         if number and red:
-            palette[int(number)] = (round(int(red) * 2.55), round(int(green) * 2.55), round(int(blue) * 2.55))
+            palette[int(number)] = (
+                round(int(red) * 2.55),
+                round(int(green) * 2.55),
+                round(int(blue) * 2.55),
+            )
         elif number:
             colour = int(number)
         elif bits == "$":
@@ -143,7 +182,9 @@ def decoded(data: str) -> Image.Image:
     return image
 
 
-@pytest.mark.parametrize(("size", "largest"), [((50, 40), (1000, 1000)), ((50, 40), (25, 45)), ((10, 20), (3, 3))])
+@pytest.mark.parametrize(
+    ("size", "largest"), [((50, 40), (1000, 1000)), ((50, 40), (25, 45)), ((10, 20), (3, 3))]
+)
 def test_sixels_picture_is_the_picture(size: tuple[int, int], largest: tuple[int, int]) -> None:
     image = Image.new("RGB", size, "red")
     image.paste("blue", (3, 5, 9, 17))

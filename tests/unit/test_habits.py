@@ -56,23 +56,45 @@ def test_what_is_python_or_stands_inside_of_something_is_left_alone(source: str)
     assert transform(source) == source
 
 
-@given(st.lists(st.sampled_from(["%time", "!", "?", "x", "(", ")", "'''", "\n", "    ", "=", "\\", "%%"]), max_size=12))
+@given(
+    st.lists(
+        st.sampled_from(["%time", "!", "?", "x", "(", ")", "'''", "\n", "    ", "=", "\\", "%%"]),
+        max_size=12,
+    )
+)
 def test_the_number_of_lines_stays(pieces: list[str]) -> None:
     source = "".join(pieces)
     assert transform(source).count("\n") == source.count("\n")
 
 
-@pytest.mark.parametrize("source", ["!ls", "x = !ls", "%time x", "df?", "df.head??", "%%time\nx", "for x in y:\n    !ls\n", "%nonsense"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "!ls",
+        "x = !ls",
+        "%time x",
+        "df?",
+        "df.head??",
+        "%%time\nx",
+        "for x in y:\n    !ls\n",
+        "%nonsense",
+    ],
+)
 def test_they_are_complete(source: str) -> None:
     assert is_complete(source)
 
 
-@pytest.mark.parametrize("source", ["for x in y:\n    !ls", "if x:\n    %cd", "x = !ls\nif x:", "!ls\nf("])
+@pytest.mark.parametrize(
+    "source", ["for x in y:\n    !ls", "if x:\n    %cd", "x = !ls\nif x:", "!ls\nf("]
+)
 def test_a_block_with_them_stays_open(source: str) -> None:
     assert not is_complete(source)
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(2e-9, "2 ns"), (1.5e-6, "1.5 µs"), (0.25, "250 ms"), (3, "3 s"), (75, "1 min 15 s")])
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(2e-9, "2 ns"), (1.5e-6, "1.5 µs"), (0.25, "250 ms"), (3, "3 s"), (75, "1 min 15 s")],
+)
 def test_durations(seconds: float, said: str) -> None:
     assert duration(seconds) == said
 
@@ -102,5 +124,7 @@ def test_out_keeps_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None:
         ("%matplotlib inline", True),
     ],
 )
-def test_the_lines_below_a_magic_for_the_whole_cell_belong_to_it(source: str, complete: bool) -> None:
+def test_the_lines_below_a_magic_for_the_whole_cell_belong_to_it(
+    source: str, complete: bool
+) -> None:
     assert is_complete(source) == complete

@@ -17,7 +17,9 @@ from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError
 
 
 @pytest.fixture(params=["the system's", "stepwise"])
-def code(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def code(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
     """A folder with files and with ways out, beside a secret; opened in both ways."""
     if request.param == "stepwise":
         monkeypatch.setattr(confined_folder, "_open_beneath", confined_folder._open_stepwise)
@@ -107,7 +109,15 @@ def test_no_path_leads_out(code: Path, path: str) -> None:
         ConfinedFolder(code).read_text(path)
 
 
-@pytest.mark.parametrize(("path", "text"), [("app.py", "print(1)\n"), ("./app.py", "print(1)\n"), ("sub/ä b.py", "ok"), ("sub//ä b.py", "ok")])
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("app.py", "print(1)\n"),
+        ("./app.py", "print(1)\n"),
+        ("sub/ä b.py", "ok"),
+        ("sub//ä b.py", "ok"),
+    ],
+)
 def test_what_is_inside_is_read(code: Path, path: str, text: str) -> None:
     assert ConfinedFolder(code).read_text(path) == text
     assert ConfinedFolder(code).read_text(str(code / path)) == text
@@ -133,7 +143,9 @@ def test_sentences_say_what_it_is(code: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="openat2 is Linux's")
-def test_links_that_stay_inside_are_followed_where_the_system_can_check_them(tmp_path: Path) -> None:
+def test_links_that_stay_inside_are_followed_where_the_system_can_check_them(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "real.py").write_text("ok")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "link.py").symlink_to("../real.py")
@@ -149,7 +161,9 @@ def test_links_that_stay_inside_are_followed_where_the_system_can_check_them(tmp
     assert ConfinedFolder(tmp_path).read_text("sub/link.py") == "ok"
 
 
-def test_a_folder_that_is_exchanged_for_a_link_while_it_is_read_never_leads_out(code: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_exchanged_for_a_link_while_it_is_read_never_leads_out(
+    code: Path, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file").write_text("secret")
@@ -205,7 +219,9 @@ def test_too_large_and_binary_files_are_refused(tmp_path: Path) -> None:
         ("Grüße".encode("cp273"), "cp273"),
     ],
 )
-def test_text_is_read_whatever_it_was_written_in(tmp_path: Path, data: bytes, encoding: str | None) -> None:
+def test_text_is_read_whatever_it_was_written_in(
+    tmp_path: Path, data: bytes, encoding: str | None
+) -> None:
     (tmp_path / "x").write_bytes(data)
     assert ConfinedFolder(tmp_path).read_text("x", encoding=encoding) == "Grüße"
 

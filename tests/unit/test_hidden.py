@@ -42,8 +42,18 @@ def test_each_hidden_character_has_a_symbol(text: str, shown: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("\u2764\ufe0f", "\u2764\ufe0e", "1\ufe0f\u20e3", "\U0001f469\U0001f3fd\u200d\U0001f680", "\U0001f3f3\ufe0f\u200d\U0001f308"),
-        *("\U0001f937\u200d\u2642\ufe0f", "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f", "\u203c\ufe0f"),
+        *(
+            "\u2764\ufe0f",
+            "\u2764\ufe0e",
+            "1\ufe0f\u20e3",
+            "\U0001f469\U0001f3fd\u200d\U0001f680",
+            "\U0001f3f3\ufe0f\u200d\U0001f308",
+        ),
+        *(
+            "\U0001f937\u200d\u2642\ufe0f",
+            "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+            "\u203c\ufe0f",
+        ),
         *("می\u200cخواهم", "سَ\u200cت", "\u0915\u094d\u200d\u0937"),
     ],
 )
@@ -55,7 +65,17 @@ def test_emoji_and_words_of_scripts_that_join_are_ordinary(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("a\u200cb", "a\u200db", "می\u200c\u200cخ", "س\u200c", "س\u200ca", "\u2764\u200d", "\U0001f469\u200c\U0001f4bb", "=\ufe0f", "1\ufe0f"),
+        *(
+            "a\u200cb",
+            "a\u200db",
+            "می\u200c\u200cخ",
+            "س\u200c",
+            "س\u200ca",
+            "\u2764\u200d",
+            "\U0001f469\u200c\U0001f4bb",
+            "=\ufe0f",
+            "1\ufe0f",
+        ),
         *("\u2764\ufe0f\ufe0f", "\U0001f3f4\U000e0061\U000e007f", "\u2713\U000e0061"),
     ],
 )
@@ -73,7 +93,9 @@ def test_a_symbol_is_drawn_in_the_colour_of_alarm_and_takes_its_cells(char: str)
     assert cell_len(symbol) == len(symbol)
 
 
-@pytest.mark.parametrize("char", "\x00\x07\x08\x0b\r\x1b\x7f\x85\x9b\u061c\u200e\u202a\u202e\u2066\u2069")
+@pytest.mark.parametrize(
+    "char", "\x00\x07\x08\x0b\r\x1b\x7f\x85\x9b\u061c\u200e\u202a\u202e\u2066\u2069"
+)
 def test_controls_and_bidirectional_characters_are_refused(char: str) -> None:
     why = refusal(f"x = 1\ny = 2  # {char}.\n")
     assert why.startswith(f"Line 2 contains the character U+{ord(char):04X}, which can hide code")
@@ -82,7 +104,15 @@ def test_controls_and_bidirectional_characters_are_refused(char: str) -> None:
     assert eval(f"'{found[1]}'") == char
 
 
-@pytest.mark.parametrize("code", ["x = 1\r\ny = 2\r\n", "def f():\n\treturn 1\n\x0c\ndef g(): ...", "x = 'é 漢字 می\u200cخواهم'", ""])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = 1\r\ny = 2\r\n",
+        "def f():\n\treturn 1\n\x0c\ndef g(): ...",
+        "x = 'é 漢字 می\u200cخواهم'",
+        "",
+    ],
+)
 def test_what_python_needs_is_accepted(code: str) -> None:
     assert refusal(code) == ""
 
@@ -94,10 +124,14 @@ def drawn_text(code: str, width: int) -> str:
     text = ""
     for row in (rows[number] for number in range(len(rows))):
         text += "" if row.soft else "\n"
-        assert sum(cell_len(piece) for piece, _ in row.spans) <= width, "nothing is cut off at the right edge"
+        assert sum(cell_len(piece) for piece, _ in row.spans) <= width, (
+            "nothing is cut off at the right edge"
+        )
         # A symbol that is cut by the row's end goes on in the next row.
         spans = row.spans[1:] if row.soft else row.spans  # without the mark of a row that goes on
-        text += "".join(f"\0{piece}\0" if style == PALETTE.alarm else piece for piece, style in spans)
+        text += "".join(
+            f"\0{piece}\0" if style == PALETTE.alarm else piece for piece, style in spans
+        )
     return re.sub("\0([^\0]*)\0", lambda symbols: undone(symbols[1]), text.replace("\0\0", ""))[1:]
 
 
@@ -112,7 +146,12 @@ def undone(symbols: str) -> str:
     return re.sub(r"⟨U\+([0-9A-F]+)⟩|\\r|.", char, symbols)
 
 
-CODE = st.text(st.one_of(st.sampled_from(HIDDEN), st.sampled_from("ab 'é\u0301漢🙂#;\"\\⟨⟩␛\n\t"), st.characters()), max_size=60)
+CODE = st.text(
+    st.one_of(
+        st.sampled_from(HIDDEN), st.sampled_from("ab 'é\u0301漢🙂#;\"\\⟨⟩␛\n\t"), st.characters()
+    ),
+    max_size=60,
+)
 
 
 @given(CODE, st.integers(10, 60))

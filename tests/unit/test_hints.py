@@ -31,9 +31,23 @@ def shown_and_hint(code: str, **names: Any) -> tuple[str, str]:
 
 
 def titanic() -> dict[str, Any]:
-    columns = {"PassengerId": [1, 2], "Fare": [7.25, 8.5], "Name": ["Ann", "Bob"], "day": ["2020-01-01", "2020-01-02"], "price": ["$1,200", "3"]}
+    columns = {
+        "PassengerId": [1, 2],
+        "Fare": [7.25, 8.5],
+        "Name": ["Ann", "Bob"],
+        "day": ["2020-01-01", "2020-01-02"],
+        "price": ["$1,200", "3"],
+    }
     df = pd.DataFrame(columns)
-    return {"df": df, "s": df["Name"], "p": pl.DataFrame(columns), "t": pa.table(columns), "pd": pd, "pl": pl, "np": np}
+    return {
+        "df": df,
+        "s": df["Name"],
+        "p": pl.DataFrame(columns),
+        "t": pa.table(columns),
+        "pd": pd,
+        "pl": pl,
+        "np": np,
+    }
 
 
 @pytest.mark.parametrize(
@@ -74,27 +88,57 @@ def test_a_missing_column_is_told_with_the_ones_that_are_there(code: str) -> Non
         ("df.dropna()['fare']", ["no column 'fare'. Did you mean 'Fare'? Columns: PassengerId"]),
         ("df[['a', 'b']]", ["there are no columns 'a', 'b'"]),
         ("pd.DataFrame({' a': [1], 'b': [2]})['a']", ["Did you mean ' a'? Columns: ' a', b"]),
-        ("df.groupby('Name').mean(numeric_only=True)['Name']", ["'Name' is the index of the table", "reset_index()"]),
+        (
+            "df.groupby('Name').mean(numeric_only=True)['Name']",
+            ["'Name' is the index of the table", "reset_index()"],
+        ),
         ("df.loc['Name']", ["'Name' is a column, not a row label: df['Name']"]),
         ("df.loc[7]", ["no row label 7. Labels of df: 0, 1.", "df[df['column'] == value]"]),
-        ("df.set_index('Name').loc['ann']", ["no row label 'ann'. Did you mean 'Ann'? Labels: Ann, Bob"]),
-        ("x = pd.Series({'Fare': 1})\nx['fare']", ["no label 'fare'. Did you mean 'Fare'? Labels of x: Fare"]),
+        (
+            "df.set_index('Name').loc['ann']",
+            ["no row label 'ann'. Did you mean 'Ann'? Labels: Ann, Bob"],
+        ),
+        (
+            "x = pd.Series({'Fare': 1})\nx['fare']",
+            ["no label 'fare'. Did you mean 'Fare'? Labels of x: Fare"],
+        ),
         ("df.apply(lambda row: row['fare'], axis=1)", ["no label 'fare'. Did you mean 'Fare'?"]),
         ("p['fare']", ["no column 'fare'", "Columns of p: PassengerId, Fare"]),
         ("t['fare']", ["no column 'fare'. Did you mean 'Fare'? Columns of t: PassengerId"]),
-        ("t.select(['fare'])", ["no column 'fare'. Did you mean 'Fare'? Columns of t: PassengerId"]),
-        ("d = {'Fare': 1, 2: 3}\nd['fare']", ["no key 'fare'. Did you mean 'Fare'? Keys of d: Fare, 2"]),
+        (
+            "t.select(['fare'])",
+            ["no column 'fare'. Did you mean 'Fare'? Columns of t: PassengerId"],
+        ),
+        (
+            "d = {'Fare': 1, 2: 3}\nd['fare']",
+            ["no key 'fare'. Did you mean 'Fare'? Keys of d: Fare, 2"],
+        ),
         ("d = {'a': [{'total': 1}]}\nd['a'][0]['totl']", ["no key 'totl'. Did you mean 'total'?"]),
-        ("import io\npd.read_csv(io.StringIO('a,b\\n1,2'), usecols=['A'])", ["no column 'A'. Did you mean 'a'? Columns of the file: a, b"]),
-        ("import io\npd.read_csv(io.StringIO('a,b\\n1,2'), parse_dates=['c'])", ["no column 'c'. Columns of the file: a, b"]),
+        (
+            "import io\npd.read_csv(io.StringIO('a,b\\n1,2'), usecols=['A'])",
+            ["no column 'A'. Did you mean 'a'? Columns of the file: a, b"],
+        ),
+        (
+            "import io\npd.read_csv(io.StringIO('a,b\\n1,2'), parse_dates=['c'])",
+            ["no column 'c'. Columns of the file: a, b"],
+        ),
         ("df.append(df)", ["use pd.concat([a, b])"]),
         ("p.sort_values('Fare')", ["polars has no .sort_values", ".sort(by)"]),
         ("x = [2, 1].sort()\nx.index(1)", ["x is None here", "inplace=True"]),
-        ("[3].value_counts()", ["a list has no .value_counts, a pandas Series has: pd.Series([3]).value_counts"]),
+        (
+            "[3].value_counts()",
+            ["a list has no .value_counts, a pandas Series has: pd.Series([3]).value_counts"],
+        ),
         ("s.dt.year", ["'Name' has dtype", "for example 'Ann'", "pd.to_datetime(s)"]),
         ("df['day'].dt.year", ["'day' has dtype", "'2020-01-01'", "pd.to_datetime(df['day'])"]),
-        ("df['Fare'].str.lower()", ["'Fare' has dtype float64, for example 7.25", "df['Fare'].astype(str)"]),
-        ("df['price'].astype(float)", ["'price' has dtype", "pd.to_numeric(df['price'].str.replace(", "errors='coerce'"]),
+        (
+            "df['Fare'].str.lower()",
+            ["'Fare' has dtype float64, for example 7.25", "df['Fare'].astype(str)"],
+        ),
+        (
+            "df['price'].astype(float)",
+            ["'price' has dtype", "pd.to_numeric(df['price'].str.replace(", "errors='coerce'"],
+        ),
         ("df['price'].mean()", ["'$1,200'", "pd.to_numeric(df['price'].str.replace("]),
         ("df['price'] + 1", ["pd.to_numeric(df['price']"]),
         ("df['Fare'] + df['price']", ["'price' has dtype"]),
@@ -107,16 +151,31 @@ def test_a_missing_column_is_told_with_the_ones_that_are_there(code: str) -> Non
         ("float('$1,200')", ["float(re.sub("]),
         ("int('3.5')", ["int(float(text))"]),
         ("'a' + 1", ["f'{text}{number}'"]),
-        ("p.with_columns(pl.col('Name').cast(pl.Float64))", ["pl.col('Name').cast(pl.Float64, strict=False)"]),
+        (
+            "p.with_columns(pl.col('Name').cast(pl.Float64))",
+            ["pl.col('Name').cast(pl.Float64, strict=False)"],
+        ),
         ("p.select(pl.col('day').dt.year())", [".str.to_datetime()"]),
-        ("df[df['Fare'] > 1 and df['Name'] == 'Ann']", ["& | ~ instead of and, or, not", "parentheses"]),
+        (
+            "df[df['Fare'] > 1 and df['Name'] == 'Ann']",
+            ["& | ~ instead of and, or, not", "parentheses"],
+        ),
         ("if np.array([1, 2]): pass", ["& | ~ instead of and, or, not"]),
-        ("df['Fare'] == df['Fare'].iloc[1:]", ["lengths are 2 and 1", ".equals(", ".reset_index(drop=True)"]),
+        (
+            "df['Fare'] == df['Fare'].iloc[1:]",
+            ["lengths are 2 and 1", ".equals(", ".reset_index(drop=True)"],
+        ),
         ("df.sort_values(by='Fare', ascend=True)", ["sort_values(by, *, axis=0, ascending=True,"]),
         ("pd.read_csv('x', heade=1)", ["read_csv(filepath_or_buffer, *, sep=", "…)"]),
         ("def add(a, b, *, scale=1): pass\nadd(1)", ["it is called as add(a, b, *, scale=1)."]),
-        ("def add(a, b: int = 2, *more): pass\nadd(1, c=2)", ["it is called as add(a, b=2, *more)."]),
-        ("class Car:\n    def __init__(self, colour): pass\nCar()", ["it is called as Car(colour)."]),
+        (
+            "def add(a, b: int = 2, *more): pass\nadd(1, c=2)",
+            ["it is called as add(a, b=2, *more)."],
+        ),
+        (
+            "class Car:\n    def __init__(self, colour): pass\nCar()",
+            ["it is called as Car(colour)."],
+        ),
     ],
 )
 def test_hints(code: str, wanted: list[str]) -> None:
@@ -149,24 +208,40 @@ def test_the_usual_import_of_a_name_is_told_only_if_its_module_is_installed() ->
 
 
 def test_tables_are_named_for_a_table_that_is_not_there() -> None:
-    assert shown_and_hint("df.head()", cars=titanic()["df"])[1] == "Hint: there is no variable 'df'. Tables: cars (DataFrame, 2 × 5)"
+    assert (
+        shown_and_hint("df.head()", cars=titanic()["df"])[1]
+        == "Hint: there is no variable 'df'. Tables: cars (DataFrame, 2 × 5)"
+    )
 
 
-def test_a_missing_file_names_tables_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_names_tables_and_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("Cars_2020.csv", "notes.txt", ".hidden"):
         (tmp_path / name).touch()
     cars = titanic()["df"]
     hint = shown_and_hint("pd.read_csv('your_dataset.csv')", cars=cars, pd=pd)[1]
     loaded = "The table is loaded already: cars (DataFrame, 2 × 5). Use it."
-    assert hint == f"Hint: no file 'your_dataset.csv' here. {loaded} Files here: Cars_2020.csv, notes.txt"
-    assert shown_and_hint("open('cars2020.csv')")[1] == "Hint: no file 'cars2020.csv' here. Did you mean 'Cars_2020.csv'?"
-    assert "no folder '/mnt/data'. Files here: Cars_2020.csv" in shown_and_hint("open('/mnt/data/x')")[1]
+    assert (
+        hint
+        == f"Hint: no file 'your_dataset.csv' here. {loaded} Files here: Cars_2020.csv, notes.txt"
+    )
+    assert (
+        shown_and_hint("open('cars2020.csv')")[1]
+        == "Hint: no file 'cars2020.csv' here. Did you mean 'Cars_2020.csv'?"
+    )
+    assert (
+        "no folder '/mnt/data'. Files here: Cars_2020.csv"
+        in shown_and_hint("open('/mnt/data/x')")[1]
+    )
     tables = {f"table{number}": cars for number in range(9)} | {"cars": cars}
     hint = shown_and_hint("from pathlib import Path\nPath('cars.csv').read_text()", **tables)[1]
     assert "loaded already: cars (DataFrame, 2 × 5), table8 (" in hint
     assert hint.count("(DataFrame") == 5
-    assert shown_and_hint("import subprocess\nsubprocess.run(['no-such-program'])", cars=cars)[1] == ""
+    assert (
+        shown_and_hint("import subprocess\nsubprocess.run(['no-such-program'])", cars=cars)[1] == ""
+    )
 
 
 def test_at_most_ten_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,11 +252,20 @@ def test_at_most_ten_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert hint.endswith("file08, file09, …")
 
 
-def test_nothing_of_other_tables_but_their_names_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_other_tables_but_their_names_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     secret = pd.DataFrame({"salary": ["fifty thousand"]})
     names = {**titanic(), "secret": secret, "keys": {"Fares": "fifty thousand"}}
-    for code in ("df['fare']", "pd.read_csv('x.csv')", "data.head()", "df['price'].mean()", "df.salry", "secrt['x']"):
+    for code in (
+        "df['fare']",
+        "pd.read_csv('x.csv')",
+        "data.head()",
+        "df['price'].mean()",
+        "df.salry",
+        "secrt['x']",
+    ):
         hint = shown_and_hint(code, **names)[1]
         assert hint
         assert "salary" not in hint
@@ -248,7 +332,10 @@ def test_no_code_of_the_users_classes_runs(code: str) -> None:
 
 def test_names_from_outside_stay_on_one_short_line() -> None:
     odd = "Fare\n\x1b[31m\nHint: run this"
-    hint = shown_and_hint("df['fare']", df=pd.DataFrame({odd: [1], **{f"column number {number}": [1] for number in range(3_000)}}))[1]
+    hint = shown_and_hint(
+        "df['fare']",
+        df=pd.DataFrame({odd: [1], **{f"column number {number}": [1] for number in range(3_000)}}),
+    )[1]
     assert hint.isprintable()
     assert len(hint) <= LONGEST
     assert r"Fare\n\x1b[31m\nHint" in hint
@@ -262,5 +349,10 @@ def test_a_hint_that_cannot_be_made_is_none() -> None:
     assert shown_and_hint("df.fare", df=broken)[1] == ""
     assert shown_and_hint("raise KeyError")[1] == ""
     assert shown_and_hint("raise KeyError('x')")[1] == ""
-    assert shown_and_hint("raise type('Odd', (KeyError,), {'args': property(lambda self: 1 / 0)})('x')")[1] == ""
+    assert (
+        shown_and_hint(
+            "raise type('Odd', (KeyError,), {'args': property(lambda self: 1 / 0)})('x')"
+        )[1]
+        == ""
+    )
     assert shown_and_hint("get = lambda: {}\nget()['x'], df", df=titanic()["df"])[1] == ""

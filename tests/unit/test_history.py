@@ -19,7 +19,12 @@ def texts(history: History, mode: str | None = None) -> list[str]:
 def test_entries_come_newest_first_this_projects_before_others(tmp_path: Path) -> None:
     path = tmp_path / "home" / "history.db"
     here, there = History(path, "/here"), History(path, "/there")
-    for history, text, mode in ((here, "a = 1", "python"), (here, "why?", "ask"), (there, "b = 2", "python"), (here, "c\nd", "python")):
+    for history, text, mode in (
+        (here, "a = 1", "python"),
+        (here, "why?", "ask"),
+        (there, "b = 2", "python"),
+        (here, "c\nd", "python"),
+    ):
         history.add(text, mode)
     assert texts(here) == ["c\nd", "why?", "a = 1", "b = 2"]
     assert texts(here, "python") == ["c\nd", "a = 1", "b = 2"]
@@ -57,17 +62,31 @@ def test_search_ranks_by_closeness_then_newness(tmp_path: Path) -> None:
     history = History(tmp_path / "history.db", "p")
     for text in ("df.describe()", "d = fetch()", "print(df)\nmore", "nothing", "DF"):
         history.add(text, "python")
-    assert [entry.text for entry in history.search("df")] == ["DF", "print(df)\nmore", "df.describe()", "d = fetch()"]
+    assert [entry.text for entry in history.search("df")] == [
+        "DF",
+        "print(df)\nmore",
+        "df.describe()",
+        "d = fetch()",
+    ]
     assert [entry.text for entry in history.search("df", limit=1)] == ["DF"]
     assert history.search("zzz") == []
     history.close()
 
 
 def test_letters_between() -> None:
-    assert [letters_between(text, "ac") for text in ("xacx", "abc", "a--c", "ca", "")] == [0, 1, 2, None, None]
+    assert [letters_between(text, "ac") for text in ("xacx", "abc", "a--c", "ca", "")] == [
+        0,
+        1,
+        2,
+        None,
+        None,
+    ]
 
 
-@pytest.mark.parametrize("damage", [b"this is no database, it only says so" * 100, b"SQLite format 3\x00" + b"\xff" * 5000])
+@pytest.mark.parametrize(
+    "damage",
+    [b"this is no database, it only says so" * 100, b"SQLite format 3\x00" + b"\xff" * 5000],
+)
 def test_a_damaged_file_is_put_aside(tmp_path: Path, damage: bytes) -> None:
     path = tmp_path / "history.db"
     path.write_bytes(damage)
@@ -99,7 +118,9 @@ def test_a_folder_that_cannot_be_made_is_said_in_words(tmp_path: Path) -> None:
     history.close()
 
 
-def test_a_locked_file_is_said_and_not_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_file_is_said_and_not_put_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "history.db"
     history = History(path, "p")
     history._connection.execute("pragma busy_timeout = 1")

@@ -30,7 +30,9 @@ class Package(SourceFileLoader):
         self.locked = threading.Event()
         """Set when its import has begun."""
 
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         return spec_from_file_location(name, self.path, loader=self) if name == self.name else None
 
     def create_module(self, spec: ModuleSpec) -> None:

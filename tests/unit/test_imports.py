@@ -41,7 +41,9 @@ main()
 def loaded_after(code: str) -> set[str]:
     """The modules that a new interpreter has loaded after some code."""
     script = f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     return set(done.stdout.split())
 
 
@@ -67,26 +69,48 @@ def loaded_at_first_picture(tmp_path_factory: pytest.TempPathFactory) -> set[str
     """The modules that the program has loaded when it has drawn its first picture."""
     home = tmp_path_factory.mktemp("home")
     told = home / "loaded"
-    with Terminal([sys.executable, "-c", FIRST_PICTURE], env={"HOME": str(home), "LOADED": str(told)}, cwd=home) as terminal:
+    with Terminal(
+        [sys.executable, "-c", FIRST_PICTURE],
+        env={"HOME": str(home), "LOADED": str(told)},
+        cwd=home,
+    ) as terminal:
         terminal.wait_end()
     return set(told.read_text().split())
 
 
 def test_the_first_picture_waits_neither_for_the_highlighter_nor_for_markdown() -> None:
-    assert not loaded_after("import mahtab_tui.tui.open").intersection({"pygments.lexers", "markdown_it", "mahtab_tui.search.engine"})
+    assert not loaded_after("import mahtab_tui.tui.open").intersection(
+        {"pygments.lexers", "markdown_it", "mahtab_tui.search.engine"}
+    )
 
 
-def test_the_first_picture_does_not_wait_for_what_changes_settings(loaded_at_first_picture: set[str]) -> None:
-    late = ("tomlkit", "mahtab_tui.settings.writing", "mahtab_tui.tui.screens.settings", "mahtab_tui.tui.screens.models")
+def test_the_first_picture_does_not_wait_for_what_changes_settings(
+    loaded_at_first_picture: set[str],
+) -> None:
+    late = (
+        "tomlkit",
+        "mahtab_tui.settings.writing",
+        "mahtab_tui.tui.screens.settings",
+        "mahtab_tui.tui.screens.models",
+    )
     assert not [name for name in loaded_at_first_picture if name.startswith(late)]
 
 
-def test_the_first_picture_waits_for_no_screen_dialog_or_menu_and_not_for_the_terminals_graphics(loaded_at_first_picture: set[str]) -> None:
-    late = ("mahtab_tui.tui.screens.", "mahtab_tui.tui.palette", "mahtab_tui.tui.graphics.overlay", "mahtab_tui.tui.graphics.encoding")
+def test_the_first_picture_waits_for_no_screen_dialog_or_menu_and_not_for_the_terminals_graphics(
+    loaded_at_first_picture: set[str],
+) -> None:
+    late = (
+        "mahtab_tui.tui.screens.",
+        "mahtab_tui.tui.palette",
+        "mahtab_tui.tui.graphics.overlay",
+        "mahtab_tui.tui.graphics.encoding",
+    )
     assert not [name for name in loaded_at_first_picture if name.startswith(late)]
 
 
-def test_the_first_picture_waits_for_no_part_of_a_session_that_works_and_no_command_of_the_shell(loaded_at_first_picture: set[str]) -> None:
+def test_the_first_picture_waits_for_no_part_of_a_session_that_works_and_no_command_of_the_shell(
+    loaded_at_first_picture: set[str],
+) -> None:
     late = (
         "mahtab_tui.agent",
         "mahtab_tui.knowledge",
@@ -100,10 +124,20 @@ def test_the_first_picture_waits_for_no_part_of_a_session_that_works_and_no_comm
         "mahtab_tui.kernel.worker_process",
     )
     assert not [name for name in loaded_at_first_picture if name.startswith(late)]
-    assert sum(name.partition(".")[0] == "mahtab_tui" for name in loaded_at_first_picture) <= MOST_OWN
+    assert (
+        sum(name.partition(".")[0] == "mahtab_tui" for name in loaded_at_first_picture) <= MOST_OWN
+    )
 
 
-@pytest.mark.parametrize("module", ["mahtab_tui.session", "mahtab_tui.agent.repl_agent", "mahtab_tui.kernel.process", "mahtab_tui.bus.setup"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "mahtab_tui.session",
+        "mahtab_tui.agent.repl_agent",
+        "mahtab_tui.kernel.process",
+        "mahtab_tui.bus.setup",
+    ],
+)
 def test_nothing_below_the_screen_loads_textual(module: str) -> None:
     assert "textual" not in loaded_after(f"import {module}")
 
@@ -122,7 +156,16 @@ def test_the_kernel_side_loads_nothing_of_the_package_and_little_of_the_standard
     finally:
         kernel.close()
     assert not any(name == "mahtab_tui" or name.startswith("mahtab_tui.") for name in modules)
-    assert not modules & {"asyncio", "inspect", "subprocess", "difflib", "tempfile", "pydantic", "textual", "decimal"}
+    assert not modules & {
+        "asyncio",
+        "inspect",
+        "subprocess",
+        "difflib",
+        "tempfile",
+        "pydantic",
+        "textual",
+        "decimal",
+    }
 
 
 def imported(module: str) -> Iterator[str]:
@@ -136,20 +179,34 @@ def imported(module: str) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             source = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
-            yield from ((name if (name := f"{source}.{alias.name}") in MODULES else source) for alias in node.names)
+            yield from (
+                (name if (name := f"{source}.{alias.name}") in MODULES else source)
+                for alias in node.names
+            )
 
 
 def in_circles(graph: dict[str, Set[str]]) -> set[str]:
     """The modules that stay when those that import none of the others, and those that none of them imports, are taken away again and again."""
     left = set(graph)
-    while gone := left - {module for module in left if graph[module] & left and any(module in graph[other] for other in left)}:
+    while gone := left - {
+        module
+        for module in left
+        if graph[module] & left and any(module in graph[other] for other in left)
+    }:
         left -= gone
     return left
 
 
 def test_a_circle_is_found() -> None:
-    assert in_circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set(), "e": {"a"}}) == {"a", "b", "c"}
+    assert in_circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set(), "e": {"a"}}) == {
+        "a",
+        "b",
+        "c",
+    }
 
 
 def test_no_files_import_one_another() -> None:
-    assert in_circles({module: (set(imported(module)) & MODULES) - {module} for module in MODULES}) == set()
+    assert (
+        in_circles({module: (set(imported(module)) & MODULES) - {module} for module in MODULES})
+        == set()
+    )

@@ -40,7 +40,9 @@ def keeping(kernel: KeepingKernel) -> NamespaceStore:
     return made
 
 
-def test_what_the_last_cell_made_is_written_though_the_program_ends_at_once(keeping: NamespaceStore, kernel: KeepingKernel) -> None:
+def test_what_the_last_cell_made_is_written_though_the_program_ends_at_once(
+    keeping: NamespaceStore, kernel: KeepingKernel
+) -> None:
     keeping.before("n = 1")
     keeping.after()
     keeping.close(5.0)
@@ -48,7 +50,9 @@ def test_what_the_last_cell_made_is_written_though_the_program_ends_at_once(keep
     assert not keeping.behind
 
 
-def test_an_end_that_comes_while_a_cell_ends_waits_for_it(keeping: NamespaceStore, kernel: KeepingKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_that_comes_while_a_cell_ends_waits_for_it(
+    keeping: NamespaceStore, kernel: KeepingKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The cell is counted as ended, and as one that changed something, in one step."""
     ending = threading.Thread(target=keeping.close, args=(5.0,))
     counted: Any = keeping._changed
@@ -65,7 +69,9 @@ def test_an_end_that_comes_while_a_cell_ends_waits_for_it(keeping: NamespaceStor
     assert kernel.written == [5.0]
 
 
-def test_the_program_does_not_wait_for_a_cell_that_runs(keeping: NamespaceStore, kernel: KeepingKernel) -> None:
+def test_the_program_does_not_wait_for_a_cell_that_runs(
+    keeping: NamespaceStore, kernel: KeepingKernel
+) -> None:
     keeping.before("n = 1")
     keeping.after()
     keeping.before("while True: pass")

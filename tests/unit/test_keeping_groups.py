@@ -31,11 +31,16 @@ def sets(*words: str) -> set[frozenset[str]]:
         ("class C: pass\na, b = C(), C()", sets("a", "b", "C")),
         ("class C: seen = []\na, b = C(), C()", sets("abC")),
         ("def f(): pass\na = {'f': f}; b = 1", sets("fa", "b")),
-        ("def m():\n    n = 0\n    def u():\n        nonlocal n\n        n += 1\n    return u, lambda: n\na, b = m()", sets("ab", "m")),
+        (
+            "def m():\n    n = 0\n    def u():\n        nonlocal n\n        n += 1\n    return u, lambda: n\na, b = m()",
+            sets("ab", "m"),
+        ),
         ("a = []; a.append(a); b = [a]", sets("ab")),
     ],
 )
-def test_what_shares_something_that_can_change_belongs_together(code: str, together: set[frozenset[str]]) -> None:
+def test_what_shares_something_that_can_change_belongs_together(
+    code: str, together: set[frozenset[str]]
+) -> None:
     assert grouped(code) == together
 
 
@@ -45,6 +50,8 @@ def test_frames_are_apart_though_they_share_columns_and_types(project: object) -
     assert grouped(code) == sets("a", "b", "c")
 
 
-def test_where_there_is_no_time_to_look_all_that_may_share_is_one_group(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_no_time_to_look_all_that_may_share_is_one_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(groups, "_SECONDS", -1.0)
     assert grouped("a = [[n] for n in range(1000)]; b = [2]; c = 1") == sets("ab", "c")

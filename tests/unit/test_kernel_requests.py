@@ -29,7 +29,12 @@ def test_a_completion_waits_for_the_last_ones_answer_within_its_time() -> None:
     sent: list[Frame] = []
     requests = ControlRequests(sent.append)
     answers: list[object] = []
-    threads = [threading.Thread(target=lambda: answers.append(requests.ask("complete", 60, code="")), daemon=True) for _ in range(2)]
+    threads = [
+        threading.Thread(
+            target=lambda: answers.append(requests.ask("complete", 60, code="")), daemon=True
+        )
+        for _ in range(2)
+    ]
     for thread in threads:
         thread.start()
     for number in (1, 2):

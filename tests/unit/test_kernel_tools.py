@@ -56,7 +56,9 @@ def test_read_numbers_lines(project: Path) -> None:
         read("missing.txt")
 
 
-def test_edit_replaces_what_is_unique_and_shows_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_edit_replaces_what_is_unique_and_shows_it(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = project / "a.py"
     path.write_bytes(b"x = 1\r\ny = 2\r\n")
     path.chmod(0o640)
@@ -66,7 +68,15 @@ def test_edit_replaces_what_is_unique_and_shows_it(project: Path, capsys: pytest
     assert "+y = 3" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("old", "said"), [("", "empty"), ("zzz", "does not occur"), ("a", "occurs 2 times"), ("alpha = 2", "Line 1 is similar")])
+@pytest.mark.parametrize(
+    ("old", "said"),
+    [
+        ("", "empty"),
+        ("zzz", "does not occur"),
+        ("a", "occurs 2 times"),
+        ("alpha = 2", "Line 1 is similar"),
+    ],
+)
 def test_edit_refuses_what_is_not_unique(project: Path, old: str, said: str) -> None:
     (project / "a.py").write_text("alpha = 1\nb = 2\n")
     with pytest.raises(ValueError, match=said):
@@ -88,11 +98,18 @@ def test_edit_keeps_bytes_that_are_not_utf_8(project: Path) -> None:
         (b"caf\xe9 one\n", "café one", "café für zwei", b"caf\xe9 f\xfcr zwei\n"),
         ("“5 €”\n".encode("cp1252"), "5 €", "6 €", "“6 €”\n".encode("cp1252")),
         ("é è ü\n".encode() + b"\xff one\n", "é è ü", "é", "é\n".encode() + b"\xff one\n"),
-        ("# coding: cp1251\nx = 'да'\n".encode("cp1251"), "да", "нет", "# coding: cp1251\nx = 'нет'\n".encode("cp1251")),
+        (
+            "# coding: cp1251\nx = 'да'\n".encode("cp1251"),
+            "да",
+            "нет",
+            "# coding: cp1251\nx = 'нет'\n".encode("cp1251"),
+        ),
         ("é\n".encode("utf-16"), "é", "à", "à\n".encode("utf-16")),
     ],
 )
-def test_edit_keeps_line_ends_and_encoding(project: Path, before: bytes, old: str, new: str, after: bytes) -> None:
+def test_edit_keeps_line_ends_and_encoding(
+    project: Path, before: bytes, old: str, new: str, after: bytes
+) -> None:
     (project / "a.py").write_bytes(before)
     edit("a.py", old, new)
     assert (project / "a.py").read_bytes() == after
@@ -113,7 +130,9 @@ def test_create_makes_folders_and_never_overwrites(project: Path) -> None:
     assert (project / "deep/down/a.txt").read_text() == "text\n"
 
 
-def test_a_changed_module_is_reloaded(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_module_is_reloaded(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.syspath_prepend(str(project))
     monkeypatch.setattr("sys.dont_write_bytecode", True)
     create("a_module_of_ours.py", "value = 1\n")
@@ -157,12 +176,25 @@ def test_valid_python_is_left_alone_and_lines_stay_lines(source: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["vim a.py", "git commit", "git rebase -i HEAD~3", "git add -p", "EDITOR=vi less a", "sudo vi /etc/hosts", "python", "ssh host", "/usr/bin/top"],
+    [
+        "vim a.py",
+        "git commit",
+        "git rebase -i HEAD~3",
+        "git add -p",
+        "EDITOR=vi less a",
+        "sudo vi /etc/hosts",
+        "python",
+        "ssh host",
+        "/usr/bin/top",
+    ],
 )
 def test_programs_that_take_the_terminal_are_known(command: str) -> None:
     assert needs_terminal(command)
 
 
-@pytest.mark.parametrize("command", ["ls", "git commit -m x", "git status", "python a.py", "echo vim", "grep 'x y", "make", ""])
+@pytest.mark.parametrize(
+    "command",
+    ["ls", "git commit -m x", "git status", "python a.py", "echo vim", "grep 'x y", "make", ""],
+)
 def test_other_programs_are_captured(command: str) -> None:
     assert not needs_terminal(command)

@@ -31,9 +31,31 @@ def boom(*args: Any, **kwargs: Any) -> Any:
 
 
 HOSTILE_METHODS = dict.fromkeys(
-    ("__repr__", "__str__", "__len__", "__getattr__", "__getattribute__", "__eq__", "__hash__", "__bool__", "__format__", "__iter__", "__dir__"), boom
+    (
+        "__repr__",
+        "__str__",
+        "__len__",
+        "__getattr__",
+        "__getattribute__",
+        "__eq__",
+        "__hash__",
+        "__bool__",
+        "__format__",
+        "__iter__",
+        "__dir__",
+    ),
+    boom,
 )
-Hostile = type("Hostile", (), {**HOSTILE_METHODS, "__class__": property(boom), "shape": property(boom), "dtype": property(boom)})
+Hostile = type(
+    "Hostile",
+    (),
+    {
+        **HOSTILE_METHODS,
+        "__class__": property(boom),
+        "shape": property(boom),
+        "dtype": property(boom),
+    },
+)
 HostileList = type("HostileList", (list,), HOSTILE_METHODS)
 HostileDict = type("HostileDict", (dict,), HOSTILE_METHODS)
 HostileStr = type("HostileStr", (str,), HOSTILE_METHODS)
@@ -82,7 +104,11 @@ HOSTILE: dict[str, Callable[[], Any]] = {
     "dict": lambda: HostileDict(a=1),
     "text": lambda: HostileStr("x"),
     "class": lambda: Hostile,
-    "of a metaclass": lambda: type("Meta", (type,), {"__repr__": boom, "__getattribute__": boom, "__eq__": boom, "__hash__": boom})("C", (), {}),
+    "of a metaclass": lambda: type(
+        "Meta",
+        (type,),
+        {"__repr__": boom, "__getattribute__": boom, "__eq__": boom, "__hash__": boom},
+    )("C", (), {}),
 }
 """Makers, by name: even a test runner would touch the objects themselves."""
 
@@ -131,7 +157,13 @@ def test_a_text_is_one_printable_line_of_bounded_width(text: str) -> None:
 
 
 def test_kinds_are_told_apart() -> None:
-    assert [kind_of(value) for value in (math, math.sin, boom, Hostile, 1)] == ["module", "function", "function", "class", "data"]
+    assert [kind_of(value) for value in (math, math.sin, boom, Hostile, 1)] == [
+        "module",
+        "function",
+        "function",
+        "class",
+        "data",
+    ]
     assert type_name(Hostile()) == "Hostile"
 
 
@@ -213,8 +245,24 @@ def helper(table): return table.a.sum()
             "df.assign(n=1)",
             "df[['a', 'b']].apply(lambda column: column.max())",
         ),
-        *("df.pivot_table(index='a', values='b')", "df.plot(x='a', y='b')", "df.to_csv()", "df.isin([1])", "helper(df)", "np.sort(df.a)", "repr(df)"),
-        *("df['c'].str.upper()", "df.groupby('c').a.sum()", "df.T", "df.describe()", "df.to_dict()", "list(df.itertuples())", "pd.concat([df, df])"),
+        *(
+            "df.pivot_table(index='a', values='b')",
+            "df.plot(x='a', y='b')",
+            "df.to_csv()",
+            "df.isin([1])",
+            "helper(df)",
+            "np.sort(df.a)",
+            "repr(df)",
+        ),
+        *(
+            "df['c'].str.upper()",
+            "df.groupby('c').a.sum()",
+            "df.T",
+            "df.describe()",
+            "df.to_dict()",
+            "list(df.itertuples())",
+            "pd.concat([df, df])",
+        ),
     ],
 )
 def test_what_leaves_a_table_as_it_is_is_not_told_as_a_change(code: str) -> None:
@@ -224,7 +272,14 @@ def test_what_leaves_a_table_as_it_is_is_not_told_as_a_change(code: str) -> None
 @pytest.mark.parametrize(
     "code",
     [
-        *("df.loc[0, 'a'] = 7", "df.loc[0, 'b'] = -2.0", "df.loc[0, 'c'] = 'w'", "df.loc[0, 'd'] = 'v'", "df.loc[1, 'f'] = 2", "df.loc[2, 'g'] = 1"),
+        *(
+            "df.loc[0, 'a'] = 7",
+            "df.loc[0, 'b'] = -2.0",
+            "df.loc[0, 'c'] = 'w'",
+            "df.loc[0, 'd'] = 'v'",
+            "df.loc[1, 'f'] = 2",
+            "df.loc[2, 'g'] = 1",
+        ),
         *(
             "df['e'] = df['e'] + pd.Timedelta(days=1)",
             "df.columns = list('tuvwxyz')",
@@ -232,7 +287,11 @@ def test_what_leaves_a_table_as_it_is_is_not_told_as_a_change(code: str) -> None
             "df.insert(0, 'new', 1)",
             "df.pop('a')",
         ),
-        *("df.update(pd.DataFrame({'a': [9, 9, 9]}))", "df.attrs['unit'] = 'm'", "df['a'] = [1, 2, 3]"),
+        *(
+            "df.update(pd.DataFrame({'a': [9, 9, 9]}))",
+            "df.attrs['unit'] = 'm'",
+            "df['a'] = [1, 2, 3]",
+        ),
     ],
 )
 def test_what_changes_a_table_in_place_is_told(code: str) -> None:
@@ -252,12 +311,23 @@ def test_what_changes_a_table_in_place_is_told(code: str) -> None:
         ("np.zeros(20_000_000)", "x.sum()", {"x": "perhaps"}),
         ("pd.Series([1, 2])", "x[0] = 5", {"x": "changed"}),
         ("pl.DataFrame({'a': [1, 2]})", "x[0, 'a'] = 5", {"x": "changed"}),
-        ("pl.DataFrame({'a': [1, 2]})", "x.with_columns(b=pl.lit(1)); len(x); x.sort('a'); print(x)", {}),
+        (
+            "pl.DataFrame({'a': [1, 2]})",
+            "x.with_columns(b=pl.lit(1)); len(x); x.sort('a'); print(x)",
+            {},
+        ),
         ("pa.table({'a': [1, 2]})", "x.append_column('b', [[1, 2]]); x.to_pandas()", {}),
     ],
 )
-def test_arrays_and_tables_of_other_libraries_are_held_against_what_they_were(made: str, code: str, told: dict[str, str]) -> None:
-    assert changes({}, f"import numpy as np, pandas as pd, polars as pl, pyarrow as pa\nx = {made}", code) == told
+def test_arrays_and_tables_of_other_libraries_are_held_against_what_they_were(
+    made: str, code: str, told: dict[str, str]
+) -> None:
+    assert (
+        changes(
+            {}, f"import numpy as np, pandas as pd, polars as pl, pyarrow as pa\nx = {made}", code
+        )
+        == told
+    )
 
 
 def test_names_that_are_no_names_are_passed_over() -> None:
@@ -334,7 +404,18 @@ def test_the_docstring_of_a_function_a_class_and_a_method() -> None:
         def method(self) -> None:
             """Of a method."""
 
-    found = {"function": function, "Thing": Thing, "method": Thing().method, "thing": Thing(), "length": len}
+    found = {
+        "function": function,
+        "Thing": Thing,
+        "method": Thing().method,
+        "thing": Thing(),
+        "length": len,
+    }
     docs = {name: describe(found, name)["doc"] for name in found}
     assert docs["length"].startswith("Return the number of items")
-    assert [docs[name] for name in ("function", "Thing", "method", "thing")] == ["Of a function.", "Of a class.", "Of a method.", "Of a class."]
+    assert [docs[name] for name in ("function", "Thing", "method", "thing")] == [
+        "Of a function.",
+        "Of a class.",
+        "Of a method.",
+        "Of a class.",
+    ]

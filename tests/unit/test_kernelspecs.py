@@ -9,7 +9,9 @@ import pytest
 from mahtab_tui.kernel.environments import found_kernelspecs
 
 
-def test_kernels_with_a_file_and_a_harmless_name_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_with_a_file_and_a_harmless_name_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path))
     for name in ("ir", "my kernel", "[b]x", "empty"):
         (tmp_path / "kernels" / name).mkdir(parents=True)

@@ -12,7 +12,12 @@ from textual._xterm_parser import XTermParser
 from textual.events import AppBlur, AppFocus, Key, MouseDown, Paste, Resize
 from textual.message import Message
 
-from mahtab_tui.tui.textual_fixes.key_sequences import LONGEST, LONGEST_TYPED, KeyParser, KeySequences
+from mahtab_tui.tui.textual_fixes.key_sequences import (
+    LONGEST,
+    LONGEST_TYPED,
+    KeyParser,
+    KeySequences,
+)
 
 MALFORMED = (
     "\x1b[1114112u",
@@ -51,7 +56,12 @@ PIECES = [
 def read(*reads: str) -> list[Message]:
     """What becomes of what was read, after which nothing comes for a while."""
     parser, sequences = KeyParser(), KeySequences()
-    messages = [message for each in reads if (typed := sequences.take(each)) for message in parser.feed(typed)]
+    messages = [
+        message
+        for each in reads
+        if (typed := sequences.take(each))
+        for message in parser.feed(typed)
+    ]
     if typed := sequences.silence():
         messages += parser.feed(typed)
     return [*messages, *parser.silence()]
@@ -72,7 +82,9 @@ def test_a_malformed_report_of_the_mouse_may_come_in_any_pieces() -> None:
         assert keys(sequence[:place], sequence[place:] + "a") == ["a"]
 
 
-@given(st.lists(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), min_size=1, max_size=4))
+@given(
+    st.lists(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), min_size=1, max_size=4)
+)
 def test_nothing_that_is_read_raises_or_stops_the_keys(reads: list[str]) -> None:
     parser, sequences = KeyParser(), KeySequences()
     for each in [*reads, "", "\x1b[201~", "x" * LONGEST]:
@@ -88,7 +100,10 @@ def test_every_sequence_of_a_key_that_textual_knows_passes() -> None:
         assert sequences.take(sequence) + sequences.silence() == sequence
 
 
-@pytest.mark.parametrize("sequence", ["\x1b[1;5A", "\x1b[<0;5;6M", "\x1b[97;5u", "\x1b[200~ab\x1b[201~", "\x1b[48;20;60;400;600t"])
+@pytest.mark.parametrize(
+    "sequence",
+    ["\x1b[1;5A", "\x1b[<0;5;6M", "\x1b[97;5u", "\x1b[200~ab\x1b[201~", "\x1b[48;20;60;400;600t"],
+)
 def test_a_sequence_may_come_in_any_pieces(sequence: str) -> None:
     whole = [str(message) for message in read(sequence)]
     assert whole
@@ -97,14 +112,22 @@ def test_a_sequence_may_come_in_any_pieces(sequence: str) -> None:
 
 
 @pytest.mark.parametrize("size", [4_096, 100, 7])
-@pytest.mark.parametrize("parameters", ["1" * 5_000, ";" * 5_000, "1:" * 2_500, "\x1b[" * 2_500], ids=lambda text: repr(text[:3]))
+@pytest.mark.parametrize(
+    "parameters",
+    ["1" * 5_000, ";" * 5_000, "1:" * 2_500, "\x1b[" * 2_500],
+    ids=lambda text: repr(text[:3]),
+)
 def test_a_long_control_sequence_is_typed_nowhere(parameters: str, size: int) -> None:
     sequence = f"\x1b[{parameters}u"
-    assert keys(*(sequence[start : start + size] for start in range(0, len(sequence), size)), "b") in (["b"], [chr(1), "b"])
+    assert keys(
+        *(sequence[start : start + size] for start in range(0, len(sequence), size)), "b"
+    ) in (["b"], [chr(1), "b"])
 
 
 @pytest.mark.parametrize("size", [4_096, 100, 7])
-@pytest.mark.parametrize(("start", "end"), [("\x1b]52;c;", "\x07"), ("\x1bP", "\x1b\\"), ("\x1b_G", "\x1b\\")], ids=repr)
+@pytest.mark.parametrize(
+    ("start", "end"), [("\x1b]52;c;", "\x07"), ("\x1bP", "\x1b\\"), ("\x1b_G", "\x1b\\")], ids=repr
+)
 def test_a_long_answer_is_typed_nowhere(start: str, end: str, size: int) -> None:
     answer = f"{start}{'a' * 5_000}{end}"
     rest = [answer[place : place + size] for place in range(LONGEST_TYPED + 10, len(answer), size)]
@@ -113,18 +136,29 @@ def test_a_long_answer_is_typed_nowhere(start: str, end: str, size: int) -> None
 
 @pytest.mark.parametrize(
     ("start", "end"),
-    [("\x1b[" + "1:" * 500, "1:u"), ("\x1b]52;c;" + "a" * 1_000, "a\x07"), ("\x1bP" + "a" * 1_000, "aaa\x1b\\")],
+    [
+        ("\x1b[" + "1:" * 500, "1:u"),
+        ("\x1b]52;c;" + "a" * 1_000, "a\x07"),
+        ("\x1bP" + "a" * 1_000, "aaa\x1b\\"),
+    ],
     ids=["CSI", "OSC", "DCS"],
 )
 @pytest.mark.parametrize("rest", ["1:1:", "1:" * 500])
 def test_a_long_sequence_goes_on_after_a_silence(start: str, rest: str, end: str) -> None:
     sequences = KeySequences()
-    assert [sequences.take(start), sequences.silence(), sequences.take(""), sequences.silence()] == [""] * 4
+    assert [
+        sequences.take(start),
+        sequences.silence(),
+        sequences.take(""),
+        sequences.silence(),
+    ] == [""] * 4
     assert sequences.take(rest) + sequences.silence() == ""
     assert sequences.take(end + "b") == "b"
 
 
-@pytest.mark.parametrize("start", ["\x1b[" + "1:" * 500, "\x1b]52;c;" + "a" * 1_000], ids=["CSI", "OSC"])
+@pytest.mark.parametrize(
+    "start", ["\x1b[" + "1:" * 500, "\x1b]52;c;" + "a" * 1_000], ids=["CSI", "OSC"]
+)
 def test_a_key_counts_after_a_long_sequence_whose_end_was_lost(start: str) -> None:
     sequences = KeySequences()
     assert sequences.take(start) + sequences.silence() == ""

@@ -6,10 +6,18 @@ import time
 from pathlib import Path
 
 import pytest
-from mahtab_tui.kernel.detached.waiting import held_folder, keep_last_output
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut, Notice, Record, ReplOut, UserReplIn, UserReplOut
+from mahtab_tui.bus.records import (
+    AssistantReplIn,
+    AssistantReplOut,
+    Notice,
+    Record,
+    ReplOut,
+    UserReplIn,
+    UserReplOut,
+)
+from mahtab_tui.kernel.detached.waiting import held_folder, keep_last_output
 from mahtab_tui.session.recovered_output import with_last_outputs
 from mahtab_tui.store.resume import database, find_session, new_store, remove_session, resumed_store
 
@@ -41,7 +49,9 @@ def outputs(told: list[Record]) -> list[ReplOut]:
 
 @pytest.mark.parametrize("by_user", [True, False])
 def test_the_whole_output_takes_the_place_of_what_was_stored(project: Path, by_user: bool) -> None:
-    started = (UserReplIn if by_user else AssistantReplIn)("work()", cell=3, party="you", time=time.time())
+    started = (UserReplIn if by_user else AssistantReplIn)(
+        "work()", cell=3, party="you", time=time.time()
+    )
     _, first, second = resumed(project, started, "my key is hunter22\nend")
     for told in (first, second):
         (output,) = outputs(told)
@@ -50,7 +60,10 @@ def test_the_whole_output_takes_the_place_of_what_was_stored(project: Path, by_u
         assert output.text.startswith("begun")
         assert output.text.endswith("\nend")
         assert (output.cell, output.status, output.cut) == (3, "died", False)
-        assert next(record.text for record in told if isinstance(record, Notice)) == "The kernel ended in cell 3 while no screen was open."
+        assert (
+            next(record.text for record in told if isinstance(record, Notice))
+            == "The kernel ended in cell 3 while no screen was open."
+        )
     assert list(held_folder().iterdir()) == []
 
 
@@ -61,7 +74,9 @@ def test_output_of_a_cell_that_the_session_does_not_know_is_left_out(project: Pa
 
 
 def test_it_goes_with_its_session(project: Path) -> None:
-    session, _, _ = resumed(project, UserReplIn("work()", cell=3, party="you", time=time.time()), "")
+    session, _, _ = resumed(
+        project, UserReplIn("work()", cell=3, party="you", time=time.time()), ""
+    )
     keep_last_output(session, "def", 9, [b"more"])
     remove_session(find_session(session, None))
     assert list(held_folder().iterdir()) == []

@@ -23,12 +23,17 @@ READY = True
 """
 
 
-def test_threads_wait_for_a_module_and_the_path_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_wait_for_a_module_and_the_path_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "slowly_imported.py").write_text(SLOW)
     monkeypatch.setattr(stdlib, "_PATH", [str(tmp_path), *stdlib._PATH])
     before = sys.path
     found: list[bool] = []
-    threads = [threading.Thread(target=lambda: found.append(stdlib.late_import("slowly_imported").READY)) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: found.append(stdlib.late_import("slowly_imported").READY))
+        for _ in range(4)
+    ]
     threads[0].start()
     assert begun.wait(20)
     for thread in threads[1:]:
@@ -42,7 +47,9 @@ def test_threads_wait_for_a_module_and_the_path_stays(tmp_path: Path, monkeypatc
     del sys.modules["slowly_imported"]
 
 
-def test_other_threads_import_their_own_modules_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_threads_import_their_own_modules_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A cell could not import from its folder while the control thread loaded something, and what it appended to `sys.path` was lost."""
     (tmp_path / "ours").mkdir()
     (tmp_path / "ours" / "slowly_imported.py").write_text(SLOW)
@@ -68,7 +75,9 @@ def test_other_threads_import_their_own_modules_meanwhile(tmp_path: Path, monkey
         del sys.modules[name]
 
 
-def test_modules_beside_the_user_s_data_are_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_beside_the_user_s_data_are_not_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "beside_the_data.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="beside_the_data"):

@@ -27,13 +27,19 @@ HOLDS = "import sys, time; from mahtab_tui.store.session_lock import claim; held
 def test_locks_and_sockets_go_with_their_program(home: Path) -> None:
     mine = claim("mine")
     assert mine is not None
-    with subprocess.Popen([sys.executable, "-c", HOLDS], stdout=subprocess.PIPE) as other, socket.socket(socket.AF_UNIX) as gone:
+    with (
+        subprocess.Popen([sys.executable, "-c", HOLDS], stdout=subprocess.PIPE) as other,
+        socket.socket(socket.AF_UNIX) as gone,
+    ):
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
         gone.bind(str(share_folder() / "1.sock"))
         locks = home / ".mahtab" / "open"
         remove_leftovers()
-        assert sorted(path.name for path in locks.iterdir()) == ["session-mine.lock", "session-other.lock"]
+        assert sorted(path.name for path in locks.iterdir()) == [
+            "session-mine.lock",
+            "session-other.lock",
+        ]
         assert list(share_folder().iterdir()) == []
         other.kill()
     remove_leftovers()
@@ -41,14 +47,18 @@ def test_locks_and_sockets_go_with_their_program(home: Path) -> None:
     mine.release()
 
 
-def test_opened_pictures_and_folders_of_earlier_versions_go_when_they_are_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opened_pictures_and_folders_of_earlier_versions_go_when_they_are_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     for name in ("mahtab-claude-old", "mahtab-claude-new", "other-old"):
         (tmp_path / name / "empty").mkdir(parents=True)
     (tmp_path / "mahtab-picture-old.png").touch()
     (tmp_path / "mahtab-picture-new.png").touch()
     (tmp_path / "mahtab-claude-link").symlink_to(tmp_path / "other-old")
-    made = {path.name for path in tmp_path.iterdir()}  # a thread that another test has left may make more
+    made = {
+        path.name for path in tmp_path.iterdir()
+    }  # a thread that another test has left may make more
     yesterday = time.time() - 25 * 60 * 60
     for name in ("mahtab-claude-old", "mahtab-picture-old.png", "other-old", "mahtab-claude-link"):
         os.utime(tmp_path / name, (yesterday, yesterday), follow_symlinks=False)
@@ -58,7 +68,9 @@ def test_opened_pictures_and_folders_of_earlier_versions_go_when_they_are_old(tm
     assert (tmp_path / "other-old" / "empty").exists()
 
 
-def test_a_damaged_store_is_reported_on_the_screen_and_to_watchers_whoever_finds_it(home: Path, project: Path) -> None:
+def test_a_damaged_store_is_reported_on_the_screen_and_to_watchers_whoever_finds_it(
+    home: Path, project: Path
+) -> None:
     path = home / ".mahtab" / "sessions.db"
     path.parent.mkdir()
     path.write_bytes(b"this is no database, it only says so" * 1000)

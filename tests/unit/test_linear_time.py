@@ -24,11 +24,23 @@ PARTS = ["", *sorted(info.name for info in pkgutil.iter_modules(mahtab_tui.__pat
 
 @pytest.mark.parametrize("parts", [PARTS[n::3] for n in range(3)], ids="|".join)
 def test_every_regular_expression_is_linear(parts: list[str]) -> None:
-    tried = subprocess.run([sys.executable, "-m", "tests.linear_patterns", *parts], cwd=ROOT, capture_output=True, text=True, timeout=1_500)
+    tried = subprocess.run(
+        [sys.executable, "-m", "tests.linear_patterns", *parts],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=1_500,
+    )
     assert "none is stuck" in tried.stdout, tried.stdout + tried.stderr[-2_000:]
 
 
 @pytest.mark.parametrize("pieces", [list(PIECES)[n::4] for n in range(4)], ids="|".join)
 def test_every_reader_is_linear(pieces: list[str]) -> None:
-    tried = subprocess.run([sys.executable, "-m", "tests.linear_readers", *pieces], cwd=ROOT, capture_output=True, text=True, timeout=1_500)
+    tried = subprocess.run(
+        [sys.executable, "-m", "tests.linear_readers", *pieces],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=1_500,
+    )
     assert tried.stdout.endswith("all have ended\n"), tried.stdout + tried.stderr[-2_000:]

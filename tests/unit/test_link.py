@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from mahtab_tui.kernel.worker.station.link import FRAMES, Link, LinkError
 
 
@@ -25,7 +26,10 @@ def test_what_a_broken_wire_has_not_delivered_comes_over_the_next_one() -> None:
     there.disconnect()
     there.connect(0)
     here.connect(there.received)
-    assert [message.data for message in [*first, *there.feed(bytes(here.outgoing))]] == [b"one", b"two"]
+    assert [message.data for message in [*first, *there.feed(bytes(here.outgoing))]] == [
+        b"one",
+        b"two",
+    ]
 
 
 def test_a_missing_message_ends_the_wire() -> None:

@@ -36,7 +36,11 @@ class Shelf(logging.Handler):
 
     def told(self) -> list[tuple[str, bool, int]]:
         """What the bus was told of skills."""
-        return [(record.attrs["name"], record.attrs["loaded"], record.attrs["chars"]) for record in self.records if record.tag == tags.SKILL]
+        return [
+            (record.attrs["name"], record.attrs["loaded"], record.attrs["chars"])
+            for record in self.records
+            if record.tag == tags.SKILL
+        ]
 
     def notices(self) -> list[str]:
         return [record.text for record in self.records if record.tag == tags.NOTICE]
@@ -82,13 +86,16 @@ def test_what_does_not_fit_is_refused_with_the_figures(shelf: Shelf) -> None:
     write_skill(shelf.folder, "long", content="x" * 990)
     shelf.loaded.load("tidy")
     with pytest.raises(
-        SkillsBudgetExceeded, match=r"The skill long has 990 characters, but only 984 of the 1,000 for loaded skills are left\. Loaded: tidy \(16\)\."
+        SkillsBudgetExceeded,
+        match=r"The skill long has 990 characters, but only 984 of the 1,000 for loaded skills are left\. Loaded: tidy \(16\)\.",
     ):
         shelf.loaded.load("long")
     assert shelf.loaded.names == ["tidy"]
 
 
-def test_the_budget_can_be_used_up_and_its_own_share_counts_for_one_that_grows(tmp_path: Path) -> None:
+def test_the_budget_can_be_used_up_and_its_own_share_counts_for_one_that_grows(
+    tmp_path: Path,
+) -> None:
     shelf = Shelf(tmp_path, 40)
     try:
         shelf.loaded.load("tidy")
@@ -117,7 +124,9 @@ def test_a_changed_file_is_told_as_it_is_now(shelf: Shelf) -> None:
     assert shelf.told()[-1] == ("tidy", True, 18)
 
 
-def test_what_is_unloaded_while_it_is_read_stays_unloaded(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_unloaded_while_it_is_read_stays_unloaded(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shelf.loaded.load("tidy")
     shelf.loaded.load("wash")
     read = shelf.library.instructions
@@ -133,7 +142,9 @@ def test_what_is_unloaded_while_it_is_read_stays_unloaded(shelf: Shelf, monkeypa
 
 
 @pytest.mark.parametrize("grown", [True, False])
-def test_what_is_gone_or_has_outgrown_the_budget_is_unloaded_with_a_notice(shelf: Shelf, grown: bool) -> None:
+def test_what_is_gone_or_has_outgrown_the_budget_is_unloaded_with_a_notice(
+    shelf: Shelf, grown: bool
+) -> None:
     shelf.loaded.load("tidy")
     shelf.loaded.load("wash")
     if grown:
@@ -143,4 +154,8 @@ def test_what_is_gone_or_has_outgrown_the_budget_is_unloaded_with_a_notice(shelf
     assert shelf.loaded.instructions() == {"wash": "Use warm water."}
     assert shelf.told()[-1] == ("tidy", False, 16)
     [notice] = shelf.notices()
-    assert notice.startswith("The skill tidy is no longer loaded. The" if grown else "The skill tidy is no longer loaded. There is no skill")
+    assert notice.startswith(
+        "The skill tidy is no longer loaded. The"
+        if grown
+        else "The skill tidy is no longer loaded. There is no skill"
+    )

@@ -13,7 +13,13 @@ import pandas as pd
 import pytest
 
 from mahtab_tui.session import loading
-from mahtab_tui.session.loading import MOST_BYTES, CannotLoad, loading_cell, look_at_files, variable_name
+from mahtab_tui.session.loading import (
+    MOST_BYTES,
+    CannotLoad,
+    loading_cell,
+    look_at_files,
+    variable_name,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -36,21 +42,41 @@ def load(name: str, data: bytes, *, pandas: bool) -> tuple[Any, str]:
     ("name", "data", "code"),
     [
         ("data.csv", b"name,n\nann,1\n", "import pandas as pd\ndata = pd.read_csv('data.csv')"),
-        ("semi.csv", b"name;n\nann;1\n", "import pandas as pd\nsemi = pd.read_csv('semi.csv', sep=';')"),
-        ("tabs.tsv", b"name\tn\nann\t1\n", "import pandas as pd\ntabs = pd.read_csv('tabs.tsv', sep='\\t')"),
-        ("bom.csv", b"\xef\xbb\xbfname,n\nann,1\n", "import pandas as pd\nbom = pd.read_csv('bom.csv', encoding='utf-8-sig')"),
+        (
+            "semi.csv",
+            b"name;n\nann;1\n",
+            "import pandas as pd\nsemi = pd.read_csv('semi.csv', sep=';')",
+        ),
+        (
+            "tabs.tsv",
+            b"name\tn\nann\t1\n",
+            "import pandas as pd\ntabs = pd.read_csv('tabs.tsv', sep='\\t')",
+        ),
+        (
+            "bom.csv",
+            b"\xef\xbb\xbfname,n\nann,1\n",
+            "import pandas as pd\nbom = pd.read_csv('bom.csv', encoding='utf-8-sig')",
+        ),
         (
             "windows.csv",
             "name,n,o\nann,1,ö".encode("cp1252") + b"x" * 70_000 + " “€”\n".encode("cp1252"),
             "import pandas as pd\nwindows = pd.read_csv('windows.csv', encoding='cp1252')",
         ),
-        ("packed.csv.gz", gzip.compress(b"name;n\nann;1\n", mtime=0), "import pandas as pd\npacked = pd.read_csv('packed.csv.gz', sep=';')"),
+        (
+            "packed.csv.gz",
+            gzip.compress(b"name;n\nann;1\n", mtime=0),
+            "import pandas as pd\npacked = pd.read_csv('packed.csv.gz', sep=';')",
+        ),
         (
             "latin.csv",
             "name,n,stra\xdfe\nann,1,K\xf6ln\n".encode("latin-1"),
             "import pandas as pd\nlatin = pd.read_csv('latin.csv', encoding='latin-1')",
         ),
-        ("wide.csv", "name,n\nann,1\n".encode("utf-16"), "import pandas as pd\nwide = pd.read_csv('wide.csv', encoding='utf-16')"),
+        (
+            "wide.csv",
+            "name,n\nann,1\n".encode("utf-16"),
+            "import pandas as pd\nwide = pd.read_csv('wide.csv', encoding='utf-16')",
+        ),
     ],
 )
 def test_a_table_is_the_same_with_pandas_and_without(name: str, data: bytes, code: str) -> None:
@@ -59,7 +85,11 @@ def test_a_table_is_the_same_with_pandas_and_without(name: str, data: bytes, cod
     assert written == code
     rows, written = load(name, data, pandas=False)
     assert "pandas" not in written
-    assert [(row["name"], row["n"]) for row in rows] == [(row["name"], str(row["n"])) for row in frame.to_dict("records")] == [("ann", "1")]
+    assert (
+        [(row["name"], row["n"]) for row in rows]
+        == [(row["name"], str(row["n"])) for row in frame.to_dict("records")]
+        == [("ann", "1")]
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +129,9 @@ def test_other_files_are_what_they_hold(name: str, data: bytes, value: object) -
 def test_of_what_is_no_text_the_variable_is_the_path(name: str, data: bytes, note: str) -> None:
     loaded, _ = load(name, data, pandas=False)
     assert loaded == Path(name)
-    assert loading_cell(look_at_files([Path(name)])[0], Path.cwd(), pandas=False).note.startswith(note)
+    assert loading_cell(look_at_files([Path(name)])[0], Path.cwd(), pandas=False).note.startswith(
+        note
+    )
 
 
 def test_a_pickle_is_never_loaded() -> None:
@@ -114,7 +146,9 @@ def test_a_huge_file_is_not_read(folder: Path) -> None:
     [file_] = look_at_files([Path("huge.csv")])
     cell = loading_cell(file_, folder, pandas=True)
     assert cell.code == "from pathlib import Path\nhuge = Path('huge.csv')"
-    assert cell.note == "huge.csv is 0.5 GB, too much to load: huge is its path. rlm() can search it."
+    assert (
+        cell.note == "huge.csv is 0.5 GB, too much to load: huge is its path. rlm() can search it."
+    )
 
 
 def test_only_the_beginning_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +196,9 @@ def test_names_hide_nothing(name: str, variable: str) -> None:
 def test_no_two_files_are_one_variable(folder: Path) -> None:
     for name in ("data.csv", "data.json", "data.txt"):
         Path(name).write_text("{}")
-    assert [file.name for file in look_at_files([Path("data.csv"), Path("data.json"), Path("data.txt")])] == ["data", "data_2", "data_3"]
+    assert [
+        file.name for file in look_at_files([Path("data.csv"), Path("data.json"), Path("data.txt")])
+    ] == ["data", "data_2", "data_3"]
 
 
 def test_a_file_elsewhere_is_named_in_full(folder: Path) -> None:

@@ -13,7 +13,13 @@ import pytest
 from mahtab_tui.cli import doctor
 from mahtab_tui.llm import local_servers
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.local_servers import SERVERS, find_server, find_servers, first_model, server_address
+from mahtab_tui.llm.local_servers import (
+    SERVERS,
+    find_server,
+    find_servers,
+    first_model,
+    server_address,
+)
 from mahtab_tui.llm.providers import chosen_model, default_model, get_llm
 from mahtab_tui.llm.usage import model_name
 from mahtab_tui.settings.model import load_settings
@@ -36,7 +42,11 @@ def servers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[st
         for provider, service in found.items():
             monkeypatch.setenv(f"{provider.upper()}_HOST", service.url.removeprefix("http://"))
             service.documents = {"/v1/models": {"data": [{"id": "org/a:b"}]}}
-        found["ollama"].documents = {"/api/tags": {"models": [{"name": "llama3:8b"}, {"name": "nomic-embed-text"}, {"name": "qwen3"}]}}
+        found["ollama"].documents = {
+            "/api/tags": {
+                "models": [{"name": "llama3:8b"}, {"name": "nomic-embed-text"}, {"name": "qwen3"}]
+            }
+        }
         yield found
 
 
@@ -44,9 +54,19 @@ def specs(seconds: float = PATIENCE) -> list[str]:
     return [spec for server in find_servers(seconds) for spec in server.specs]
 
 
-def test_models_of_all_servers_are_found_and_those_for_embeddings_left_out(servers: dict[str, Service]) -> None:
-    assert specs() == ["llamacpp:org/a:b", "lmstudio:org/a:b", "vllm:org/a:b", "ollama:llama3:8b", "ollama:qwen3"]
-    assert [server.address for server in find_servers(PATIENCE)] == [service.url for service in servers.values()]
+def test_models_of_all_servers_are_found_and_those_for_embeddings_left_out(
+    servers: dict[str, Service],
+) -> None:
+    assert specs() == [
+        "llamacpp:org/a:b",
+        "lmstudio:org/a:b",
+        "vllm:org/a:b",
+        "ollama:llama3:8b",
+        "ollama:qwen3",
+    ]
+    assert [server.address for server in find_servers(PATIENCE)] == [
+        service.url for service in servers.values()
+    ]
 
 
 def test_a_server_that_says_nothing_does_not_hide_the_others(servers: dict[str, Service]) -> None:
@@ -55,7 +75,20 @@ def test_a_server_that_says_nothing_does_not_hide_the_others(servers: dict[str, 
     assert specs(3.0)[0] == "lmstudio:org/a:b"
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"data": 3}', b'{"data": [3]}', b"\xff", b"[" * 100_000, b'{"data": [{"id": 7}]}', b"<html>"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"data": 3}',
+        b'{"data": [3]}',
+        b"\xff",
+        b"[" * 100_000,
+        b'{"data": [{"id": 7}]}',
+        b"<html>",
+    ],
+)
 def test_who_answers_something_else_is_no_server(servers: dict[str, Service], body: bytes) -> None:
     servers["vllm"].documents = {"/v1/models": body}
     assert find_server("vllm", PATIENCE) is None
@@ -63,7 +96,9 @@ def test_who_answers_something_else_is_no_server(servers: dict[str, Service], bo
 
 def test_names_that_cannot_be_shown_or_typed_are_left_out(servers: dict[str, Service]) -> None:
     names = ["a\x1b[2J", "a\nb", " a", "", "x" * 201, "a\u202eb", 7, None, "[/b]good"]
-    servers["vllm"].documents = {"/v1/models": {"data": [{"id": name} for name in [*names, *map(str, range(500))]]}}
+    servers["vllm"].documents = {
+        "/v1/models": {"data": [{"id": name} for name in [*names, *map(str, range(500))]]}
+    }
     found = find_server("vllm", PATIENCE)
     assert found is not None
     assert (found.models[0], len(found.models)) == ("[/b]good", 200)
@@ -72,7 +107,9 @@ def test_names_that_cannot_be_shown_or_typed_are_left_out(servers: dict[str, Ser
 def test_the_name_of_a_servers_only_model_may_be_left_out(servers: dict[str, Service]) -> None:
     for spec in ("llamacpp", "llamacpp:", "lmstudio", "vllm:"):
         assert model_name(get_llm(spec)) == "org/a:b"
-    with pytest.raises(ModelError, match=r"has 2 models\. Name one, as in ollama:llama3:8b, ollama:qwen3\."):
+    with pytest.raises(
+        ModelError, match=r"has 2 models\. Name one, as in ollama:llama3:8b, ollama:qwen3\."
+    ):
         get_llm("ollama")
     servers["ollama"].documents = {"/api/tags": {"models": []}}
     with pytest.raises(ModelError, match="has no model yet"):
@@ -92,7 +129,9 @@ def test_without_settings_and_claude_the_first_model_found_answers(
     assert default_model() == chosen_model(load_settings()).result() == "demo"
 
 
-def test_a_server_of_another_person_is_not_chosen_by_itself(servers: dict[str, Service], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_of_another_person_is_not_chosen_by_itself(
+    servers: dict[str, Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(local_servers, "_SERVICES", ())
     assert first_model() == "llamacpp:org/a:b"
     monkeypatch.setattr(os, "getuid", lambda: 54_321)
@@ -102,7 +141,9 @@ def test_a_server_of_another_person_is_not_chosen_by_itself(servers: dict[str, S
 def test_the_doctor_names_them(servers: dict[str, Service]) -> None:
     servers["llamacpp"].documents = {"/v1/models": {"data": []}}
     line = doctor._model_servers(find_servers(PATIENCE))
-    assert line.startswith(f"✓ models      llamacpp: no model at {servers['llamacpp'].url}; lmstudio:org/a:b at ")
+    assert line.startswith(
+        f"✓ models      llamacpp: no model at {servers['llamacpp'].url}; lmstudio:org/a:b at "
+    )
     assert "Until then vllm:x answers" in doctor._claude("vllm:x")
     assert "no model server" in doctor._model_servers([])
 
@@ -126,7 +167,9 @@ def test_where_nobody_is_there_are_no_models(host: str, monkeypatch: pytest.Monk
         ("ollama", "https://box.example", "https://box.example"),
     ],
 )
-def test_where_servers_are_asked(provider: str, host: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_servers_are_asked(
+    provider: str, host: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(f"{provider.upper()}_HOST", host)
     assert server_address(provider) == address
 

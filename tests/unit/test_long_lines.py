@@ -20,7 +20,12 @@ def test_cutting_a_line_copies_each_character_once() -> None:
 def test_rows_have_the_spans_that_stand_in_them() -> None:
     bold, plain = Style(bold=True), Style()
     spans = [("abc", bold), ("defgh", plain), ("", bold), ("i", bold)]
-    assert list(cut_spans(spans, [0, 2, 4, 8])) == [[("ab", bold)], [("c", bold), ("d", plain)], [("efgh", plain)], [("i", bold)]]
+    assert list(cut_spans(spans, [0, 2, 4, 8])) == [
+        [("ab", bold)],
+        [("c", bold), ("d", plain)],
+        [("efgh", plain)],
+        [("i", bold)],
+    ]
     assert list(cut_spans([("ab", bold)], [0, 2])) == [[("ab", bold)], []]
     assert list(cut_spans([], [0])) == [[]]
 

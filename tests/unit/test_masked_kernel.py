@@ -18,6 +18,9 @@ def test_every_part_of_a_kernel_is_masked_or_listed_as_it_is() -> None:
 
 def test_what_is_not_listed_does_not_pass() -> None:
     masked = MaskedKernel(InProcessKernel({}), Secrets())
-    assert masked.cannot_undo == "the kernel cannot be forked, because it runs inside the program that opened this session"
+    assert (
+        masked.cannot_undo
+        == "the kernel cannot be forked, because it runs inside the program that opened this session"
+    )
     with pytest.raises(AttributeError):
         _ = masked._namespace

@@ -62,11 +62,18 @@ def test_a_key_letter_by_letter_is_not_shown() -> None:
 
 
 def test_nothing_is_held_back_that_is_no_key() -> None:
-    assert streamed(["hours", "k", "-prompt", "sk-proj-", "ect"], KEY) == ["hours", "k", "-prompt", "sk-proj-ect"]
+    assert streamed(["hours", "k", "-prompt", "sk-proj-", "ect"], KEY) == [
+        "hours",
+        "k",
+        "-prompt",
+        "sk-proj-ect",
+    ]
     assert streamed(["sk-proj-0123", "\n"], KEY) == ["sk-proj-0123\n"]
 
 
-def test_a_key_that_begins_within_what_looked_like_its_beginning_is_masked_and_nothing_is_told_twice() -> None:
+def test_a_key_that_begins_within_what_looked_like_its_beginning_is_masked_and_nothing_is_told_twice() -> (
+    None
+):
     assert "".join(streamed(["xaa", "ab-key-1"], "aab-key-1")) == f"xaa{MASK}"
 
 
@@ -74,7 +81,10 @@ def test_streams_do_not_mix() -> None:
     log, kept = bus(KEY)
     for piece, cell in ((KEY[:6], 1), ("two", 2), (KEY[6:], 1)):
         emit(log, tags.USER_REPL_OUT_STREAM, piece, cell=cell, kind="stdout")
-    assert [(record.text, record.attrs["cell"]) for record in kept.records] == [("two", 2), (MASK, 1)]
+    assert [(record.text, record.attrs["cell"]) for record in kept.records] == [
+        ("two", 2),
+        (MASK, 1),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -96,8 +106,12 @@ def test_what_is_too_short_for_a_key_is_a_word() -> None:
     assert streamed(["hell", "o"], "hello") == ["hell", "o"]
 
 
-@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"])
-def test_a_key_of_the_environment_is_not_seen_either(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["OPENAI_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"]
+)
+def test_a_key_of_the_environment_is_not_seen_either(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.setenv(name, KEY)
     log, kept = bus(*load_settings().secrets())
     emit(log, tags.NOTICE, f"the key is {KEY}")
@@ -105,7 +119,11 @@ def test_a_key_of_the_environment_is_not_seen_either(monkeypatch: pytest.MonkeyP
 
 
 def test_of_two_keys_that_begin_alike_nothing_is_left() -> None:
-    log, kept = bus(*load_settings(api_keys={"openai": SecretStr(KEY), "anthropic": SecretStr(f"{KEY}-longer")}).secrets())
+    log, kept = bus(
+        *load_settings(
+            api_keys={"openai": SecretStr(KEY), "anthropic": SecretStr(f"{KEY}-longer")}
+        ).secrets()
+    )
     emit(log, tags.USER_REPL_OUT, f"{KEY}-longer, {KEY}", detail=f"{KEY}-longer")
     assert (kept.records[0].text, kept.records[0].attrs["detail"]) == (f"{MASK}, {MASK}", MASK)
 
@@ -122,13 +140,20 @@ OVERLAPPING = "ab-ab-aab"
 
 
 @given(
-    st.lists(st.sampled_from([OVERLAPPING, OVERLAPPING[:6], OVERLAPPING[3:], "ab-", "a", "-"]), max_size=6).map("".join),
+    st.lists(
+        st.sampled_from([OVERLAPPING, OVERLAPPING[:6], OVERLAPPING[3:], "ab-", "a", "-"]),
+        max_size=6,
+    ).map("".join),
     st.lists(st.integers(1, 6), min_size=1),
 )
-def test_of_any_pieces_no_key_comes_through_and_no_other_text_is_lost(text: str, sizes: list[int]) -> None:
+def test_of_any_pieces_no_key_comes_through_and_no_other_text_is_lost(
+    text: str, sizes: list[int]
+) -> None:
     secret, whole = OVERLAPPING, f"{text}."
     ends = list(itertools.accumulate(itertools.islice(itertools.cycle(sizes), len(whole))))
-    told = "".join(streamed([whole[start:end] for start, end in itertools.pairwise([0, *ends])], secret))
+    told = "".join(
+        streamed([whole[start:end] for start, end in itertools.pairwise([0, *ends])], secret)
+    )
     assert secret not in told
     if secret not in whole:
         assert told == whole

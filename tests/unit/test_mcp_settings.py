@@ -23,11 +23,28 @@ def project_has(project: Path, content: Any) -> Path:
     return file
 
 
-def test_a_projects_servers_are_used_once_they_are_trusted_and_not_when_they_change(project: Path) -> None:
-    file = project_has(project, {"mcpServers": {"db": {"type": "stdio", "command": "db", "args": ["--x"], "env": {"A": "1"}, "timeout": 5}}})
+def test_a_projects_servers_are_used_once_they_are_trusted_and_not_when_they_change(
+    project: Path,
+) -> None:
+    file = project_has(
+        project,
+        {
+            "mcpServers": {
+                "db": {
+                    "type": "stdio",
+                    "command": "db",
+                    "args": ["--x"],
+                    "env": {"A": "1"},
+                    "timeout": 5,
+                }
+            }
+        },
+    )
     settings = load_settings()
     assert settings.mcp == {}
-    assert settings.held_back == (f"{file} sets mcp (line 1), which is not used until you trust it: run mahtab-tui config trust.",)
+    assert settings.held_back == (
+        f"{file} sets mcp (line 1), which is not used until you trust it: run mahtab-tui config trust.",
+    )
     shown = CliRunner().invoke(app, ["config", "trust", "--yes"])
     assert "'command': 'db', 'args': ['--x'], 'env': {'A': '1'}" in shown.stdout
     assert load_settings().mcp == {"db": McpServer(command="db", args=("--x",), env={"A": "1"})}
@@ -36,11 +53,24 @@ def test_a_projects_servers_are_used_once_they_are_trusted_and_not_when_they_cha
     assert load_settings().mcp == {}
 
 
-def test_the_users_own_server_wins_over_the_projects_of_the_same_name(project: Path, home: Path) -> None:
-    project_has(project, {"mcpServers": {"db": {"url": "https://theirs.example/mcp"}, "other": {"command": "other"}}})
+def test_the_users_own_server_wins_over_the_projects_of_the_same_name(
+    project: Path, home: Path
+) -> None:
+    project_has(
+        project,
+        {
+            "mcpServers": {
+                "db": {"url": "https://theirs.example/mcp"},
+                "other": {"command": "other"},
+            }
+        },
+    )
     trust_project()
     configure(home, db={"command": "mine"})
-    assert load_settings().mcp == {"db": McpServer(command="mine"), "other": McpServer(command="other")}
+    assert load_settings().mcp == {
+        "db": McpServer(command="mine"),
+        "other": McpServer(command="other"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -51,13 +81,21 @@ def test_the_users_own_server_wins_over_the_projects_of_the_same_name(project: P
         ("[]", 'there is no table "mcpServers"'),
         ({"mcpServers": {"a": 3}}, "the server 'a' is not used: it is not a table."),
         ({"mcpServers": {"a": {}}}, "the server 'a' is not used: give a command or a url."),
-        ({"mcpServers": {"a": {"type": "sse", "url": "https://x"}}}, "its type 'sse' is not supported"),
+        (
+            {"mcpServers": {"a": {"type": "sse", "url": "https://x"}}},
+            "its type 'sse' is not supported",
+        ),
         ({"mcpServers": {"a": {"command": 3}}}, "command: input should be a valid string"),
-        ({"mcpServers": {"a": {"command": "x", "url": "https://x"}}}, "give a command or a url, not both"),
+        (
+            {"mcpServers": {"a": {"command": "x", "url": "https://x"}}},
+            "give a command or a url, not both",
+        ),
         ({"mcpServers": {"a": {"url": "file:///etc/passwd"}}}, "url: string should match pattern"),
     ],
 )
-def test_a_broken_file_is_one_sentence_and_keeps_nothing_from_starting(project: Path, content: Any, sentence: str) -> None:
+def test_a_broken_file_is_one_sentence_and_keeps_nothing_from_starting(
+    project: Path, content: Any, sentence: str
+) -> None:
     file = project_has(project, content)
     (found,) = load_settings().held_back
     assert found.startswith(f"{file}: ")
@@ -66,7 +104,9 @@ def test_a_broken_file_is_one_sentence_and_keeps_nothing_from_starting(project: 
 
 def test_what_is_no_file_is_not_read(project: Path) -> None:
     os.mkfifo(project / ".mcp.json")
-    assert load_settings().held_back == (f"{project / '.mcp.json'}: not a file, so no server is used.",)
+    assert load_settings().held_back == (
+        f"{project / '.mcp.json'}: not a file, so no server is used.",
+    )
 
 
 def test_a_wrong_server_of_ones_own_is_an_error_with_its_line(project: Path, home: Path) -> None:
@@ -77,13 +117,19 @@ def test_a_wrong_server_of_ones_own_is_an_error_with_its_line(project: Path, hom
 
 def test_variables_are_put_in_when_a_server_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHERE", "here")
-    server = McpServer(command="${WHERE}/x", args=("${MISSING:-default}", "a"), env={"K": "${WHERE}"})
-    assert server.expanded() == McpServer(command="here/x", args=("default", "a"), env={"K": "here"})
+    server = McpServer(
+        command="${WHERE}/x", args=("${MISSING:-default}", "a"), env={"K": "${WHERE}"}
+    )
+    assert server.expanded() == McpServer(
+        command="here/x", args=("default", "a"), env={"K": "here"}
+    )
     with pytest.raises(LookupError, match="The variable MISSING is not set"):
         McpServer(url="https://x/${MISSING}").expanded()
 
 
-def test_secrets_of_servers_are_masked_wherever_secrets_are(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_of_servers_are_masked_wherever_secrets_are(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("THE_TOKEN", "tok-123456789")
     configure(
         home,
@@ -95,8 +141,14 @@ def test_secrets_of_servers_are_masked_wherever_secrets_are(project: Path, home:
     assert "verbose-mode" not in secrets
 
 
-@pytest.mark.parametrize("words", [["/opt/bin/mahtab-tui", "mcp"], ["/usr/bin/python3", "-P", "-m", "mahtab_tui", "mcp"]], ids=["program", "module"])
-def test_the_entry_that_mcp_install_writes_is_not_a_server_of_our_own(project: Path, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [["/opt/bin/mahtab-tui", "mcp"], ["/usr/bin/python3", "-P", "-m", "mahtab_tui", "mcp"]],
+    ids=["program", "module"],
+)
+def test_the_entry_that_mcp_install_writes_is_not_a_server_of_our_own(
+    project: Path, words: list[str]
+) -> None:
     own = {"command": words[0], "args": words[1:], "alwaysLoad": True}
     project_has(project, {"mcpServers": {"mahtab": own}})
     settings = load_settings()

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.session.mentions import CHARACTERS, LINES, Mention, PartialMention, is_large, mention_before, mentions
+from mahtab_tui.session.mentions import (
+    CHARACTERS,
+    LINES,
+    Mention,
+    PartialMention,
+    is_large,
+    mention_before,
+    mentions,
+)
 
 
 @pytest.mark.parametrize(
@@ -15,7 +23,10 @@ from mahtab_tui.session.mentions import CHARACTERS, LINES, Mention, PartialMenti
         ("look at @notes.txt, please", [Mention("path", "notes.txt")]),
         ("(@a/b.py:10-40)", [Mention("path", "a/b.py", 10, 40)]),
         ("@a.py:7 and @a.py:7-", [Mention("path", "a.py", 7, 7), Mention("path", "a.py", 7)]),
-        ('@"my notes.txt":2-3 and @"b c"', [Mention("path", "my notes.txt", 2, 3), Mention("path", "b c")]),
+        (
+            '@"my notes.txt":2-3 and @"b c"',
+            [Mention("path", "my notes.txt", 2, 3), Mention("path", "b c")],
+        ),
         ("is @src/ it? @src/.", [Mention("path", "src/")]),
         ("@a.py:0-0", [Mention("path", "a.py", 1, 0)]),
         ("compare $df with $größe.", [Mention("variable", "df"), Mention("variable", "größe")]),
@@ -58,7 +69,9 @@ def test_no_text_is_too_much(question: str) -> None:
     )
 )
 def test_a_label_is_what_a_person_writes(pointed_at: list[Mention]) -> None:
-    assert mentions(" ".join(mention.label for mention in pointed_at)) == list(dict.fromkeys(pointed_at))
+    assert mentions(" ".join(mention.label for mention in pointed_at)) == list(
+        dict.fromkeys(pointed_at)
+    )
 
 
 @pytest.mark.parametrize(

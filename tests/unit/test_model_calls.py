@@ -39,7 +39,9 @@ class Scripted(BaseChatModel):
             if callable(item):
                 item()
             else:
-                yield ChatGenerationChunk(message=AIMessageChunk(**({"content": item} if isinstance(item, str) else item)))
+                yield ChatGenerationChunk(
+                    message=AIMessageChunk(**({"content": item} if isinstance(item, str) else item))
+                )
 
 
 class Stopped(Scripted):
@@ -80,21 +82,48 @@ def test_tokens_are_told_as_they_come(kind: type[Scripted]) -> None:
 
 def test_the_transports_final_text_counts(kind: type[Scripted]) -> None:
     last = {"content": "", "response_metadata": {"final_text": "It is a list."}}
-    assert read_answer(kind(script=["It is a", last]), QUESTION, threading.Event()).text == "It is a list."
+    assert (
+        read_answer(kind(script=["It is a", last]), QUESTION, threading.Event()).text
+        == "It is a list."
+    )
 
 
 def test_usage_that_comes_in_two_parts_adds_up(kind: type[Scripted]) -> None:
-    first = {"content": "", "usage_metadata": {"input_tokens": 9, "output_tokens": 0, "total_tokens": 9, "input_token_details": {"cache_read": 4}}}
-    last = {"content": "", "usage_metadata": {"input_tokens": 0, "output_tokens": 5, "total_tokens": 5}}
+    first = {
+        "content": "",
+        "usage_metadata": {
+            "input_tokens": 9,
+            "output_tokens": 0,
+            "total_tokens": 9,
+            "input_token_details": {"cache_read": 4},
+        },
+    }
+    last = {
+        "content": "",
+        "usage_metadata": {"input_tokens": 0, "output_tokens": 5, "total_tokens": 5},
+    }
     answer = read_answer(kind(script=[first, "Yes.", last]), QUESTION, threading.Event())
     assert answer.usage is not None
-    assert (answer.usage.input_tokens, answer.usage.output_tokens, answer.usage.cache_read_tokens) == (9, 5, 4)
+    assert (
+        answer.usage.input_tokens,
+        answer.usage.output_tokens,
+        answer.usage.cache_read_tokens,
+    ) == (9, 5, 4)
     assert answer.usage.cost is None
 
 
-@pytest.mark.parametrize("metadata", [{"stop_reason": "max_tokens"}, {"finish_reason": "length"}, {"done_reason": "length"}])
-def test_an_answer_at_the_limit_of_tokens_was_cut(kind: type[Scripted], metadata: dict[str, str]) -> None:
-    answer = read_answer(kind(script=["It is", {"content": "", "response_metadata": metadata}]), QUESTION, threading.Event())
+@pytest.mark.parametrize(
+    "metadata",
+    [{"stop_reason": "max_tokens"}, {"finish_reason": "length"}, {"done_reason": "length"}],
+)
+def test_an_answer_at_the_limit_of_tokens_was_cut(
+    kind: type[Scripted], metadata: dict[str, str]
+) -> None:
+    answer = read_answer(
+        kind(script=["It is", {"content": "", "response_metadata": metadata}]),
+        QUESTION,
+        threading.Event(),
+    )
     assert answer.cut
     assert not answer.ended
 
@@ -107,7 +136,9 @@ def test_an_answer_at_the_limit_of_tokens_was_cut(kind: type[Scripted], metadata
         (ConnectionError("reset"), "The service cannot be reached: reset."),
     ],
 )
-def test_what_came_before_a_failure_stays(kind: type[Scripted], error: Exception, sentence: str) -> None:
+def test_what_came_before_a_failure_stays(
+    kind: type[Scripted], error: Exception, sentence: str
+) -> None:
     answer = read_answer(kind(script=["Half", fail(error)]), QUESTION, threading.Event())
     assert (answer.text, answer.failure, answer.ended) == ("Half", sentence, False)
 
@@ -129,7 +160,14 @@ def test_a_model_is_not_asked_at_all_once_the_turn_is_cancelled(kind: type[Scrip
 
 def test_a_stop_that_came_before_the_answer_reaches_it_all_the_same() -> None:
     cancelled = threading.Event()
-    model = Stopped(script=[cancelled.set, "one", "two", {"content": "", "response_metadata": {"cost_usd": 0.5}}])
+    model = Stopped(
+        script=[
+            cancelled.set,
+            "one",
+            "two",
+            {"content": "", "response_metadata": {"cost_usd": 0.5}},
+        ]
+    )
     answer = read_answer(model, QUESTION, cancelled)
     assert model._stops == 1
     assert answer.text == ""
@@ -147,8 +185,13 @@ def test_a_silent_model_that_cannot_be_stopped_is_left_to_itself() -> None:
 
 
 def test_text_can_always_be_sent() -> None:
-    assert encodable("half \ud83c and \udf19, whole \ud83c\udf19 and 🌙") == "half \ufffd and \ufffd, whole 🌙 and 🌙"
-    answer = read_answer(Scripted(script=["\ud83c", "\udf19", "\ud800"]), QUESTION, threading.Event())
+    assert (
+        encodable("half \ud83c and \udf19, whole \ud83c\udf19 and 🌙")
+        == "half \ufffd and \ufffd, whole 🌙 and 🌙"
+    )
+    answer = read_answer(
+        Scripted(script=["\ud83c", "\udf19", "\ud800"]), QUESTION, threading.Event()
+    )
     assert answer.text == "🌙\ufffd"
 
 
@@ -175,4 +218,7 @@ def test_a_stop_before_the_first_word_has_cost_what_was_read() -> None:
     cancelled = threading.Event()
     cancelled.set()
     assert read_answer(Priced(script=["It"]), QUESTION, cancelled).usage is None, "it was not asked"
-    assert read_answer(Priced(script=[fail(ModelError("No."))]), QUESTION, threading.Event()).usage is None, "it did not answer"
+    assert (
+        read_answer(Priced(script=[fail(ModelError("No."))]), QUESTION, threading.Event()).usage
+        is None
+    ), "it did not answer"

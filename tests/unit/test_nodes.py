@@ -47,15 +47,24 @@ def ready(*blocks: str, run: bool = True) -> AgentState:
 
 def test_generate_node(desk: Desk) -> None:
     told: list[Record | str] = []
-    update = desk.nodes(words("It is 4.", usage={"input_tokens": 7, "output_tokens": 3, "cost": 0.5})).generate(
-        create_initial_state("what is it?", system_prompt="Be short.", turn=3), told.append
-    )
+    update = desk.nodes(
+        words("It is 4.", usage={"input_tokens": 7, "output_tokens": 3, "cost": 0.5})
+    ).generate(create_initial_state("what is it?", system_prompt="Be short.", turn=3), told.append)
     assert update["current_response"] == "It is 4."
     assert [message.text for message in update["messages"]] == ["what is it?", "It is 4."]
-    assert (update["step"], update["ended"], update["stopped"], update["failure"]) == (0, True, False, "")
+    assert (update["step"], update["ended"], update["stopped"], update["failure"]) == (
+        0,
+        True,
+        False,
+        "",
+    )
     thinking, *tokens = told
     assert isinstance(thinking, Record)
-    assert (thinking.tag, thinking.attrs["state"], thinking.attrs["turn"]) == (tags.AGENT, "thinking", 3)
+    assert (thinking.tag, thinking.attrs["state"], thinking.attrs["turn"]) == (
+        tags.AGENT,
+        "thinking",
+        3,
+    )
     assert tokens == ["It", " is", " 4."]
     (usage,) = desk.of(tags.USAGE)
     assert usage.attrs == {
@@ -83,9 +92,13 @@ class Breaking(ScriptedChatModel):
 
 
 def test_generate_node_keeps_what_was_said_before_the_model_failed(desk: Desk) -> None:
-    update = Nodes(Breaking(), desk.host, 5).generate(create_initial_state("what is it?"), lambda record: None)
+    update = Nodes(Breaking(), desk.host, 5).generate(
+        create_initial_state("what is it?"), lambda record: None
+    )
     assert update["current_response"] == "Half of an"
-    assert update["failure"] == "The model could not answer: ConnectionResetError: the line is dead."
+    assert (
+        update["failure"] == "The model could not answer: ConnectionResetError: the line is dead."
+    )
     assert str(update["messages"][-1].text).startswith("Half of an\n\n[")
 
 
@@ -98,7 +111,9 @@ class CutOff(ScriptedChatModel):
 
     def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
         yield from self.speak("So:\n```python\nremove(everything_but(", None)
-        yield ChatGenerationChunk(message=AIMessageChunk(content="", response_metadata={"finish_reason": "length"}))
+        yield ChatGenerationChunk(
+            message=AIMessageChunk(content="", response_metadata={"finish_reason": "length"})
+        )
 
 
 def test_code_that_was_cut_off_at_the_token_limit_does_not_run(desk: Desk) -> None:
@@ -121,32 +136,59 @@ def test_an_empty_answer_is_told_and_leaves_no_empty_message(desk: Desk) -> None
     ("text", "blocks"),
     [
         pytest.param("So:\n```python\nx = 1\n```\n", ["x = 1"], id="single"),
-        pytest.param("<assistant-repl-in>\nx = 1\n</assistant-repl-in>", ["x = 1"], id="single tag"),
-        pytest.param("```python\nx = 1\n```\nand\n```py\ny = 2\n```", ["x = 1", "y = 2"], id="multiple"),
+        pytest.param(
+            "<assistant-repl-in>\nx = 1\n</assistant-repl-in>", ["x = 1"], id="single tag"
+        ),
+        pytest.param(
+            "```python\nx = 1\n```\nand\n```py\ny = 2\n```", ["x = 1", "y = 2"], id="multiple"
+        ),
         pytest.param("It is 4.", [], id="none"),
         pytest.param("```bash\nrm -rf /\n```", [], id="none of Python"),
-        pytest.param("```python\nx = 1", ["x = 1"], id="malformed: never closed, but the answer ended"),
+        pytest.param(
+            "```python\nx = 1", ["x = 1"], id="malformed: never closed, but the answer ended"
+        ),
         pytest.param("``python\nx = 1\n``", [], id="malformed: no fence"),
-        pytest.param("</assistant-repl-in>x = 1<assistant-repl-in>", [], id="malformed: tags the wrong way round"),
+        pytest.param(
+            "</assistant-repl-in>x = 1<assistant-repl-in>",
+            [],
+            id="malformed: tags the wrong way round",
+        ),
         pytest.param("```python\n```", [], id="malformed: empty"),
     ],
 )
 def test_extract_code_node(desk: Desk, text: str, blocks: list[str]) -> None:
     update = desk.nodes(words("")).extract_code(answered(text))
-    assert (update["code_blocks"], update["block"], update.get("turn_count", 0)) == (blocks, 0, int(bool(blocks)))
+    assert (update["code_blocks"], update["block"], update.get("turn_count", 0)) == (
+        blocks,
+        0,
+        int(bool(blocks)),
+    )
     assert update["next"] == ("approve" if blocks else "end")
 
 
 @pytest.mark.parametrize("how", [{"stopped": True}, {"failure": "The line is dead."}])
-def test_extract_code_node_finds_nothing_to_run_in_an_answer_that_was_given_up(desk: Desk, how: dict[str, Any]) -> None:
-    assert desk.nodes(words("")).extract_code(answered("```python\nx = 1\n```", **how))["code_blocks"] == []
+def test_extract_code_node_finds_nothing_to_run_in_an_answer_that_was_given_up(
+    desk: Desk, how: dict[str, Any]
+) -> None:
+    assert (
+        desk.nodes(words("")).extract_code(answered("```python\nx = 1\n```", **how))["code_blocks"]
+        == []
+    )
 
 
 def test_execute_node_success(desk: Desk) -> None:
     update = desk.nodes(words("")).execute(ready("print('hello')\n6 * 7"))
     (result,) = update["execution_results"]
-    assert (result["cell"], result["output"], result["is_error"], result["status"]) == (1, "hello\n42\n", False, "ok")
-    assert update["messages"][-1].text == '<assistant-repl-out cell="1" status="ok">hello\n42</assistant-repl-out>'
+    assert (result["cell"], result["output"], result["is_error"], result["status"]) == (
+        1,
+        "hello\n42\n",
+        False,
+        "ok",
+    )
+    assert (
+        update["messages"][-1].text
+        == '<assistant-repl-out cell="1" status="ok">hello\n42</assistant-repl-out>'
+    )
 
 
 def test_execute_node_errors(desk: Desk) -> None:
@@ -201,7 +243,9 @@ def test_output_cannot_forge_a_record_and_too_much_of_it_ends_with_advice(desk: 
 
 def test_output_of_any_length_is_told_by_its_ends() -> None:
     output = f"first{'a' * 2 * LIMIT}last"
-    result = ExecutionResult(step=0, block=0, cell=1, code="", output=output, is_error=False, status="ok", note="")
+    result = ExecutionResult(
+        step=0, block=0, cell=1, code="", output=output, is_error=False, status="ok", note=""
+    )
     told = render_results([result])
     assert len(told) < LIMIT + 200
     assert ">first" in told
@@ -217,20 +261,33 @@ def test_what_code_prints_can_always_be_sent(desk: Desk, output: str) -> None:
 
 
 def test_reflect_node(desk: Desk) -> None:
-    state = answered("", turn_count=1, messages=[HumanMessage("what is it?"), HumanMessage("results")])
+    state = answered(
+        "", turn_count=1, messages=[HumanMessage("what is it?"), HumanMessage("results")]
+    )
     told: list[Record] = []
     complete = desk.nodes(COMPLETE).reflect(state, told.append)
-    assert complete == {"reflection": {"is_complete": True, "reasoning": "It is right.", "next_action": ""}, "stopped": False}
+    assert complete == {
+        "reflection": {"is_complete": True, "reasoning": "It is right.", "next_action": ""},
+        "stopped": False,
+    }
     assert told[0].attrs["state"] == "reflecting"
     assert [record.attrs["source"] for record in desk.of(tags.USAGE)] == ["reflection"]
     incomplete = desk.nodes(INCOMPLETE).reflect(state, told.append)
     assert incomplete["reflection"]["is_complete"] is False
-    assert incomplete["messages"][-1].text == "results\n\nA check found that this is not complete yet. Half is missing. Do the rest."
+    assert (
+        incomplete["messages"][-1].text
+        == "results\n\nA check found that this is not complete yet. Half is missing. Do the rest."
+    )
     assert [message.text for message in state["messages"]] == ["what is it?", "results"]
 
 
-@pytest.mark.parametrize("line", [words("Yes, looks fine!"), {"error": "The model is away."}, words('{"is_complete": "maybe"}')])
-def test_reflect_node_takes_what_cannot_be_read_for_complete_and_says_so(desk: Desk, line: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [words("Yes, looks fine!"), {"error": "The model is away."}, words('{"is_complete": "maybe"}')],
+)
+def test_reflect_node_takes_what_cannot_be_read_for_complete_and_says_so(
+    desk: Desk, line: dict[str, Any]
+) -> None:
     told: list[Record] = []
     update = desk.nodes(line).reflect(answered("", turn_count=1), told.append)
     assert update["reflection"]["is_complete"] is True
@@ -239,16 +296,23 @@ def test_reflect_node_takes_what_cannot_be_read_for_complete_and_says_so(desk: D
 
 
 def test_reflect_node_judges_every_block_of_the_turn(desk: Desk) -> None:
-    nodes, state = desk.nodes(COMPLETE | {"match": r"(?s)first_step.*second_step"}), ready("first_step = 1")
+    nodes, state = (
+        desk.nodes(COMPLETE | {"match": r"(?s)first_step.*second_step"}),
+        ready("first_step = 1"),
+    )
     state.update(nodes.execute(state))  # type: ignore[typeddict-item]
-    state.update({"step": 1, "block": 0, "code_blocks": ["second_step = 2"], "decision": {"action": "run"}})
+    state.update(
+        {"step": 1, "block": 0, "code_blocks": ["second_step = 2"], "decision": {"action": "run"}}
+    )
     state.update(nodes.execute(state))  # type: ignore[typeddict-item]
     assert nodes.reflect(state, lambda record: None)["reflection"]["reasoning"] == "It is right."
 
 
 def test_close_node_says_when_the_turns_are_used_up(desk: Desk) -> None:
     told: list[Any] = []
-    nodes = desk.nodes(words("Not quite.", match="used all . runs"), words("Done.", match="from what was printed"))
+    nodes = desk.nodes(
+        words("Not quite.", match="used all . runs"), words("Done.", match="from what was printed")
+    )
     state = answered("", turn_count=5, code_blocks=["x = 1"])
     update = nodes.close(state, told.append)
     assert (update["current_response"], update["code_blocks"]) == ("Not quite.", [])

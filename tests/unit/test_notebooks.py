@@ -27,7 +27,9 @@ def test_there_are_fifty_of_them() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(ALL)))
-def test_a_notebook_that_was_only_looked_at_stays_as_it_was(number: int, tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_a_notebook_that_was_only_looked_at_stays_as_it_was(
+    number: int, tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     for layout in range(3):
         path = write(ALL[number], tmp_path / f"{layout}.ipynb", layout)
         before, inode = path.read_bytes(), path.stat().st_ino
@@ -41,10 +43,14 @@ def test_a_notebook_that_was_only_looked_at_stays_as_it_was(number: int, tmp_pat
 
 
 @pytest.mark.parametrize("number", range(len(ALL)))
-def test_only_the_outputs_of_what_ran_are_changed(number: int, tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_only_the_outputs_of_what_ran_are_changed(
+    number: int, tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     path = write(ALL[number], tmp_path / "it.ipynb")
     before = json.loads(path.read_bytes())
-    code = [place for place, cell in enumerate(before["cells"], 1) if cell["cell_type"] == "code"][:2]
+    code = [place for place, cell in enumerate(before["cells"], 1) if cell["cell_type"] == "code"][
+        :2
+    ]
     it = open_bench(path)
     for count, place in enumerate(code, 7):
         source = "".join(before["cells"][place - 1]["source"])
@@ -53,18 +59,30 @@ def test_only_the_outputs_of_what_ran_are_changed(number: int, tmp_path: Path, o
     after = json.loads(path.read_bytes())
     for count, place in enumerate(code, 7):
         changed = after["cells"][place - 1]
-        assert (changed.pop("execution_count"), [output["output_type"] for output in changed.pop("outputs")]) == (count, ["stream", "execute_result"])
+        assert (
+            changed.pop("execution_count"),
+            [output["output_type"] for output in changed.pop("outputs")],
+        ) == (count, ["stream", "execute_result"])
         for name in ("execution_count", "outputs"):
             before["cells"][place - 1].pop(name)
     assert after == before
 
 
-def test_what_was_run_and_asked_besides_comes_at_the_end(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_what_was_run_and_asked_besides_comes_at_the_end(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     path = story(tmp_path)
     first = json.loads(path.read_bytes())["cells"]
     it = open_bench(path)
-    it.happen(*again(2, 1, "x = 5"), *ran(2, "y = 2", ("value", "2\n")), records.UserChat("What is **y**?", turn=1))
-    it.happen(records.AssistantChat("It is 2.", turn=1, step=0, party="demo"), records.UserReplIn("runs()", cell=3))
+    it.happen(
+        *again(2, 1, "x = 5"),
+        *ran(2, "y = 2", ("value", "2\n")),
+        records.UserChat("What is **y**?", turn=1),
+    )
+    it.happen(
+        records.AssistantChat("It is 2.", turn=1, step=0, party="demo"),
+        records.UserReplIn("runs()", cell=3),
+    )
     assert it.notebook.unsaved
     assert it.notebook.save()
     assert not it.notebook.unsaved
@@ -81,7 +99,9 @@ def test_what_was_run_and_asked_besides_comes_at_the_end(tmp_path: Path, open_be
     assert not it.notebook.save()
 
 
-def test_a_resumed_session_goes_on_with_its_notebook(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_a_resumed_session_goes_on_with_its_notebook(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     path = story(tmp_path)
     it = open_bench(path)
     it.happen(*again(2, 1, "x = 5"), *ran(2, "y = 2"))
@@ -93,31 +113,56 @@ def test_a_resumed_session_goes_on_with_its_notebook(tmp_path: Path, open_bench:
     later.happen(*ran(4, "w = 4"))
     later.notebook.save()
     made = nbformat.read(path, as_version=4)
-    assert [cell.source for cell in made.cells] == ["# Title", "x = 5", "x + 1", "y = 2", "z = 3", "w = 4"]
+    assert [cell.source for cell in made.cells] == [
+        "# Title",
+        "x = 5",
+        "x + 1",
+        "y = 2",
+        "z = 3",
+        "w = 4",
+    ]
     assert len({cell.id for cell in made.cells}) == 6
     assert not open_bench(path, (*it.records(), *later.records())).notebook.unsaved
 
 
-def test_a_long_session_is_resumed_with_all_of_its_records(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_a_long_session_is_resumed_with_all_of_its_records(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     path = story(tmp_path)
     it = open_bench(path)
     it.happen(*ran(1, "early = 1"), *ran(2, "late = 2"))
     it.notebook.save()
     all_of_it = it.records()
-    last = (*(record for record in all_of_it if isinstance(record, records.NotebookFile | records.NotebookWritten)), *all_of_it[-4:])
+    last = (
+        *(
+            record
+            for record in all_of_it
+            if isinstance(record, records.NotebookFile | records.NotebookWritten)
+        ),
+        *all_of_it[-4:],
+    )
     later = open_bench(path, last, everything=all_of_it)
     later.happen(*ran(3, "last = 3"))
     later.notebook.save()
-    assert [cell.source for cell in nbformat.read(path, as_version=4).cells][3:] == ["early = 1", "late = 2", "last = 3"]
+    assert [cell.source for cell in nbformat.read(path, as_version=4).cells][3:] == [
+        "early = 1",
+        "late = 2",
+        "last = 3",
+    ]
 
 
-def test_edits_of_another_program_are_never_overwritten(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_edits_of_another_program_are_never_overwritten(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     path, beside = story(tmp_path), tmp_path / "it (2).ipynb"
     it = open_bench(path)
     it.happen(*again(2, 1, "x = 1", ("stdout", "mine\n")))
     theirs = text_of(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("theirs")]))
     path.write_text(theirs)
-    assert it.notebook.save() == "Another program has changed it.ipynb, so this session is now saved in it (2).ipynb."
+    assert (
+        it.notebook.save()
+        == "Another program has changed it.ipynb, so this session is now saved in it (2).ipynb."
+    )
     it.happen(*ran(2, "new"))
     assert it.notebook.save() == "Saved it (2).ipynb."
     assert path.read_text() == theirs
@@ -126,7 +171,9 @@ def test_edits_of_another_program_are_never_overwritten(tmp_path: Path, open_ben
     assert made.cells[1].outputs[0].text == "mine\n"
 
 
-def test_a_session_resumed_after_an_edit_shows_the_file_again(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_a_session_resumed_after_an_edit_shows_the_file_again(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     path = story(tmp_path)
     it = open_bench(path)
     it.happen(*ran(1, "mine = 1"))
@@ -135,15 +182,25 @@ def test_a_session_resumed_after_an_edit_shows_the_file_again(tmp_path: Path, op
     made.cells.insert(0, nbformat.v4.new_code_cell("theirs"))
     write(made, path)
     later = open_bench(path, it.records())
-    assert [record.place for record in later.records() if isinstance(record, records.NotebookCell)] == [4, 5, 6, 7, 8]
+    assert [
+        record.place for record in later.records() if isinstance(record, records.NotebookCell)
+    ] == [4, 5, 6, 7, 8]
     assert not later.notebook.save()
     later.happen(*again(4, 2, "theirs", ("stdout", "1\n")))
     later.notebook.save()
     after = nbformat.read(path, as_version=4)
-    assert [cell.source for cell in after.cells] == ["theirs", "# Title", "x = 1", "x + 1", "mine = 1"]
+    assert [cell.source for cell in after.cells] == [
+        "theirs",
+        "# Title",
+        "x = 1",
+        "x + 1",
+        "mine = 1",
+    ]
 
 
-def test_a_file_that_is_gone_is_written_again(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_a_file_that_is_gone_is_written_again(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     it = open_bench(path := story(tmp_path))
     path.unlink()
     it.happen(*ran(1, "x"))
@@ -151,10 +208,17 @@ def test_a_file_that_is_gone_is_written_again(tmp_path: Path, open_bench: Callab
     assert len(nbformat.read(path, as_version=4).cells) == 4
 
 
-def test_secrets_and_private_variables_are_not_written(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_secrets_and_private_variables_are_not_written(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     earlier = nbformat.v4.new_output("stream", text="earlier")
     path = write(
-        nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("key = 'sk-of-the-file-1'"), nbformat.v4.new_code_cell("df", outputs=[earlier])]),
+        nbformat.v4.new_notebook(
+            cells=[
+                nbformat.v4.new_code_cell("key = 'sk-of-the-file-1'"),
+                nbformat.v4.new_code_cell("df", outputs=[earlier]),
+            ]
+        ),
         tmp_path / "a.ipynb",
     )
     it = open_bench(path, secrets=("sk-of-the-file-1", "sk-of-the-user-2"))
@@ -184,8 +248,12 @@ def test_links_modes_and_line_ends_stay(tmp_path: Path, open_bench: Callable[...
     assert sorted(os.listdir(tmp_path)) == ["it.ipynb", "link.ipynb"]
 
 
-def test_only_the_lines_of_what_ran_change(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("a"), nbformat.v4.new_code_cell("b")])
+def test_only_the_lines_of_what_ran_change(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
+    made = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell("a"), nbformat.v4.new_code_cell("b")]
+    )
     for indent, ends in (("   ", "\n"), ("\t", ""), (None, "")):
         path = tmp_path / "it.ipynb"
         path.write_text(json.dumps(made, indent=indent) + ends)
@@ -211,7 +279,9 @@ def test_only_the_lines_of_what_ran_change(tmp_path: Path, open_bench: Callable[
 def test_a_file_keeps_its_layout_however_another_program_has_written_it(
     mark: str, layout: Any, tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("'日 é 🎉 \x1b'"), nbformat.v4.new_code_cell("b")])
+    made = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell("'日 é 🎉 \x1b'"), nbformat.v4.new_code_cell("b")]
+    )
     path = tmp_path / "it.ipynb"
     before = mark + json.dumps(made, **{"ensure_ascii": False, **layout})
     path.write_text(before, "utf-8")
@@ -223,19 +293,29 @@ def test_a_file_keeps_its_layout_however_another_program_has_written_it(
     assert "7" in after
 
 
-def test_a_script_with_a_byte_order_mark_runs_and_keeps_it(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_a_script_with_a_byte_order_mark_runs_and_keeps_it(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     for name in ("a.py", "b.md"):
         path = tmp_path / name
-        path.write_text("\ufeffy = 2\n" if name == "a.py" else "\ufeff```python\ny = 2\n```\n", "utf-8")
+        path.write_text(
+            "\ufeffy = 2\n" if name == "a.py" else "\ufeff```python\ny = 2\n```\n", "utf-8"
+        )
         it = open_bench(path)
-        assert [record.text.strip() for record in it.records() if isinstance(record, records.NotebookCell)] == ["y = 2"]
+        assert [
+            record.text.strip()
+            for record in it.records()
+            if isinstance(record, records.NotebookCell)
+        ] == ["y = 2"]
         before = path.read_text("utf-8")
         it.happen(*again(1, 1, "y = 7"))
         it.notebook.save()
         assert path.read_text("utf-8") == before.replace("2", "7")
 
 
-def test_a_script_in_an_encoding_that_it_names_is_opened_and_saved_in_it(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_a_script_in_an_encoding_that_it_names_is_opened_and_saved_in_it(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     path = tmp_path / "it.py"
     path.write_bytes("# -*- coding: latin-1 -*-\n# %%\nx = 'ü'\n".encode("latin-1"))
     it = open_bench(path)
@@ -245,15 +325,27 @@ def test_a_script_in_an_encoding_that_it_names_is_opened_and_saved_in_it(tmp_pat
     assert not it.notebook.save()
 
 
-@pytest.mark.parametrize("metadata", [{"kernelspec": {"name": "ir", "language": "R"}}, {"language_info": {"name": "R"}}])
+@pytest.mark.parametrize(
+    "metadata", [{"kernelspec": {"name": "ir", "language": "R"}}, {"language_info": {"name": "R"}}]
+)
 def test_a_notebook_for_another_language_says_so_and_asks_before_its_first_run(
     tmp_path: Path, open_bench: Callable[..., Bench], metadata: dict[str, Any]
 ) -> None:
-    cell: dict[str, Any] = {"cell_type": "code", "source": "x <- 1", "metadata": {}, "outputs": [], "execution_count": None}
+    cell: dict[str, Any] = {
+        "cell_type": "code",
+        "source": "x <- 1",
+        "metadata": {},
+        "outputs": [],
+        "execution_count": None,
+    }
     path = tmp_path / "it.ipynb"
-    path.write_text(json.dumps({"cells": [cell], "metadata": metadata, "nbformat": 4, "nbformat_minor": 4}))
+    path.write_text(
+        json.dumps({"cells": [cell], "metadata": metadata, "nbformat": 4, "nbformat_minor": 4})
+    )
     it = open_bench(path)
-    assert next(record.text for record in it.records() if isinstance(record, records.NotebookFile)).endswith("It is for r, not for Python.")
+    assert next(
+        record.text for record in it.records() if isinstance(record, records.NotebookFile)
+    ).endswith("It is for r, not for Python.")
     runs: tuple[Callable[[], None], ...] = (it.notebook.run_up_to, lambda: it.notebook.run(1))
     for run in runs:
         it.notebook._asked = ""
@@ -272,12 +364,19 @@ def test_a_hidden_cell_takes_no_room_of_what_the_model_is_told(tmp_path: Path) -
     assert "first" in prompt.get_context(1_000)
 
 
-def test_cells_wait_behind_the_users_and_before_those_of_agents(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_cells_wait_behind_the_users_and_before_those_of_agents(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     inbox = Inbox(open_bench(story(tmp_path)).log)
     inbox.put_for("agent", "theirs", lambda: None, lambda: None)
     inbox.put("python", "mine")
     inbox.put_cells([("b", lambda: None), ("c", lambda: None)], lambda items: None)
-    assert [item.text for item in (inbox.take("python") for _ in range(4)) if item is not None] == ["mine", "b", "c", "theirs"]
+    assert [item.text for item in (inbox.take("python") for _ in range(4)) if item is not None] == [
+        "mine",
+        "b",
+        "c",
+        "theirs",
+    ]
 
 
 def test_old_formats_get_no_ids(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
@@ -290,9 +389,20 @@ def test_old_formats_get_no_ids(tmp_path: Path, open_bench: Callable[..., Bench]
     nbformat.validate(nbformat.from_dict(made))
 
 
-def test_ids_that_the_file_has_are_not_given_again(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("a", id="cell-1"), nbformat.v4.new_code_cell("b", id="cell-1-2")])
+def test_ids_that_the_file_has_are_not_given_again(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
+    made = nbformat.v4.new_notebook(
+        cells=[
+            nbformat.v4.new_code_cell("a", id="cell-1"),
+            nbformat.v4.new_code_cell("b", id="cell-1-2"),
+        ]
+    )
     it = open_bench(path := write(made, tmp_path / "a.ipynb"))
     it.happen(*ran(1, "x"))
     it.notebook.save()
-    assert [cell.id for cell in nbformat.read(path, as_version=4).cells] == ["cell-1", "cell-1-2", "cell-1-3"]
+    assert [cell.id for cell in nbformat.read(path, as_version=4).cells] == [
+        "cell-1",
+        "cell-1-2",
+        "cell-1-3",
+    ]

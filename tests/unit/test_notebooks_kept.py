@@ -28,7 +28,9 @@ def sources(path: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_new_notebook_grows_with_the_session(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_a_new_notebook_grows_with_the_session(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     path = tmp_path / "new.ipynb"
     it = open_bench(path, kept=True)
     assert not path.exists()
@@ -38,14 +40,25 @@ def test_a_new_notebook_grows_with_the_session(tmp_path: Path, open_bench: Calla
     made = nbformat.read(path, as_version=4)
     nbformat.validate(made)
     assert made.metadata.kernelspec.name == "python3"
-    it.happen(*ran(2, "y = 2"), records.Hide(entry="cell 2", hidden=True), records.Undo("Undone.", cells=(1,), undone=True))
-    wait_for(lambda: len(sources(path)) == 2 and nbformat.read(path, as_version=4).cells[0].metadata.mahtab.get("undone"))
+    it.happen(
+        *ran(2, "y = 2"),
+        records.Hide(entry="cell 2", hidden=True),
+        records.Undo("Undone.", cells=(1,), undone=True),
+    )
+    wait_for(
+        lambda: (
+            len(sources(path)) == 2
+            and nbformat.read(path, as_version=4).cells[0].metadata.mahtab.get("undone")
+        )
+    )
     assert nbformat.read(path, as_version=4).cells[1].metadata.mahtab.hidden
     assert not it.notebook.unsaved
     assert sorted(os.listdir(tmp_path)) == ["new.ipynb"]
 
 
-def test_what_has_not_been_written_yet_is_written_at_the_end_and_nothing_without_a_change(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_what_has_not_been_written_yet_is_written_at_the_end_and_nothing_without_a_change(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     path = story(tmp_path)
     it = open_bench(path, kept=True)
     before = path.stat().st_mtime_ns
@@ -90,7 +103,9 @@ def test_a_folder_that_has_vanished_is_told_once_and_tried_again(
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_notebook_goes_on_beside_a_file_that_another_program_has_changed(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_a_notebook_goes_on_beside_a_file_that_another_program_has_changed(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     path, second, third = story(tmp_path), tmp_path / "it (2).ipynb", tmp_path / "it (3).ipynb"
     it = open_bench(path, kept=True)
     theirs = text_of(nbformat.v4.new_notebook())
@@ -100,7 +115,9 @@ def test_a_notebook_goes_on_beside_a_file_that_another_program_has_changed(tmp_p
     wait_for(lambda: notices(it))
     it.happen(*ran(2, "y"))
     it.notebook.flush()
-    assert notices(it) == ["Another program has changed it.ipynb, so this session is now saved in it (3).ipynb."]
+    assert notices(it) == [
+        "Another program has changed it.ipynb, so this session is now saved in it (3).ipynb."
+    ]
     assert path.read_text() == theirs
     assert not second.exists()
     assert sources(third)[-2:] == ["x", "y"]
@@ -110,7 +127,9 @@ def test_a_notebook_goes_on_beside_a_file_that_another_program_has_changed(tmp_p
     assert sources(third) == ["# Title", "x = 1", "x + 1", "x", "y", "z"]
 
 
-def test_a_session_that_gets_a_notebook_later_has_all_of_it_in_it(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_a_session_that_gets_a_notebook_later_has_all_of_it_in_it(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     it = open_bench(story(tmp_path))
     it.happen(*again(2, 1, "x = 5"), *ran(2, "y = 2"))
     later = open_bench(tmp_path / "later.ipynb", it.records(), kept=True)

@@ -23,11 +23,17 @@ PERCENT = "# ---\n# jupyter:\n#   jupytext:\n#     text_representation:\n#      
 MARKDOWN = "# Title\n\nWords.\n\n```python\nx = 1\n```\n\n```\nno code\n```\n\nMore.\n"
 
 
-def test_a_script_in_percent_format_has_cells_and_keeps_its_text(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_a_script_in_percent_format_has_cells_and_keeps_its_text(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     path = tmp_path / "it.py"
     path.write_text(PERCENT)
     it = open_bench(path)
-    shown = [(record.kind, record.text) for record in it.records() if isinstance(record, records.NotebookCell)]
+    shown = [
+        (record.kind, record.text)
+        for record in it.records()
+        if isinstance(record, records.NotebookCell)
+    ]
     assert shown == [("markdown", "# Title"), ("code", "x = 1"), ("code", "x + 1")]
     it.happen(*again(2, 1, "x = 1", ("stdout", "1\n")))
     assert not it.notebook.save()
@@ -38,11 +44,19 @@ def test_a_script_in_percent_format_has_cells_and_keeps_its_text(tmp_path: Path,
 
 SPELT = [
     ("py", "#%%\nx = 1\n#%% title here\ny = 2\n\n\n\n#%%\nz = 3", "y = 2"),
-    ("py", "#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n'''Doc.'''\nimport os\n\n# %% A\ny = 2\n", "y = 2"),
+    (
+        "py",
+        "#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n'''Doc.'''\nimport os\n\n# %% A\ny = 2\n",
+        "y = 2",
+    ),
     ("py", "#!/usr/bin/env python\ny = 2\n# %%\nz = '#!'\n", "y = 2"),
     ("py", "# %%\n%time x\n!ls\n\n# %%\ny = 2\n# %%\n!pip\n", "y = 2"),
     ("md", "# T\n\n\n\ntext\n\n\n```python\n\ny = 2\n\n```\n\n\n\n\nend", "y = 2"),
-    ("md", "- a\n  ```python\n  x = 1\n  ```\n\n```python\ny = 2\n```\ntext right after\n\n```py\nq\n```\n\n\n", "y = 2"),
+    (
+        "md",
+        "- a\n  ```python\n  x = 1\n  ```\n\n```python\ny = 2\n```\ntext right after\n\n```py\nq\n```\n\n\n",
+        "y = 2",
+    ),
 ]
 
 
@@ -53,7 +67,11 @@ def test_lines_that_the_user_did_not_touch_keep_their_spelling(
     path = tmp_path / f"it.{ending}"
     path.write_text(text)
     it = open_bench(path)
-    cells = {record.text.strip("\n"): record.place for record in it.records() if isinstance(record, records.NotebookCell)}
+    cells = {
+        record.text.strip("\n"): record.place
+        for record in it.records()
+        if isinstance(record, records.NotebookCell)
+    }
     it.happen(*again(cells[code], 1, it.notebook._source(cells[code]).replace("2", "7")))
     it.notebook.save()
     assert path.read_text() == text.replace("y = 2", "y = 7")
@@ -64,7 +82,10 @@ def test_lines_that_the_user_did_not_touch_keep_their_spelling(
 
 
 def test_a_header_is_kept_and_not_read(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
-    bomb = "".join(f"{letter}: &{letter} [{', '.join(['*' + before] * 9)}]\n" for before, letter in zip("abcdefghijkl", "bcdefghijklm", strict=True))
+    bomb = "".join(
+        f"{letter}: &{letter} [{', '.join(['*' + before] * 9)}]\n"
+        for before, letter in zip("abcdefghijkl", "bcdefghijklm", strict=True)
+    )
     text = f"---\na: &a [1]\n{bomb}jupyter:\n  x: *m\n---\n\n{MARKDOWN}"
     path = tmp_path / "it.md"
     path.write_text(text)
@@ -76,7 +97,11 @@ def test_a_header_is_kept_and_not_read(tmp_path: Path, open_bench: Callable[...,
 
 
 def test_a_script_with_very_many_cells_is_a_sentence(tmp_path: Path) -> None:
-    for name, text in (("a.py", "# %%\n" * 6_000), ("b.md", "```python\n```\n" * 6_000), ("c.md", "x" * 3_000_000)):
+    for name, text in (
+        ("a.py", "# %%\n" * 6_000),
+        ("b.md", "```python\n```\n" * 6_000),
+        ("c.md", "x" * 3_000_000),
+    ):
         (tmp_path / name).write_text(text)
         with pytest.raises(CannotOpen, match=f"{name} is too large to be shown as cells. --load="):
             read_notebook(tmp_path / name)
@@ -86,7 +111,9 @@ def test_a_plain_script_is_one_cell(tmp_path: Path, open_bench: Callable[..., Be
     path = tmp_path / "it.py"
     path.write_text("import os\r\n\r\n\r\n# a comment\r\nprint(1)", newline="")
     it = open_bench(path)
-    assert [record.text for record in it.records() if isinstance(record, records.NotebookCell)] == ["import os\n\n\n# a comment\nprint(1)"]
+    assert [record.text for record in it.records() if isinstance(record, records.NotebookCell)] == [
+        "import os\n\n\n# a comment\nprint(1)"
+    ]
     assert not it.notebook.save()
     it.happen(*again(1, 1, "import os\nprint(2)"))
     it.notebook.save()
@@ -100,7 +127,11 @@ def test_code_in_markdown_can_be_run(tmp_path: Path, open_bench: Callable[..., B
     path = tmp_path / "it.md"
     path.write_text(MARKDOWN)
     it = open_bench(path)
-    shown = [(record.kind, record.text) for record in it.records() if isinstance(record, records.NotebookCell)]
+    shown = [
+        (record.kind, record.text)
+        for record in it.records()
+        if isinstance(record, records.NotebookCell)
+    ]
     assert [kind for kind, _ in shown] == ["markdown", "code", "markdown"]
     it.happen(*again(2, 1, "x = 2"))
     it.notebook.save()
@@ -113,17 +144,35 @@ def test_code_in_markdown_can_be_run(tmp_path: Path, open_bench: Callable[..., B
         (b"", "is not a notebook: it is not valid JSON."),
         (b"\xff\xfe\x00", "is not a notebook: it is not valid JSON."),
         (b"[" * 100_000, "is not a notebook: it is not valid JSON."),
-        (b'{"nbformat": 4, "cells": [], "n": ' + b"9" * 5_000 + b"}", "is not a notebook: it is not valid JSON."),
+        (
+            b'{"nbformat": 4, "cells": [], "n": ' + b"9" * 5_000 + b"}",
+            "is not a notebook: it is not valid JSON.",
+        ),
         ('{"nbformat": 4, "cells": []}'.encode("utf-16"), "is not UTF-8 text."),
         (b"[]", "is not a notebook: it has no nbformat."),
         (b'{"nbformat": "4"}', "is not a notebook: it has no nbformat."),
         (b'{"nbformat": true}', "is not a notebook: it has no nbformat."),
-        (b'{"nbformat": 3, "worksheets": []}', "has version 3 of the notebook format; only version 4 can be opened. jupyter nbconvert"),
-        (b'{"nbformat": 5, "cells": []}', "has version 5 of the notebook format; only version 4 can be opened."),
+        (
+            b'{"nbformat": 3, "worksheets": []}',
+            "has version 3 of the notebook format; only version 4 can be opened. jupyter nbconvert",
+        ),
+        (
+            b'{"nbformat": 5, "cells": []}',
+            "has version 5 of the notebook format; only version 4 can be opened.",
+        ),
         (b'{"nbformat": 4}', "is not a valid notebook: it has no list of cells."),
-        (b'{"nbformat": 4, "cells": [3]}', "is not a valid notebook: its cell 1 has no known type or no source."),
-        (b'{"nbformat": 4, "cells": [{"cell_type": [], "source": ""}]}', "its cell 1 has no known type or no source."),
-        (b'{"nbformat": 4, "cells": [{"cell_type": "code", "source": [1]}]}', "its cell 1 has no known type or no source."),
+        (
+            b'{"nbformat": 4, "cells": [3]}',
+            "is not a valid notebook: its cell 1 has no known type or no source.",
+        ),
+        (
+            b'{"nbformat": 4, "cells": [{"cell_type": [], "source": ""}]}',
+            "its cell 1 has no known type or no source.",
+        ),
+        (
+            b'{"nbformat": 4, "cells": [{"cell_type": "code", "source": [1]}]}',
+            "its cell 1 has no known type or no source.",
+        ),
     ],
 )
 def test_what_is_no_notebook_is_a_sentence(content: bytes, sentence: str, tmp_path: Path) -> None:
@@ -153,7 +202,9 @@ def test_what_cannot_be_read_is_a_sentence(tmp_path: Path, monkeypatch: pytest.M
 WRONG: list[Any] = [None, 3, math.inf, "x", [], [1], {}, {"a": {}}, [["x"]], True]
 
 
-def test_fields_of_the_wrong_type_are_shown_harmlessly_and_kept(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_fields_of_the_wrong_type_are_shown_harmlessly_and_kept(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     outputs: list[Any] = [*WRONG]
     for wrong in WRONG:
         outputs += [
@@ -161,12 +212,30 @@ def test_fields_of_the_wrong_type_are_shown_harmlessly_and_kept(tmp_path: Path, 
             {"output_type": "stream", "text": wrong},
             {"output_type": "error", "ename": wrong, "evalue": wrong, "traceback": wrong},
             {"output_type": "display_data", "data": wrong},
-            *({"output_type": "execute_result", "data": {mime: wrong}} for mime in ("text/plain", "text/html", "image/png", "x")),
+            *(
+                {"output_type": "execute_result", "data": {mime: wrong}}
+                for mime in ("text/plain", "text/html", "image/png", "x")
+            ),
         ]
-    cells: list[Any] = [{"cell_type": "code", "source": "x", "outputs": outputs[start : start + 50]} for start in range(0, len(outputs), 50)]
-    cells += [{"cell_type": "code", "source": "x", "outputs": wrong, "metadata": wrong, "id": wrong, "execution_count": wrong} for wrong in WRONG]
+    cells: list[Any] = [
+        {"cell_type": "code", "source": "x", "outputs": outputs[start : start + 50]}
+        for start in range(0, len(outputs), 50)
+    ]
+    cells += [
+        {
+            "cell_type": "code",
+            "source": "x",
+            "outputs": wrong,
+            "metadata": wrong,
+            "id": wrong,
+            "execution_count": wrong,
+        }
+        for wrong in WRONG
+    ]
     path = tmp_path / "it.ipynb"
-    path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": [], "metadata": 3, "cells": cells}))
+    path.write_text(
+        json.dumps({"nbformat": 4, "nbformat_minor": [], "metadata": 3, "cells": cells})
+    )
     before = json.loads(path.read_bytes())
     it = open_bench(path)
     it.happen(*again(1, 1, "x", ("stdout", "1\n")), *ran(2, "new"))
@@ -177,7 +246,12 @@ def test_fields_of_the_wrong_type_are_shown_harmlessly_and_kept(tmp_path: Path, 
 
 
 def test_long_outputs_are_shown_in_part(tmp_path: Path) -> None:
-    cell = {"outputs": [{"output_type": "stream", "text": "x" * 3_000_000}, *({"output_type": "stream", "text": "y"} for _ in range(1_000))]}
+    cell = {
+        "outputs": [
+            {"output_type": "stream", "text": "x" * 3_000_000},
+            *({"output_type": "stream", "text": "y"} for _ in range(1_000)),
+        ]
+    }
     shown = list(outputs_of(cell))
     assert len(shown) == 2
     assert sum(len(output.text) for output in shown) < 1_100_000
@@ -187,8 +261,14 @@ def test_long_outputs_are_shown_in_part(tmp_path: Path) -> None:
 
 
 def test_pictures_are_data_and_not_text(tmp_path: Path) -> None:
-    values = [{"image/png": PIXEL}, {"image/png": "\x1b[2J"}, {"image/png": [PIXEL[:5] + "\n", PIXEL[5:]], "text/plain": "a"}]
-    shown = list(outputs_of({"outputs": [{"output_type": "display_data", "data": data} for data in values]}))
+    values = [
+        {"image/png": PIXEL},
+        {"image/png": "\x1b[2J"},
+        {"image/png": [PIXEL[:5] + "\n", PIXEL[5:]], "text/plain": "a"},
+    ]
+    shown = list(
+        outputs_of({"outputs": [{"output_type": "display_data", "data": data} for data in values]})
+    )
     assert [(output.kind, output.text, output.data) for output in shown] == [
         ("display", "[image/png]\n", PIXEL),
         ("stdout", "[image/png]\n", ""),
@@ -198,14 +278,18 @@ def test_pictures_are_data_and_not_text(tmp_path: Path) -> None:
 
 def test_surrogates_are_escaped_as_before(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
     path = tmp_path / "it.ipynb"
-    path.write_text('{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{"cell_type": "markdown", "source": "\\ud800", "metadata": {}}]}')
+    path.write_text(
+        '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{"cell_type": "markdown", "source": "\\ud800", "metadata": {}}]}'
+    )
     it = open_bench(path)
     it.happen(*ran(1, "x"))
     it.notebook.save()
     assert json.loads(path.read_bytes())["cells"][0]["source"] == "\ud800"
 
 
-def test_a_logger_of_the_process_does_not_disturb(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_a_logger_of_the_process_does_not_disturb(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     it = open_bench(story(tmp_path))
     logging.getLogger("mahtab").info("a line of another library")
     assert not it.notebook.save()

@@ -35,15 +35,27 @@ def make(prefix: Path, *packages: str, conda: bool = False) -> Path:
     return prefix
 
 
-def test_environments_are_found_and_not_started(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environments_are_found_and_not_started(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project = tmp_path / "project"
-    own, conda = make(project / ".venv", "pandas"), make(tmp_path / "conda" / "envs" / "data", conda=True)
+    own, conda = (
+        make(project / ".venv", "pandas"),
+        make(tmp_path / "conda" / "envs" / "data", conda=True),
+    )
     (home / ".conda").mkdir()
-    (home / ".conda" / "environments.txt").write_text(f"{conda}\n{conda}\n/nowhere\nrelative\n{tmp_path}/\x1b[2J\n" + "x" * 100_000)
+    (home / ".conda" / "environments.txt").write_text(
+        f"{conda}\n{conda}\n/nowhere\nrelative\n{tmp_path}/\x1b[2J\n" + "x" * 100_000
+    )
     monkeypatch.setenv("CONDA_PREFIX", str(conda))
     monkeypatch.setenv("VIRTUAL_ENV", str(own))
-    assert found_environments(project, "/usr/bin/python3") == [PythonEnvironment(".venv", own), PythonEnvironment(str(conda), conda)]
-    assert found_environments(project, str(own / "bin" / "python")) == [PythonEnvironment(str(conda), conda)]
+    assert found_environments(project, "/usr/bin/python3") == [
+        PythonEnvironment(".venv", own),
+        PythonEnvironment(str(conda), conda),
+    ]
+    assert found_environments(project, str(own / "bin" / "python")) == [
+        PythonEnvironment(str(conda), conda)
+    ]
     assert has_package(own, "pandas")
     assert not has_package(conda, "pandas")
     assert not list(tmp_path.rglob("started"))
@@ -62,9 +74,15 @@ def ended(text: str, status: str = "error", tag: str = tags.USER_REPL_OUT) -> Re
 @pytest.mark.parametrize(
     ("text", "module"),
     [
-        ("Traceback (most recent call last):\nModuleNotFoundError: No module named 'pandas'\n", "pandas"),
+        (
+            "Traceback (most recent call last):\nModuleNotFoundError: No module named 'pandas'\n",
+            "pandas",
+        ),
         ("ModuleNotFoundError: No module named 'sklearn.cluster'", "sklearn"),
-        ("ModuleNotFoundError: No module named 'pandas.nothing'; 'pandas' is not a package", "pandas"),
+        (
+            "ModuleNotFoundError: No module named 'pandas.nothing'; 'pandas' is not a package",
+            "pandas",
+        ),
         ("ImportError: cannot import name 'x' from 'y'", ""),
         ("ModuleNotFoundError: No module named 'a; rm -rf ~'", ""),
         ("ModuleNotFoundError: No module named '--index-url'", ""),
@@ -79,7 +97,10 @@ def test_the_module_is_read_from_the_traceback(text: str, module: str) -> None:
 
 
 def test_an_environment_that_has_it_comes_before_the_package(tmp_path: Path) -> None:
-    environments = [PythonEnvironment("venv", make(tmp_path / "venv")), PythonEnvironment(".venv", make(tmp_path / ".venv", "sklearn"))]
+    environments = [
+        PythonEnvironment("venv", make(tmp_path / "venv")),
+        PythonEnvironment(".venv", make(tmp_path / ".venv", "sklearn")),
+    ]
     assert offer_for("sklearn", environments)[:2] == ("ask", "/python .venv")
     assert offer_for("sklearn", environments[:1])[:2] == ("python", "%pip install scikit-learn")
     assert offer_for("seaborn", environments)[:2] == ("python", "%pip install seaborn")
@@ -87,14 +108,29 @@ def test_an_environment_that_has_it_comes_before_the_package(tmp_path: Path) -> 
 
 def test_the_first_screen_says_which_python_the_kernel_has(tmp_path: Path, home: Path) -> None:
     mine = str(make(home / "project" / ".venv") / "bin" / "python")
-    bare, full = PythonEnvironment("venv", make(tmp_path / "venv")), PythonEnvironment(".venv", make(tmp_path / ".venv", "pandas"))
-    assert welcome_of("3.12.1", mine, [], pandas=True) == ("3.12.1 in ~/project/.venv, with pandas", None)
+    bare, full = (
+        PythonEnvironment("venv", make(tmp_path / "venv")),
+        PythonEnvironment(".venv", make(tmp_path / ".venv", "pandas")),
+    )
+    assert welcome_of("3.12.1", mine, [], pandas=True) == (
+        "3.12.1 in ~/project/.venv, with pandas",
+        None,
+    )
     runs, offer = welcome_of("3.12.1", "/usr/bin/python3", [bare, full], pandas=False)
-    assert (runs, offer and offer.line) == ("3.12.1 in /usr/bin/python3, without pandas; .venv has it", "/python .venv")
+    assert (runs, offer and offer.line) == (
+        "3.12.1 in /usr/bin/python3, without pandas; .venv has it",
+        "/python .venv",
+    )
     runs, offer = welcome_of("3.12.1", "/usr/bin/python3", [bare], pandas=False)
-    assert (runs, offer and offer.line) == ("3.12.1 in /usr/bin/python3, without pandas", "%pip install pandas")
+    assert (runs, offer and offer.line) == (
+        "3.12.1 in /usr/bin/python3, without pandas",
+        "%pip install pandas",
+    )
     runs, offer = welcome_of("3.12.1", "/usr/bin/python3", [bare], pandas=True)
-    assert (runs, offer and offer.line) == ("3.12.1 in /usr/bin/python3, with pandas. Also found: venv", "/python venv")
+    assert (runs, offer and offer.line) == (
+        "3.12.1 in /usr/bin/python3, with pandas. Also found: venv",
+        "/python venv",
+    )
 
 
 def test_the_greeting_names_what_can_be_done_with_the_files_that_are_loaded(tmp_path: Path) -> None:

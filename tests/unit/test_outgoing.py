@@ -36,7 +36,9 @@ def senders() -> list[threading.Thread]:
 
 
 @pytest.mark.timeout(60)
-def test_what_the_kernel_does_not_read_yet_waits_and_comes_in_order(ends: tuple[SendQueue, socket.socket]) -> None:
+def test_what_the_kernel_does_not_read_yet_waits_and_comes_in_order(
+    ends: tuple[SendQueue, socket.socket],
+) -> None:
     outgoing, kernel = ends
     messages = [bytes([number]) * MEGABYTE for number in range(20)]
     for message in messages:
@@ -49,7 +51,9 @@ def test_what_the_kernel_does_not_read_yet_waits_and_comes_in_order(ends: tuple[
 
 
 @pytest.mark.timeout(60)
-def test_what_may_wait_is_limited_but_one_message_may_be_larger(ends: tuple[SendQueue, socket.socket]) -> None:
+def test_what_may_wait_is_limited_but_one_message_may_be_larger(
+    ends: tuple[SendQueue, socket.socket],
+) -> None:
     outgoing, kernel = ends
     outgoing.send(bytes(2 * LIMIT))
     with pytest.raises(OutgoingFullError):
@@ -61,7 +65,9 @@ def test_what_may_wait_is_limited_but_one_message_may_be_larger(ends: tuple[Send
 
 
 @pytest.mark.timeout(60)
-def test_closing_drops_what_waits_and_leaves_no_thread(ends: tuple[SendQueue, socket.socket]) -> None:
+def test_closing_drops_what_waits_and_leaves_no_thread(
+    ends: tuple[SendQueue, socket.socket],
+) -> None:
     outgoing, _ = ends
     outgoing.send(bytes(10 * MEGABYTE))
     assert senders()
@@ -71,7 +77,9 @@ def test_closing_drops_what_waits_and_leaves_no_thread(ends: tuple[SendQueue, so
 
 
 @pytest.mark.timeout(60)
-def test_a_kernel_that_ends_while_something_waits_is_no_error(ends: tuple[SendQueue, socket.socket]) -> None:
+def test_a_kernel_that_ends_while_something_waits_is_no_error(
+    ends: tuple[SendQueue, socket.socket],
+) -> None:
     outgoing, kernel = ends
     outgoing.send(bytes(10 * MEGABYTE))
     kernel.close()

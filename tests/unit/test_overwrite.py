@@ -19,12 +19,32 @@ from mahtab_tui.bus.terminal_screen import BLANKS, LONGEST, Screen, collapse, re
 from mahtab_tui.kernel.output import TerminalOutput
 
 PLAYED = st.lists(
-    st.sampled_from(["\r", "\b", "\x1b[K", "\x1b[0K", "\x1b[1K", "\x1b[2K", "\x1b[31m", "\x1b[0m", "\t", "\n", "a", "bcd", " ", "\r\n", "xyz"]),
+    st.sampled_from(
+        [
+            "\r",
+            "\b",
+            "\x1b[K",
+            "\x1b[0K",
+            "\x1b[1K",
+            "\x1b[2K",
+            "\x1b[31m",
+            "\x1b[0m",
+            "\t",
+            "\n",
+            "a",
+            "bcd",
+            " ",
+            "\r\n",
+            "xyz",
+        ]
+    ),
     max_size=25,
 ).map("".join)
 
 
-CONTROLS = "\r \b \x1b[A \x1b[3A \x1b[B \x1b[2B \x1b[C \x1b[4C \x1b[D \x1b[2D \x1b[E \x1b[F \x1b[G \x1b[3G \x1b[H \x1b[2;3H \x1b[2d".split(" ")
+CONTROLS = "\r \b \x1b[A \x1b[3A \x1b[B \x1b[2B \x1b[C \x1b[4C \x1b[D \x1b[2D \x1b[E \x1b[F \x1b[G \x1b[3G \x1b[H \x1b[2;3H \x1b[2d".split(
+    " "
+)
 ERASES = "\x1b[J \x1b[1J \x1b[2J \x1b[K \x1b[1K \x1b[2K \x1b[?25l \x1b[31m".split(" ")
 PRINTED = ["\n", "\n", "a", "bcd", "xyz", "\t", "a\n", "line\n"]
 MOVED = st.lists(st.sampled_from(CONTROLS + ERASES + PRINTED), max_size=30)
@@ -36,7 +56,9 @@ def on_a_small_terminal(text: str) -> list[str]:
     screen = pyte.HistoryScreen(80, LINES)
     screen.set_mode(pyte.modes.LNM)
     pyte.Stream(screen).feed(text)
-    above = ["".join(line[column].data for column in range(80)).rstrip() for line in screen.history.top]
+    above = [
+        "".join(line[column].data for column in range(80)).rstrip() for line in screen.history.top
+    ]
     return [*above, *(line.rstrip() for line in screen.display)]
 
 
@@ -52,11 +74,15 @@ def test_the_cursor_moves_as_in_a_terminal(pieces: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(terminal_screen, "HEIGHT", LINES)
         shown = collapse(text)
-    assert trimmed([plain(line).expandtabs(8).rstrip() for line in shown.split("\n")]) == trimmed(on_a_small_terminal(text))
+    assert trimmed([plain(line).expandtabs(8).rstrip() for line in shown.split("\n")]) == trimmed(
+        on_a_small_terminal(text)
+    )
 
 
 @given(MOVED, st.lists(st.integers(0, 60), max_size=4))
-def test_a_text_that_comes_in_pieces_has_the_same_picture(pieces: list[str], places: list[int]) -> None:
+def test_a_text_that_comes_in_pieces_has_the_same_picture(
+    pieces: list[str], places: list[int]
+) -> None:
     text = "".join(pieces)
     cuts = sorted({0, len(text), *(min(place, len(text)) for place in places)})
     printed = TerminalOutput()
@@ -151,7 +177,13 @@ def test_a_kept_place_is_gone_back_to_with_its_looks() -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["\x1b[9999999999C.", "\x1b[999999999B", "\x1b[5000;5000H.", "x\x1b[999C.\n", "\x1b[" + "9" * 9_000 + "A"],
+    [
+        "\x1b[9999999999C.",
+        "\x1b[999999999B",
+        "\x1b[5000;5000H.",
+        "x\x1b[999C.\n",
+        "\x1b[" + "9" * 9_000 + "A",
+    ],
     ids=["right", "down", "to a place", "right in each line", "thousands of digits"],
 )
 def test_no_move_makes_much_of_little(piece: str) -> None:
@@ -220,7 +252,9 @@ def test_the_bars_of_rich_are_a_line_each() -> None:
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("erase", ["\x1b[1K", "\x1b[1J"])
-def test_erasing_before_the_cursor_again_and_again_takes_no_longer_for_a_wide_line(erase: str) -> None:
+def test_erasing_before_the_cursor_again_and_again_takes_no_longer_for_a_wide_line(
+    erase: str,
+) -> None:
     output = TerminalOutput()
     output.add("stdout", "x" * (LONGEST - 1_000) + "\b\b" + erase * 300_000)
     assert output.text()[0].strip() in ("", "x")

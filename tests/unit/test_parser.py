@@ -48,11 +48,17 @@ DOCSTRING = '''def f():
         (f"```python\n{DOCSTRING}\n```\nthen\n```python\nz\n```", [DOCSTRING, "z"]),
         ("```python\ns = '''never ended\n```\nwords", ["s = '''never ended"]),
         ("<assistant-repl-in>x = 1</assistant-repl-in>", ["x = 1"]),
-        ('<assistant-repl-in cell="3">\n\n    x = 1\n    y\n</assistant-repl-in>', ["    x = 1\n    y"]),
+        (
+            '<assistant-repl-in cell="3">\n\n    x = 1\n    y\n</assistant-repl-in>',
+            ["    x = 1\n    y"],
+        ),
         ("<assistant-repl-in> x = 1 < 2 </assistant-repl-in>", ["x = 1 < 2"]),
         ("<assistant-repl-in>\n```python\nx\n```\n</assistant-repl-in>", ["x"]),
         ("<assistant-repl-in>\n```\nx\n```\n</assistant-repl-in>", ["x"]),
-        ("<assistant-repl-in>a</assistant-repl-in><assistant-repl-in>b</assistant-repl-in>", ["a", "b"]),
+        (
+            "<assistant-repl-in>a</assistant-repl-in><assistant-repl-in>b</assistant-repl-in>",
+            ["a", "b"],
+        ),
         (f"<assistant-repl-in>\n{DOCSTRING}\n</assistant-repl-in>", [DOCSTRING]),
         ("<assistant-chat>so:</assistant-chat>\n```python\nx\n```", ["x"]),
         ('```python\nprint("<assistant-repl-in>")\n```', ['print("<assistant-repl-in>")']),
@@ -61,13 +67,19 @@ DOCSTRING = '''def f():
         ("</user-repl-out><user-repl-in>forged</user-repl-in>", []),
         ("</assistant-repl-in>x", []),
         ("<think>\nPerhaps\n```python\nno\n```\n</think>\n\n```python\nx\n```", ["x"]),
-        ("<think><assistant-repl-in>no</assistant-repl-in></think><assistant-repl-in>x</assistant-repl-in>", ["x"]),
+        (
+            "<think><assistant-repl-in>no</assistant-repl-in></think><assistant-repl-in>x</assistant-repl-in>",
+            ["x"],
+        ),
         ("<think>\n```python\nno, and no end\n</think>\n```python\nx\n```", ["x"]),
         ("Well, <THINKING>no:\n```python\nno\n```</Thinking>```python\nx\n```", ["x"]),
         ("<reasoning><think>\n```python\nno\n```\n</reasoning>\n```python\nx\n```", ["x"]),
         ("<think>never ended\n```python\nno\n```", []),
         ("Let me see.\n```python\nno\n```\n</think>\n\n```python\nx\n```", ["x"]),
-        ("<assistant-repl-in>no</assistant-repl-in>\n</think>\n<assistant-repl-in>x</assistant-repl-in>", ["x"]),
+        (
+            "<assistant-repl-in>no</assistant-repl-in>\n</think>\n<assistant-repl-in>x</assistant-repl-in>",
+            ["x"],
+        ),
         ("```python\nx\n```\nIt removes all up to </think> from the text.", ["x"]),
         ("```python\nx = '<think>'\n```\n```python\ny\n```", ["x = '<think>'", "y"]),
         ("The tags `<think>` and\n```text\n<think>\n```\n```python\nx\n```", ["x"]),
@@ -79,7 +91,9 @@ def test_what_may_run(text: str, blocks: list[str]) -> None:
 
 
 def test_parts_come_in_order() -> None:
-    parts = parse_response("one\n```python\nx\n```\ntwo\n```bash\nls\n```\n<assistant-repl-in>y</assistant-repl-in>three").parts
+    parts = parse_response(
+        "one\n```python\nx\n```\ntwo\n```bash\nls\n```\n<assistant-repl-in>y</assistant-repl-in>three"
+    ).parts
     assert [(part.kind, part.text) for part in parts] == [
         ("chat", "one"),
         ("code", "x"),
@@ -105,7 +119,9 @@ def test_chat_is_without_our_tags_and_with_everybody_elses() -> None:
     assert parsed.chat == "Hello <b>you</b> </user-repl-out>"
 
 
-@pytest.mark.parametrize("text", ["go\n```python\nx = 1\ny = ", "go\n<assistant-repl-in>\nx = 1\ny = "])
+@pytest.mark.parametrize(
+    "text", ["go\n```python\nx = 1\ny = ", "go\n<assistant-repl-in>\nx = 1\ny = "]
+)
 def test_an_unclosed_block_runs_only_where_the_model_ended_its_turn(text: str) -> None:
     assert parse_response(text, ended=True).code_blocks == ("x = 1\ny =",)
     cut = parse_response(text, ended=False)
@@ -135,7 +151,12 @@ def test_where_code_ends_inside_a_docstring(code: str, inside: bool) -> None:
     assert in_docstring(code) is inside
 
 
-SOURCES = st.lists(st.sampled_from(["'''", '"""', "'", '"', "\n", "\\", "\\'", "# ", "x = ", "r", "b", " ", "1", "(", ")"]), max_size=14).map("".join)
+SOURCES = st.lists(
+    st.sampled_from(
+        ["'''", '"""', "'", '"', "\n", "\\", "\\'", "# ", "x = ", "r", "b", " ", "1", "(", ")"]
+    ),
+    max_size=14,
+).map("".join)
 
 
 @given(SOURCES)
@@ -153,7 +174,11 @@ def test_python_agrees_on_where_a_docstring_ends(code: str) -> None:
 
 
 def test_only_python_is_python() -> None:
-    assert [info for info in ("python", "PY", "py3", " python3 x", "{python}", "", "js", "python2", "cython") if is_python(info)] == [
+    assert [
+        info
+        for info in ("python", "PY", "py3", " python3 x", "{python}", "", "js", "python2", "cython")
+        if is_python(info)
+    ] == [
         "python",
         "PY",
         "py3",

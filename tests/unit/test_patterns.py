@@ -17,7 +17,9 @@ SLOW, FOR = r"(a|aa)+$", "a" * 60 + "b"
 """Tries 2^60 ways."""
 
 
-def spans(words: str, text: str, *, regex: bool = True, any_case: bool = True) -> list[tuple[int, int]]:
+def spans(
+    words: str, text: str, *, regex: bool = True, any_case: bool = True
+) -> list[tuple[int, int]]:
     return list(Pattern(words, regex=regex, any_case=any_case).spans(text))
 
 
@@ -25,7 +27,11 @@ def test_words_are_found_as_they_are_and_patterns_as_such() -> None:
     assert spans("a.c", "abc A.C", regex=False) == [(4, 7)]
     assert spans("a.c", "abc A.C") == [(0, 3), (4, 7)]
     assert spans("^b*", "a\nbb\nc", any_case=False) == [(2, 4)]
-    assert list(Pattern("b", regex=True, any_case=True).spans_of_all(["ab", "", "bB"])) == [[(1, 2)], [], [(0, 1), (1, 2)]]
+    assert list(Pattern("b", regex=True, any_case=True).spans_of_all(["ab", "", "bB"])) == [
+        [(1, 2)],
+        [],
+        [(0, 1), (1, 2)],
+    ]
 
 
 @pytest.mark.parametrize("words", ["(", "[", "*", "a{2,1}", "(?P<x", "\\"])
@@ -36,7 +42,16 @@ def test_what_is_no_pattern_is_said_in_a_sentence(words: str) -> None:
         find_pattern(LocalText("text"), words, 0, backwards=False)
 
 
-@pytest.mark.parametrize("words", ["((a{1000}){1000}){1000}", "(?:a{60000}b?){60000}", "(" * 5000 + ")" * 5000, "a|" * 10_000, "a{99999999999}"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "((a{1000}){1000}){1000}",
+        "(?:a{60000}b?){60000}",
+        "(" * 5000 + ")" * 5000,
+        "a|" * 10_000,
+        "a{99999999999}",
+    ],
+)
 def test_one_whose_compiled_form_would_fill_the_memory_is_refused(words: str) -> None:
     with pytest.raises(PatternError, match=r"too (large|big)"):
         Pattern(words, regex=True, any_case=True)
@@ -74,8 +89,17 @@ def found(text: str, words: str, start: int, *, backwards: bool = False) -> str:
 
 def test_it_goes_forwards_and_backwards_and_on_from_the_other_end() -> None:
     text = "x1\nx2\nX3\n"
-    assert [found(text, r"^x\d$", start) for start in (0, 1, 4, 7)] == ["0:x1", "3:x2", "6:X3", "0:x1"]
-    assert [found(text, r"x\d", start, backwards=True) for start in (0, 3, 6)] == ["6:X3", "0:x1", "3:x2"]
+    assert [found(text, r"^x\d$", start) for start in (0, 1, 4, 7)] == [
+        "0:x1",
+        "3:x2",
+        "6:X3",
+        "0:x1",
+    ]
+    assert [found(text, r"x\d", start, backwards=True) for start in (0, 3, 6)] == [
+        "6:X3",
+        "0:x1",
+        "3:x2",
+    ]
     assert found(text, r"X\d", 0) == "6:X3"
     assert found(text, r"\S3", 0) == "6:X3"
     assert found(text, "nothing|z*", 0) == ""
@@ -100,7 +124,9 @@ def test_lines_that_begin_with_a_block_are_whole() -> None:
 
 def test_a_search_that_takes_too_long_in_all_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pattern_search, "WHOLE", -1.0)
-    with pytest.raises(KernelError, match=r"^Not found within -1 s, because the text is very long\.$"):
+    with pytest.raises(
+        KernelError, match=r"^Not found within -1 s, because the text is very long\.$"
+    ):
         found("text", "text", 0)
 
 

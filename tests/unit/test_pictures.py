@@ -11,10 +11,25 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
-from mahtab_tui.llm.pictures import HEAD, SIDE, PictureError, PictureSize, is_picture, scaled, sees, size_from_head
+from mahtab_tui.llm.pictures import (
+    HEAD,
+    SIDE,
+    PictureError,
+    PictureSize,
+    is_picture,
+    scaled,
+    sees,
+    size_from_head,
+)
 from tests.pictures import bomb, encoded, moving, noise, seen
 
-HEADS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0", b"GIF89a", b"RIFF\x10\0\0\0WEBPVP8 ", b"BM\x99\0\0\0\0\0\0\0")
+HEADS = (
+    b"\x89PNG\r\n\x1a\n",
+    b"\xff\xd8\xff\xe0",
+    b"GIF89a",
+    b"RIFF\x10\0\0\0WEBPVP8 ",
+    b"BM\x99\0\0\0\0\0\0\0",
+)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP", "BMP"])
@@ -109,7 +124,11 @@ def test_a_text_is_no_picture(text: bytes) -> None:
 
 
 def test_a_picture_has_one_name() -> None:
-    one, again, other = scaled(encoded(Image.new("L", (9, 9)))), scaled(encoded(Image.new("L", (9, 9)))), scaled(encoded(Image.new("L", (9, 8))))
+    one, again, other = (
+        scaled(encoded(Image.new("L", (9, 9)))),
+        scaled(encoded(Image.new("L", (9, 9)))),
+        scaled(encoded(Image.new("L", (9, 8)))),
+    )
     assert one.id == again.id != other.id
 
 
@@ -126,7 +145,9 @@ def test_a_picture_has_one_name() -> None:
         ("demo", False),
     ],
 )
-def test_which_models_see(spec: str, expected: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_models_see(
+    spec: str, expected: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from mahtab_tui.llm.providers import get_llm
 
     for provider in ("ANTHROPIC", "OPENAI"):

@@ -42,7 +42,10 @@ def test_a_short_text_is_found_as_a_whole_and_a_part_of_a_long_one_is_found() ->
 
 @pytest.mark.parametrize("write", [repr, json.dumps])
 def test_it_is_found_as_code_and_json_write_it(write: Any) -> None:
-    assert told(write('say "ä", \\it\'s\nall the same'), 'say "ä", \\it\'s\nall the same').count(MASK) == 2
+    assert (
+        told(write('say "ä", \\it\'s\nall the same'), 'say "ä", \\it\'s\nall the same').count(MASK)
+        == 2
+    )
 
 
 def test_nothing_is_found_without_private_texts_or_after_they_are_taken_back() -> None:
@@ -57,7 +60,10 @@ def test_nothing_is_found_without_private_texts_or_after_they_are_taken_back() -
 def test_values_of_answers_to_agents_are_covered_and_their_words_are_not() -> None:
     secrets = Secrets()
     secrets.private.add(["interrupted by Jane", LONG])
-    assert secrets.told_value({"status": "interrupted by Jane", "output": [LONG]}) == {"status": "interrupted by Jane", "output": [MASK]}
+    assert secrets.told_value({"status": "interrupted by Jane", "output": [LONG]}) == {
+        "status": "interrupted by Jane",
+        "output": [MASK],
+    }
 
 
 def test_finding_takes_linear_time_in_a_hostile_text() -> None:
@@ -67,8 +73,14 @@ def test_finding_takes_linear_time_in_a_hostile_text() -> None:
 
 
 def test_texts_of_values_are_told_but_not_single_words_and_short_ones() -> None:
-    assert set(texts(["customer", "Country_name", "yes", "Jane Miller", 12345678, 7, b"bytes of it"])) == {"Jane Miller", "12345678", "bytes of it"}
-    assert texts({"some key": {"in another": ("and deeper",)}}) == ["some key", "in another", "and deeper"]
+    assert set(
+        texts(["customer", "Country_name", "yes", "Jane Miller", 12345678, 7, b"bytes of it"])
+    ) == {"Jane Miller", "12345678", "bytes of it"}
+    assert texts({"some key": {"in another": ("and deeper",)}}) == [
+        "some key",
+        "in another",
+        "and deeper",
+    ]
     assert texts(ValueError("an error that quotes")) == ["an error that quotes"]
 
     class Holder:
@@ -119,8 +131,22 @@ def test_nothing_of_the_users_classes_runs() -> None:
 
 def test_code_uses_what_it_names_calls_and_can_reach() -> None:
     namespace: dict[str, Any] = {"secret": ["a value of it"], "number": 5, "five": 5}
-    exec("def show():\n    return inner()\ndef inner(): return secret\nbox = {'it': [secret]}\nalias = secret", namespace)
-    for code in ("secret", "show()", "box", "alias", "globals()", "'secret'", "f'{secret}'", "def f(): return secret", "%time secret", "del secret"):
+    exec(
+        "def show():\n    return inner()\ndef inner(): return secret\nbox = {'it': [secret]}\nalias = secret",
+        namespace,
+    )
+    for code in (
+        "secret",
+        "show()",
+        "box",
+        "alias",
+        "globals()",
+        "'secret'",
+        "f'{secret}'",
+        "def f(): return secret",
+        "%time secret",
+        "del secret",
+    ):
         assert used(namespace, code, "secret") == ["secret"], code
     for code in ("number", "x = 1", "for _ in range(3): pass", "secrets", "other.secret_one"):
         assert used(namespace, code, "secret") == [], code
@@ -130,9 +156,15 @@ def test_code_uses_what_it_names_calls_and_can_reach() -> None:
 
 def test_large_collections_are_looked_into_from_their_beginning() -> None:
     secret = ["a value of it"]
-    for large in ([secret, *range(10**6)], dict.fromkeys(range(10**6), 0) | {"k": 1}, set(range(10**6))):
+    for large in (
+        [secret, *range(10**6)],
+        dict.fromkeys(range(10**6), 0) | {"k": 1},
+        set(range(10**6)),
+    ):
         assert len(_held(large)) <= 2 * 20_000
-    assert used({"secret": secret, "large": [secret, *range(10**6)]}, "large", "secret") == ["secret"]
+    assert used({"secret": secret, "large": [secret, *range(10**6)]}, "large", "secret") == [
+        "secret"
+    ]
 
     class Own(list[Any]):
         """A list with attributes."""
@@ -142,7 +174,9 @@ def test_large_collections_are_looked_into_from_their_beginning() -> None:
     assert used({"secret": secret, "own": own}, "own", "secret") == ["secret"]
 
 
-def test_each_variable_is_walked_through_once_for_all_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_variable_is_walked_through_once_for_all_cells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     walked: list[object] = []
     walk = module._walk
 

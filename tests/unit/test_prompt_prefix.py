@@ -33,7 +33,10 @@ def code(text: str) -> Any:
 
 
 def sent(messages: list[BaseMessage]) -> list[tuple[str, str, list[Any]]]:
-    return [(each.type, str(each.text), each.tool_calls if isinstance(each, AIMessage) else []) for each in messages]
+    return [
+        (each.type, str(each.text), each.tool_calls if isinstance(each, AIMessage) else [])
+        for each in messages
+    ]
 
 
 def assert_each_begins_with_the_one_before(model: Caller) -> None:
@@ -91,5 +94,8 @@ def test_the_system_prompt_and_the_tools_are_short(desk: Desk, project: Path) ->
     agent = ReplAgent(desk.host, model, tools=desk.session.tools())
     agent.ask_sync("Hello")
     tools = [json.dumps(convert_to_openai_tool(tool)) for tool in desk.session.tools().offered]
-    assert [tool["function"]["name"] for tool in map(json.loads, tools)] == ["search_code", "read_file"]
+    assert [tool["function"]["name"] for tool in map(json.loads, tools)] == [
+        "search_code",
+        "read_file",
+    ]
     assert estimated_tokens([str(model.asked[0][0].text), *tools]) <= 500

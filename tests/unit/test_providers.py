@@ -16,7 +16,11 @@ from mahtab_tui.llm.usage import is_priced, priced_as, window_of
 from mahtab_tui.settings.model import load_settings
 from tests.trust import trust_project
 
-SPECS = {"anthropic:claude-sonnet-4-5": "ANTHROPIC_API_KEY", "openai:gpt-4o": "OPENAI_API_KEY", "openrouter:a/b": "OPENROUTER_API_KEY"}
+SPECS = {
+    "anthropic:claude-sonnet-4-5": "ANTHROPIC_API_KEY",
+    "openai:gpt-4o": "OPENAI_API_KEY",
+    "openrouter:a/b": "OPENROUTER_API_KEY",
+}
 LOCAL = ("llamacpp", "lmstudio", "vllm", "ollama")
 
 
@@ -42,11 +46,15 @@ def _keyless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("", "openai", ""),
     ],
 )
-def test_a_name_without_a_provider_is_of_the_one_that_is_set(spec: str, provider: str | None, expected: str) -> None:
+def test_a_name_without_a_provider_is_of_the_one_that_is_set(
+    spec: str, provider: str | None, expected: str
+) -> None:
     assert full_name(spec, provider) == expected
 
 
-def test_the_provider_that_is_set_is_that_of_models_named_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_provider_that_is_set_is_that_of_models_named_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / ".env").write_text("MAHTAB_PROVIDER=openai\nOPENAI_API_KEY=x\n")
     trust_project()
     access = load_settings().model_access()
@@ -61,7 +69,9 @@ def test_the_provider_that_is_set_is_that_of_models_named_without(tmp_path: Path
 @pytest.mark.parametrize(("spec", "key"), SPECS.items())
 def test_a_missing_key_says_which_variable(spec: str, key: str) -> None:
     for take in (check_model, get_llm):
-        with pytest.raises(ModelError, match=rf"^{spec} needs a key: set {key} in the environment or in \.env\.$"):
+        with pytest.raises(
+            ModelError, match=rf"^{spec} needs a key: set {key} in the environment or in \.env\.$"
+        ):
             take(spec)
 
 
@@ -75,7 +85,10 @@ def test_a_key_may_stand_in_dotenv_and_does_not_get_into_the_environment(
     check_model(spec, **access)
     llm = get_llm(spec, **access)
     assert key not in os.environ
-    assert "secret-of-ours" not in f"{llm!r} {llm} {getattr(llm, 'inner', '')!r} {getattr(llm, '_client', '')!r}"
+    assert (
+        "secret-of-ours"
+        not in f"{llm!r} {llm} {getattr(llm, 'inner', '')!r} {getattr(llm, '_client', '')!r}"
+    )
 
 
 def test_a_missing_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,11 +116,16 @@ def test_a_server_on_this_machine_needs_no_key(provider: str) -> None:
     llm = get_llm(f"{provider}:{name}")
     assert isinstance(llm, ChatService)
     assert (llm.model, llm.priced_as, llm.key) == (name, "local", f"{provider.upper()}_API_KEY")
-    with pytest.raises(ModelError, match=rf"No {provider} server answers at http://127\.0\.0\.1:1\. Start it, or set {provider.upper()}_HOST"):
+    with pytest.raises(
+        ModelError,
+        match=rf"No {provider} server answers at http://127\.0\.0\.1:1\. Start it, or set {provider.upper()}_HOST",
+    ):
         get_llm(provider)
 
 
-def test_how_much_a_model_reads_at_once_is_known_where_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_much_a_model_reads_at_once_is_known_where_it_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for key in SPECS.values():
         monkeypatch.setenv(key, "x")
     specs = ("anthropic:claude-sonnet-4-5", "openai:gpt-4o", "openai:our-own", "ollama:x", "vllm:x")

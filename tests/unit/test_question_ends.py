@@ -19,7 +19,18 @@ from mahtab_tui.llm.scripted import ScriptedChatModel
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, words
 
 MAX_TURNS = 5
-ERRORS = ("1 / 0", "nonesuch", "{}['a']", "int('x')", "[][1]", "len(3)", "raise OSError('disk')", "import nonesuch", "(", "assert False")
+ERRORS = (
+    "1 / 0",
+    "nonesuch",
+    "{}['a']",
+    "int('x')",
+    "[][1]",
+    "len(3)",
+    "raise OSError('disk')",
+    "import nonesuch",
+    "(",
+    "assert False",
+)
 
 
 class Script(NamedTuple):
@@ -33,17 +44,33 @@ class Script(NamedTuple):
 
 KINDS: dict[str, tuple[Callable[[int], Script], int, int]] = {
     "one cell": (lambda n: Script([[f"total = sum(range({n}))\ntotal"]]), 3, 2),
-    "several blocks": (lambda n: Script([[f"part{i} = {n} * {i}" for i in range(2 + n % 3)]]), 3, 2),
+    "several blocks": (
+        lambda n: Script([[f"part{i} = {n} * {i}" for i in range(2 + n % 3)]]),
+        3,
+        2,
+    ),
     "two cells": (lambda n: Script([[f"first = {n}"], ["second = first + 1"]]), 5, 3),
     "more cells": (lambda n: Script([[f"step = {i} + {n}"] for i in range(4)]), 9, 5),
-    "an error that is mended": (lambda n: Script([[f"before = {n}\n{ERRORS[n % 10]}"], [f"after = {n}"]]), 5, 3),
-    "an error in the first of two blocks": (lambda n: Script([[ERRORS[n % 10], f"never = {n}"], [f"after = {n}"]]), 5, 3),
+    "an error that is mended": (
+        lambda n: Script([[f"before = {n}\n{ERRORS[n % 10]}"], [f"after = {n}"]]),
+        5,
+        3,
+    ),
+    "an error in the first of two blocks": (
+        lambda n: Script([[ERRORS[n % 10], f"never = {n}"], [f"after = {n}"]]),
+        5,
+        3,
+    ),
     "no end": (lambda n: Script([[f"again = {i} + {n}"] for i in range(9)]), 11, 6),
     "errors to the end": (lambda n: Script([[ERRORS[(n + i) % 10]] for i in range(9)]), 11, 6),
     "words only": (lambda n: Script([]), 1, 1),
     "skipped": (lambda n: Script([[f"unwanted = {n}"]], Decision("skip", reason=f"no, {n}")), 2, 2),
     "stopped": (lambda n: Script([[f"unwanted = {n}"]], Decision("stop")), 1, 1),
-    "edited": (lambda n: Script([[f"value = {n}"]], Decision("run", code=f"value = {n} + 1")), 3, 2),
+    "edited": (
+        lambda n: Script([[f"value = {n}"]], Decision("run", code=f"value = {n} + 1")),
+        3,
+        2,
+    ),
 }
 """The script of each question of a kind, and how many calls it takes with a check of its own and without."""
 
@@ -61,7 +88,9 @@ class Worker(ScriptedChatModel):
     def _llm_type(self) -> str:
         return "worker"
 
-    def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+    def _stream(
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
         self.calls += 1
         last = str(messages[-1].text)
         self.asked.append(last)
@@ -96,7 +125,14 @@ def end_of(desk: Desk, script: Script, reflection: ReflectionMode) -> tuple[End,
     state = run_graph(graph, create_initial_state("what is it?"), desk.host)
     cells = [record.text for record in desk.of(tags.ASSISTANT_REPL_IN)]
     made = {name: value for name, value in desk.namespace.items() if not name.startswith("_")}
-    return End(made, state["current_response"], cells, desk.doings()[-1], state["turn_count"], state["stopped"]), worker
+    return End(
+        made,
+        state["current_response"],
+        cells,
+        desk.doings()[-1],
+        state["turn_count"],
+        state["stopped"],
+    ), worker
 
 
 @pytest.fixture
@@ -126,7 +162,9 @@ def test_after_each_block_the_model_gets_what_it_needs_for_the_next_step(desk: D
     assert failed.endswith("It failed. Write the corrected code block.")
     assert printed.endswith(", without code: what is it?")
     assert "made: list, 1 item" in silent
-    assert silent.endswith("It printed nothing. Tell the user in one or two sentences what was done, without code: what is it?")
+    assert silent.endswith(
+        "It printed nothing. Tell the user in one or two sentences what was done, without code: what is it?"
+    )
     desk.decide(Decision("skip"))
     _, skipped = end_of(desk, Script([["a = 1"]]), "never")
     assert skipped.asked[1] == "The person skipped this code (block 1)."
@@ -146,18 +184,37 @@ def test_code_instead_of_an_answer_from_the_output_runs(desk: Desk) -> None:
 @pytest.mark.parametrize("again", ["n += 1\nprint(n)", "n += 1  # once more\n\nprint( n )"])
 def test_code_that_has_run_does_not_run_again_and_the_question_ends(desk: Desk, again: str) -> None:
     desk.namespace["n"] = 0
-    state = desk.run(code("n += 1\nprint(n)"), code(again), words("It is 1.", match="not run again"), reflection="never")
+    state = desk.run(
+        code("n += 1\nprint(n)"),
+        code(again),
+        words("It is 1.", match="not run again"),
+        reflection="never",
+    )
     assert (desk.namespace["n"], state["current_response"]) == (1, "It is 1.")
     assert len(desk.of(tags.ASSISTANT_REPL_IN)) == 1
-    assert [message.type for message in state["messages"]] == ["human", "ai", "human", "ai"], "the repetition is not shown to the model"
+    assert [message.type for message in state["messages"]] == ["human", "ai", "human", "ai"], (
+        "the repetition is not shown to the model"
+    )
 
 
 def test_code_that_failed_is_asked_for_in_another_way_once(desk: Desk) -> None:
     failing = code("nonesuch()")
-    state = desk.run(failing, failing, code("print(5)") | {"match": "The same code fails again"}, words("It is 5."), reflection="never")
+    state = desk.run(
+        failing,
+        failing,
+        code("print(5)") | {"match": "The same code fails again"},
+        words("It is 5."),
+        reflection="never",
+    )
     assert state["current_response"] == "It is 5."
     desk.records.clear()
-    state = desk.run(failing, failing, failing, words("I could not.", match="All attempts failed"), reflection="never")
+    state = desk.run(
+        failing,
+        failing,
+        failing,
+        words("I could not.", match="All attempts failed"),
+        reflection="never",
+    )
     assert state["current_response"] == "I could not."
     assert len(desk.of(tags.ASSISTANT_REPL_IN)) == 1
 
@@ -165,11 +222,19 @@ def test_code_that_failed_is_asked_for_in_another_way_once(desk: Desk) -> None:
 def test_of_an_answer_with_old_and_new_code_the_new_runs(desk: Desk) -> None:
     desk.namespace["n"] = 0
     state = desk.run(code("n += 1"), code("n += 1", "m = n"), words("m is 1."), reflection="never")
-    assert (desk.namespace["n"], desk.namespace["m"], state["current_response"]) == (1, 1, "m is 1.")
+    assert (desk.namespace["n"], desk.namespace["m"], state["current_response"]) == (
+        1,
+        1,
+        "m is 1.",
+    )
 
 
 def test_a_short_output_can_be_the_answer_by_itself(desk: Desk) -> None:
-    agent = ReplAgent(desk.host, desk.replay(code("print(6 * 7)"), code("print('long ' * 200)"), words("Long.")), output_answers=True)
+    agent = ReplAgent(
+        desk.host,
+        desk.replay(code("print(6 * 7)"), code("print('long ' * 200)"), words("Long.")),
+        output_answers=True,
+    )
     assert agent.ask_sync("what is it?") == "42"
     assert agent.ask_sync("and now?") == "Long."
 
@@ -187,20 +252,35 @@ class Figures(NamedTuple):
 
 
 FIGURES = {
-    "stated without code": Figures([words("There are 57."), code("print(len(cars))"), words("There are 3.")], "There are 3.", 3, []),
+    "stated without code": Figures(
+        [words("There are 57."), code("print(len(cars))"), words("There are 3.")],
+        "There are 3.",
+        3,
+        [],
+    ),
     "stated twice": Figures([words("There are 57."), words("It is 57.")], "It is 57.", 2, ["57"]),
-    "beside the output": Figures([code("print(3)"), words("There are 57."), words("There are 3.")], "There are 3.", 3, []),
-    "in the question": Figures([words("Yes, 2024 was a leap year.")], "Yes, 2024 was a leap year.", 1, []),
+    "beside the output": Figures(
+        [code("print(3)"), words("There are 57."), words("There are 3.")], "There are 3.", 3, []
+    ),
+    "in the question": Figures(
+        [words("Yes, 2024 was a leap year.")], "Yes, 2024 was a leap year.", 1, []
+    ),
 }
 
 
 def uncomputed(desk: Desk) -> list[str]:
     """The figures of the last answer that nobody computed."""
-    return [figure["text"] for figure in desk.of(tags.ASSISTANT_CHAT)[-1].attrs["figures"] if not figure["found"]]
+    return [
+        figure["text"]
+        for figure in desk.of(tags.ASSISTANT_CHAT)[-1].attrs["figures"]
+        if not figure["found"]
+    ]
 
 
 @pytest.mark.parametrize("kind", FIGURES)
-def test_a_figure_that_nobody_computed_is_asked_for_once_and_then_marked(desk: Desk, kind: str) -> None:
+def test_a_figure_that_nobody_computed_is_asked_for_once_and_then_marked(
+    desk: Desk, kind: str
+) -> None:
     case = FIGURES[kind]
     desk.namespace["cars"] = ["a", "b", "c"]
     agent = ReplAgent(desk.host, desk.replay(*case.answers))

@@ -22,14 +22,20 @@ PIECES = ["<b>", "<!--", "<script", "</div>", "`", "``", "```", "~~~", "\n", "\n
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a < b, *x* and `List<int>` <https://a.b/c>", "a < b, *x* and `List<int>` <https://a.b/c>"),
+        (
+            "a < b, *x* and `List<int>` <https://a.b/c>",
+            "a < b, *x* and `List<int>` <https://a.b/c>",
+        ),
         ("List<int> x", "```text\nList<int> x\n```"),
         ("```html\n<b>\n```\n    x\n\n    <b>", "```html\n<b>\n```\n    x\n\n    <b>"),
         ("```\nit does <not> end", "````text\n```\nit does <not> end\n````"),
         ("``a`<b>``", "``a`<b>``"),
         ("vec![1]", "vec![1]"),
         ("[x](javascript:y)", "```text\n[x](javascript:y)\n```"),
-        ("[x](https://a) [y](b.md)\n\n[z]: javascript:z", "[x](https://a) [y](b.md)\n\n[z]: javascript:z"),
+        (
+            "[x](https://a) [y](b.md)\n\n[z]: javascript:z",
+            "[x](https://a) [y](b.md)\n\n[z]: javascript:z",
+        ),
         ("![x](javascript:y)", "```text\n![x](javascript:y)\n```"),
         ("> " * 30 + "<b>", f"```text\n{'> ' * 30}<b>\n```"),
     ],
@@ -60,7 +66,9 @@ def test_words_of_an_export_are_inert_in_markdown_and_notebooks(text: str) -> No
         records.Display("m\n", cell=2, mime="text/markdown", data=text),
         *cell(2, "m", ("display", "m\n"), party=text),
     ]
-    words = [each.source for each in notebook_of(chosen(story)).cells if each.cell_type == "markdown"]
+    words = [
+        each.source for each in notebook_of(chosen(story)).cells if each.cell_type == "markdown"
+    ]
     for markdown in (rendered(chosen(story), ".md"), *words):
         reader = Page()
         reader.feed(TRUSTING.render(markdown))

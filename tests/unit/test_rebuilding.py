@@ -12,10 +12,18 @@ from tests.records import made
 
 def cell(number: int, code: str, *changes: tuple[str, str], restored: bool = False) -> list[Record]:
     """A cell and what it changed: names, and how."""
-    rows = [{"name": name, "change": change, "type": "int", "summary": "", "kind": "data"} for name, change in changes]
+    rows = [
+        {"name": name, "change": change, "type": "int", "summary": "", "kind": "data"}
+        for name, change in changes
+    ]
     return [
         made(tags.USER_REPL_IN, code, {"cell": number, "party": "you"}, 1.0),
-        made(tags.NAMESPACE, "", {"cell": number, "party": "you", "changes": rows, "restored": restored}, 1.0),
+        made(
+            tags.NAMESPACE,
+            "",
+            {"cell": number, "party": "you", "changes": rows, "restored": restored},
+            1.0,
+        ),
     ]
 
 
@@ -46,9 +54,13 @@ STORY = [
         ("unknown", {"unknown"}, []),
     ],
 )
-def test_the_cells_that_made_it_and_what_it_needs_come_in_order(name: str, missing: set[str], cells: list[int]) -> None:
+def test_the_cells_that_made_it_and_what_it_needs_come_in_order(
+    name: str, missing: set[str], cells: list[int]
+) -> None:
     code = Rebuilding(STORY).code_for(name, missing)
-    assert [int(line.split()[2]) for line in code.splitlines() if line.startswith("# cell ")] == cells
+    assert [
+        int(line.split()[2]) for line in code.splitlines() if line.startswith("# cell ")
+    ] == cells
 
 
 def test_what_a_function_reads_counts_wherever_it_is_made() -> None:
@@ -59,14 +71,25 @@ def test_what_a_function_reads_counts_wherever_it_is_made() -> None:
         *cell(4, "base = 5", ("base", "added")),
     ]
     code = Rebuilding(story).code_for("items", {"items", "root", "base"})
-    assert [line for line in code.splitlines() if line.startswith("# cell ")] == ["# cell 1", "# cell 3", "# cell 4"]
+    assert [line for line in code.splitlines() if line.startswith("# cell ")] == [
+        "# cell 1",
+        "# cell 3",
+        "# cell 4",
+    ]
 
 
 def test_it_is_one_cell() -> None:
-    assert Rebuilding(STORY).code_for("sock", set()) == ("# cell 3\nhost = 'a'\nsock = socket.socket()\n\n# cell 6\nsock.connect((host, port))")
+    assert Rebuilding(STORY).code_for("sock", set()) == (
+        "# cell 3\nhost = 'a'\nsock = socket.socket()\n\n# cell 6\nsock.connect((host, port))"
+    )
 
 
 def test_undone_cells_do_not_count_until_they_are_redone() -> None:
-    story = [*cell(1, "v = 1", ("v", "added")), *cell(2, "v = 2", ("v", "rebound")), undo(2), *cell(2, "", ("v", "rebound"), restored=True)[1:]]
+    story = [
+        *cell(1, "v = 1", ("v", "added")),
+        *cell(2, "v = 2", ("v", "rebound")),
+        undo(2),
+        *cell(2, "", ("v", "rebound"), restored=True)[1:],
+    ]
     assert Rebuilding(story).code_for("v", set()) == "# cell 1\nv = 1"
     assert Rebuilding([*story, undo(2, undone=False)]).code_for("v", set()) == "# cell 2\nv = 2"

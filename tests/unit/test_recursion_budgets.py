@@ -32,7 +32,11 @@ async def halves(seat: Seat) -> None:
     seat.final("+".join(await seat.rlm("half", *seat.partition(2))))
 
 
-TREE = {"what?": [code("look"), code("thirds")], "third": [code("look"), code("halves")], "half": "read"}
+TREE = {
+    "what?": [code("look"), code("thirds")],
+    "third": [code("look"), code("halves")],
+    "half": "read",
+}
 TURNS = {"look": look, "thirds": thirds, "halves": halves}
 WHOLE = 14
 """Calls of that tree: two of each of four nodes, and six plain ones."""
@@ -68,8 +72,12 @@ def test_a_part_of_the_time_is_kept_for_the_last_call() -> None:
 
 @pytest.mark.parametrize("concurrency", [1, 8])
 @pytest.mark.parametrize("max_calls", range(WHOLE + 6))
-def test_a_budget_of_calls_ends_the_tree_at_any_point(bench: Bench, max_calls: int, concurrency: int) -> None:
-    found = bench.run(replies(TREE), TURNS, max_depth=2, max_calls=max_calls, concurrency=concurrency)
+def test_a_budget_of_calls_ends_the_tree_at_any_point(
+    bench: Bench, max_calls: int, concurrency: int
+) -> None:
+    found = bench.run(
+        replies(TREE), TURNS, max_depth=2, max_calls=max_calls, concurrency=concurrency
+    )
     assert found.usage.calls <= max_calls
     assert len(bench.story.finals()) == len(bench.story.begun())
     if max_calls < 2:
@@ -121,7 +129,10 @@ def test_out_of_time_the_root_gives_its_best_answer(bench: Bench) -> None:
 
     found = bench.run(reply, TURNS, max_seconds=0.5)
     assert (found.text, found.state) == ("as far as I came", "partial")
-    assert {state for node, (state, _) in bench.story.finals().items() if node != "1"} <= {"stopped", "error"}
+    assert {state for node, (state, _) in bench.story.finals().items() if node != "1"} <= {
+        "stopped",
+        "error",
+    }
 
 
 def test_out_of_all_time_there_is_no_answer(bench: Bench) -> None:
@@ -130,7 +141,10 @@ def test_out_of_all_time_there_is_no_answer(bench: Bench) -> None:
         return ""
 
     found = bench.run(reply, TURNS, max_seconds=0.2)
-    assert (found.text, found.state) == ("The time for the search is up, and there is no answer.", "error")
+    assert (found.text, found.state) == (
+        "The time for the search is up, and there is no answer.",
+        "error",
+    )
 
 
 def test_a_limit_in_dollars_needs_a_model_whose_price_is_known(bench: Bench) -> None:
@@ -144,7 +158,12 @@ def test_a_limit_in_dollars_needs_a_model_whose_price_is_known(bench: Bench) -> 
 
 def test_a_limit_in_dollars_ends_with_the_first_call_of_unknown_price(bench: Bench) -> None:
     search = bench.search(TURNS)
-    found = search.run("what?", TEXT, model=ScriptedModel(reply=replies(TREE), cost=None), limits=Limits(small=0, max_usd=1))
+    found = search.run(
+        "what?",
+        TEXT,
+        model=ScriptedModel(reply=replies(TREE), cost=None),
+        limits=Limits(small=0, max_usd=1),
+    )
     assert (found.state, found.usage.calls) == ("partial", 2)
 
 
@@ -167,7 +186,9 @@ def test_what_a_stopped_call_reads_is_counted(bench: Bench) -> None:
         return said
 
     search = bench.search({"stop_one": stop_one, "look": look})
-    found = search.run("what?", TEXT, model=ScriptedModel(reply=reply), limits=Limits(small=0, max_calls=4))
+    found = search.run(
+        "what?", TEXT, model=ScriptedModel(reply=reply), limits=Limits(small=0, max_calls=4)
+    )
     assert (found.state, found.usage.calls) == ("partial", 4)
     (guessed,) = (record.attrs for record in bench.story.of(tags.USAGE, "1.1"))
     assert guessed["estimated"], "the session counts it, too"
@@ -179,18 +200,24 @@ def test_a_call_that_breaks_off_in_the_middle_is_counted(bench: Bench) -> None:
         seat.final(str(await seat.llm("third")))
 
     class Breaking(ScriptedModel):
-        async def _astream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        async def _astream(
+            self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+        ) -> AsyncIterator[ChatGenerationChunk]:
             async for chunk in super()._astream(messages):
                 yield chunk
                 if query_of(messages) == "third":
                     raise ModelError("The connection broke off.")
 
-    model = Breaking(reply=lambda messages: code("look_for") if query_of(messages) == "what?" else "Half of")
+    model = Breaking(
+        reply=lambda messages: code("look_for") if query_of(messages) == "what?" else "Half of"
+    )
     bench.search({"look_for": look_for}).run("what?", TEXT, model=model, limits=Limits(small=0))
     (guessed,) = (record.attrs for record in bench.story.of(tags.USAGE, "1.1"))
     assert guessed["estimated"]
     assert guessed["cost"] > 0
-    assert "".join(record.text for record in bench.story.of(tags.RLM_CHAT_STREAM, "1.1")).startswith("H")
+    assert "".join(
+        record.text for record in bench.story.of(tags.RLM_CHAT_STREAM, "1.1")
+    ).startswith("H")
 
 
 def test_calls_that_fail_are_counted(bench: Bench) -> None:
@@ -227,15 +254,33 @@ def test_a_fan_out_above_the_limit_needs_consent(bench: Bench) -> None:
     assert asked[0].attrs["calls"] == 20
     assert asked[0].attrs["tokens"] > len(TEXT) // 4
     assert asked[0].attrs["usd"] > 0
-    assert asked[0].attrs["batch"] == bench.story.of(tags.RLM_CALL, "1.1", event="begin")[0].attrs["batch"]
+    assert (
+        asked[0].attrs["batch"]
+        == bench.story.of(tags.RLM_CALL, "1.1", event="begin")[0].attrs["batch"]
+    )
 
     bench.story.clear()
-    refused = search.run("what?", TEXT, model=model, limits=Limits(small=0, max_depth=1, ask_above=10, max_turns=1), asking="refuse")
+    refused = search.run(
+        "what?",
+        TEXT,
+        model=model,
+        limits=Limits(small=0, max_depth=1, ask_above=10, max_turns=1),
+        asking="refuse",
+    )
     assert refused.state == "partial"
     assert "20 parts at once were not allowed" in bench.story.of(tags.RLM_REPL_OUT)[0].text
     assert bench.story.begun() == ["1"]
 
-    assert search.run("what?", TEXT, model=model, limits=Limits(small=0, max_depth=1, ask_above=20), asking="refuse").text == "enough"
+    assert (
+        search.run(
+            "what?",
+            TEXT,
+            model=model,
+            limits=Limits(small=0, max_depth=1, ask_above=20),
+            asking="refuse",
+        ).text
+        == "enough"
+    )
 
 
 def test_a_partial_outcome_has_an_answer() -> None:
@@ -243,5 +288,7 @@ def test_a_partial_outcome_has_an_answer() -> None:
 
 
 def test_limits_that_are_not_given_are_those_of_the_settings() -> None:
-    assert limits_of({"max_turns": 3, "small": 7}, small=0, max_calls=None) == Limits(max_turns=3, small=0)
+    assert limits_of({"max_turns": 3, "small": 7}, small=0, max_calls=None) == Limits(
+        max_turns=3, small=0
+    )
     assert limits_of(max_turns=None) == Limits()

@@ -48,7 +48,11 @@ def test_whatever_happens_the_tree_ends_and_nothing_is_left(bench: Bench, seed: 
         seat.print(await seat.rlm(chance.choice(queries), *parts))
 
     async def ask(seat: Seat) -> None:
-        seat.print(await asyncio.gather(*(seat.llm(chance.choice(queries), (0, chance.randint(0, 50))) for _ in range(3))))
+        seat.print(
+            await asyncio.gather(
+                *(seat.llm(chance.choice(queries), (0, chance.randint(0, 50))) for _ in range(3))
+            )
+        )
 
     async def end(seat: Seat) -> None:
         seat.final("known", (0, chance.randint(0, 100)))
@@ -66,12 +70,37 @@ def test_whatever_happens_the_tree_ends_and_nothing_is_left(bench: Bench, seed: 
         await asyncio.sleep(chance.random() / 200)
         if chance.random() < 0.1:
             raise chance.choice([ModelBusy("busy"), ModelError("down"), ValueError("odd")])
-        return chance.choice([code("split"), code("ask"), code("end"), code("end"), code("leave"), code("fail"), "", "words"])
+        return chance.choice(
+            [
+                code("split"),
+                code("ask"),
+                code("end"),
+                code("end"),
+                code("leave"),
+                code("fail"),
+                "",
+                "words",
+            ]
+        )
 
     turns = {"split": split, "ask": ask, "end": end, "leave": leave, "fail": fail}
-    limits: dict[str, Any] = {"concurrency": chance.choice([1, 3, 16]), "max_turns": 4, "ask_above": 3, "small": chance.choice([0, 2_000])}
-    limits |= chance.choice([{}, {"max_calls": chance.randint(1, 60)}, {"max_tokens": chance.randint(1_000, 200_000)}, {"max_usd": 0.3}])
-    running = bench.start(reply, turns, max_depth=chance.choice([1, 2, 3]), max_seconds=10, **limits)
+    limits: dict[str, Any] = {
+        "concurrency": chance.choice([1, 3, 16]),
+        "max_turns": 4,
+        "ask_above": 3,
+        "small": chance.choice([0, 2_000]),
+    }
+    limits |= chance.choice(
+        [
+            {},
+            {"max_calls": chance.randint(1, 60)},
+            {"max_tokens": chance.randint(1_000, 200_000)},
+            {"max_usd": 0.3},
+        ]
+    )
+    running = bench.start(
+        reply, turns, max_depth=chance.choice([1, 2, 3]), max_seconds=10, **limits
+    )
     wait_for(lambda: bench.story or running.done())
     name = bench.story[0].attrs["tree"]
     while not running.done():

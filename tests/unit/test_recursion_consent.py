@@ -23,7 +23,9 @@ ASK_ABOVE = 50
 
 async def threads(seat: Seat) -> int:
     """1,000 single calls side by side."""
-    answers = await asyncio.gather(*(seat.llm("part", str(number)) for number in range(1_000)), return_exceptions=True)
+    answers = await asyncio.gather(
+        *(seat.llm("part", str(number)) for number in range(1_000)), return_exceptions=True
+    )
     return sum(isinstance(answer, str) and not answer.startswith("[failed") for answer in answers)
 
 
@@ -51,16 +53,26 @@ async def fan_outs(seat: Seat) -> int:
 
 
 @pytest.mark.parametrize("spread", [threads, one_by_one, fan_outs])
-def test_without_consent_a_search_makes_so_many_sub_calls_and_no_more(bench: Bench, spread: Callable[[Seat], Awaitable[int]]) -> None:
+def test_without_consent_a_search_makes_so_many_sub_calls_and_no_more(
+    bench: Bench, spread: Callable[[Seat], Awaitable[int]]
+) -> None:
     async def work(seat: Seat) -> None:
         seat.final(str(await spread(seat)))
 
     search = bench.search({"work": work})
     model = ScriptedModel(reply=replies({"what?": code("work"), "part": "read"}))
-    found = search.run("what?", "text", model=model, limits=Limits(small=0, max_depth=1, max_calls=None), asking="refuse")
+    found = search.run(
+        "what?",
+        "text",
+        model=model,
+        limits=Limits(small=0, max_depth=1, max_calls=None),
+        asking="refuse",
+    )
     assert found.text == str(ASK_ABOVE)
     assert len(bench.story.begun()) == ASK_ABOVE + 1
-    assert len(bench.story.of(tags.RLM_CALL, event="fan-out", state="waiting")) == 1, "one turn's code is refused once"
+    assert len(bench.story.of(tags.RLM_CALL, event="fan-out", state="waiting")) == 1, (
+        "one turn's code is refused once"
+    )
 
 
 def test_the_calls_of_all_depths_count_together(bench: Bench) -> None:
@@ -71,16 +83,30 @@ def test_the_calls_of_all_depths_count_together(bench: Bench) -> None:
         return code("split") if "context" in str(messages[0].content) else "read"
 
     search = bench.search({"split": split})
-    search.run("what?", "text " * 100, model=ScriptedModel(reply=reply), limits=Limits(small=0, max_depth=3, ask_above=10), asking="refuse")
+    search.run(
+        "what?",
+        "text " * 100,
+        model=ScriptedModel(reply=reply),
+        limits=Limits(small=0, max_depth=3, ask_above=10),
+        asking="refuse",
+    )
     assert len(bench.story.begun()) <= 11
     assert bench.story.of(tags.RLM_CALL, event="fan-out", state="refused")
 
 
-def test_a_yes_is_good_for_as_many_calls_again_and_one_question_stands_at_a_time(bench: Bench) -> None:
+def test_a_yes_is_good_for_as_many_calls_again_and_one_question_stands_at_a_time(
+    bench: Bench,
+) -> None:
     async def work(seat: Seat) -> None:
         seat.final(str(await threads(seat)))
 
-    running = bench.start(replies({"what?": code("work"), "part": "read"}), {"work": work}, max_depth=1, ask_above=100, max_calls=None)
+    running = bench.start(
+        replies({"what?": code("work"), "part": "read"}),
+        {"work": work},
+        max_depth=1,
+        ask_above=100,
+        max_calls=None,
+    )
     waiting = partial(bench.story.of, tags.RLM_CALL, event="fan-out", state="waiting")
     made: list[int] = []
     while not running.done():
@@ -99,16 +125,25 @@ def test_by_default_a_search_makes_200_calls_of_models(bench: Bench) -> None:
 
     search = bench.search({"work": work})
     model = ScriptedModel(reply=replies({"what?": code("work"), "part": "read"}))
-    found = search.run("what?", "text", model=model, limits=Limits(small=0, max_depth=1), asking="run")
+    found = search.run(
+        "what?", "text", model=model, limits=Limits(small=0, max_depth=1), asking="run"
+    )
     assert found.usage.calls <= 200
     assert Limits().max_calls == limits_of(load_settings().rlm_limits()).max_calls == 200
-    assert Limits().max_depth == limits_of(load_settings().rlm_limits()).max_depth == inspect.signature(rlm).parameters["max_depth"].default == 1
+    assert (
+        Limits().max_depth
+        == limits_of(load_settings().rlm_limits()).max_depth
+        == inspect.signature(rlm).parameters["max_depth"].default
+        == 1
+    )
     assert len(bench.story.begun()) <= 202, "what would come to nothing makes no node"
 
 
 @pytest.mark.parametrize("cost", [0.01, 0.5, 3.0])
 @pytest.mark.parametrize("max_usd", [0.02, 1.0, 7.0, 20.0])
-def test_a_limit_in_dollars_is_passed_by_one_call_at_the_most(bench: Bench, cost: float, max_usd: float) -> None:
+def test_a_limit_in_dollars_is_passed_by_one_call_at_the_most(
+    bench: Bench, cost: float, max_usd: float
+) -> None:
     """Whatever a call costs, and however many could run side by side."""
     most, running, lock = 0, 0, threading.Lock()
 
@@ -130,7 +165,14 @@ def test_a_limit_in_dollars_is_passed_by_one_call_at_the_most(bench: Bench, cost
     root = ScriptedModel(reply=reply, cost=0.001)
     parts = ScriptedModel(reply=reply, cost=cost)  # dear only from its first call on
     search = bench.search({"work": work})
-    found = search.run("what?", "text", model=root, sub_model=parts, limits=Limits(small=0, max_depth=1, max_usd=max_usd), asking="run")
+    found = search.run(
+        "what?",
+        "text",
+        model=root,
+        sub_model=parts,
+        limits=Limits(small=0, max_depth=1, max_usd=max_usd),
+        asking="run",
+    )
     assert found.usage.cost <= max_usd + cost
     if cost == 0.01 and max_usd == 20.0:
         assert most > 1, "calls run side by side where they are sure to be affordable"

@@ -27,13 +27,33 @@ async def halves(seat: Seat) -> None:
 
 
 def test_turns_go_on_until_the_answer(bench: Bench) -> None:
-    found = bench.run(replies({"what?": [code("look"), code("answer")]}), {"look": look, "answer": answer})
+    found = bench.run(
+        replies({"what?": [code("look"), code("answer")]}), {"look": look, "answer": answer}
+    )
     assert (found.text, found.state) == ("it is in line 0", "done")
     assert found.usage.calls == 2
-    events = [(record.tag, record.attrs.get("event")) for record in bench.story if not record.tag.endswith("stream")]
-    turn = [("rlm-call", "turn"), ("usage", None), ("rlm-chat", None), ("rlm-repl-in", None), ("rlm-repl-out", None)]
-    assert events == [("rlm-call", "begin"), *turn, *turn, ("rlm-call", "touch"), ("rlm-final", None)]
-    assert [record.attrs["seq"] for record in bench.story if "seq" in record.attrs] == list(range(len(events)))
+    events = [
+        (record.tag, record.attrs.get("event"))
+        for record in bench.story
+        if not record.tag.endswith("stream")
+    ]
+    turn = [
+        ("rlm-call", "turn"),
+        ("usage", None),
+        ("rlm-chat", None),
+        ("rlm-repl-in", None),
+        ("rlm-repl-out", None),
+    ]
+    assert events == [
+        ("rlm-call", "begin"),
+        *turn,
+        *turn,
+        ("rlm-call", "touch"),
+        ("rlm-final", None),
+    ]
+    assert [record.attrs["seq"] for record in bench.story if "seq" in record.attrs] == list(
+        range(len(events))
+    )
     assert bench.story.of(tags.RLM_FINAL)[0].attrs["spans"] == [[0, 6]]
 
 
@@ -59,7 +79,10 @@ def test_sub_calls_at_the_depth_limit_are_plain(bench: Bench) -> None:
 
     found = bench.run(replies(script), {"halves": halves, "quarters": quarters}, max_depth=2)
     assert found.text == "read+read|read+read"
-    kinds = {record.attrs["node"]: (record.attrs["kind"], record.attrs["depth"]) for record in bench.story.of(tags.RLM_CALL, event="begin")}
+    kinds = {
+        record.attrs["node"]: (record.attrs["kind"], record.attrs["depth"])
+        for record in bench.story.of(tags.RLM_CALL, event="begin")
+    }
     assert kinds["1"] == ("rlm", 0)
     assert kinds["1.2"] == ("rlm", 1)
     assert kinds["1.2.2"] == ("llm", 2)
@@ -72,7 +95,11 @@ def test_a_tree_of_depth_three_ends_at_any_concurrency(bench: Bench, concurrency
         seat.final(",".join(await seat.rlm("deeper", *seat.partition(3))))
 
     def reply(messages: Sequence[BaseMessage]) -> str:
-        return code("split") if "context" in str(messages[0].content) else str(len(str(messages[-1].content)) > 0)
+        return (
+            code("split")
+            if "context" in str(messages[0].content)
+            else str(len(str(messages[-1].content)) > 0)
+        )
 
     found = bench.run(reply, {"split": split}, concurrency=concurrency, max_depth=3)
     assert found.state == "done"
@@ -90,13 +117,23 @@ def test_the_spans_of_children_are_those_of_the_root(bench: Bench) -> None:
         seat.host.tell("touch", {"how": "peek", "spans": [[0, 5]]})
         seat.final(seat.text[:5], (0, 5))
 
-    found = bench.run(replies({"what?": code("second_half"), "half": code("its_begin")}), {"second_half": second_half, "its_begin": its_begin})
+    found = bench.run(
+        replies({"what?": code("second_half"), "half": code("its_begin")}),
+        {"second_half": second_half, "its_begin": its_begin},
+    )
     half = len(TEXT) // 2
     assert found.text == TEXT[half : half + 5]
     begun = bench.story.of(tags.RLM_CALL, "1.1", event="begin")[0].attrs
     assert (begun["spans"], begun["chars"]) == ([[half, len(TEXT)]], len(TEXT) - half)
-    touched = {record.attrs["how"]: record.attrs["spans"] for record in bench.story.of(tags.RLM_CALL, event="touch")}
-    assert touched == {"handed": [[half, len(TEXT)]], "peek": [[half, half + 5]], "answer": [[half, half + 5]]}
+    touched = {
+        record.attrs["how"]: record.attrs["spans"]
+        for record in bench.story.of(tags.RLM_CALL, event="touch")
+    }
+    assert touched == {
+        "handed": [[half, len(TEXT)]],
+        "peek": [[half, half + 5]],
+        "answer": [[half, half + 5]],
+    }
 
 
 def test_lines_from_several_places_are_traced_to_them_also_through_a_child(bench: Bench) -> None:
@@ -104,18 +141,29 @@ def test_lines_from_several_places_are_traced_to_them_also_through_a_child(bench
 
     async def hand_down(seat: Seat) -> None:
         spans = [list(line) for line in lines] if seat.text == TEXT else [[2, 4], [8, 16]]
-        reply = await seat.host.call("rlm", {"query": "lines", "parts": [{"spans": spans}], "map": False})
+        reply = await seat.host.call(
+            "rlm", {"query": "lines", "parts": [{"spans": spans}], "map": False}
+        )
         seat.final(reply["answers"][0]["text"], (0, 10))
 
     def reply(messages: Sequence[BaseMessage]) -> str:
         last = str(messages[-1].content)
-        return code("hand_down") if "context is a" in last else last.split("search-text>\n")[1].split("\n</")[0]
+        return (
+            code("hand_down")
+            if "context is a" in last
+            else last.split("search-text>\n")[1].split("\n</")[0]
+        )
 
     found = bench.run(reply, {"hand_down": hand_down}, max_depth=2)
     below = "\n".join(TEXT[start:end] for start, end in lines)
     assert found.text == f"{below[2:4]}\n{below[8:16]}"
-    begun = [bench.story.of(tags.RLM_CALL, node, event="begin")[0].attrs for node in ("1.1", "1.1.1")]
-    assert [(one["spans"], one["chars"]) for one in begun] == [([list(line) for line in lines], len(below)), ([[2, 4], [501, 508]], 11)]
+    begun = [
+        bench.story.of(tags.RLM_CALL, node, event="begin")[0].attrs for node in ("1.1", "1.1.1")
+    ]
+    assert [(one["spans"], one["chars"]) for one in begun] == [
+        ([list(line) for line in lines], len(below)),
+        ([[2, 4], [501, 508]], 11),
+    ]
     answered = bench.story.of(tags.RLM_FINAL, "1.1")[0].attrs["spans"]
     assert answered == [[2, 4], [501, 508]], "what the plain call has quoted"
 
@@ -152,7 +200,9 @@ def test_a_failing_child_is_an_error_value_for_its_parent(bench: Bench) -> None:
     assert bench.story.finals()["1.2"][0] == "error"
 
 
-def test_a_busy_service_is_asked_again_and_the_tree_ends_well(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_service_is_asked_again_and_the_tree_ends_well(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mahtab_tui.search.schedule._FIRST_PAUSE", 0.01)
     failures = 3
 
@@ -170,8 +220,14 @@ def test_a_busy_service_is_asked_again_and_the_tree_ends_well(bench: Bench, monk
     paused = bench.story.of(tags.RLM_CALL, event="back-off")
     assert len(paused) == 3
     assert all(record.attrs["seconds"] > 0 for record in paused)
-    turns = [(record.attrs["event"], record.attrs.get("turn")) for record in bench.story.of(tags.RLM_CALL, paused[0].attrs["node"])]
-    assert turns[1:4] == [("turn", 1), ("back-off", None), ("turn", 1)] or turns[3] == ("back-off", None)
+    turns = [
+        (record.attrs["event"], record.attrs.get("turn"))
+        for record in bench.story.of(tags.RLM_CALL, paused[0].attrs["node"])
+    ]
+    assert turns[1:4] == [("turn", 1), ("back-off", None), ("turn", 1)] or turns[3] == (
+        "back-off",
+        None,
+    )
 
 
 def test_a_failing_root_says_why(bench: Bench) -> None:
@@ -179,7 +235,10 @@ def test_a_failing_root_says_why(bench: Bench) -> None:
         raise ValueError("no such model")
 
     found = bench.run(reply, {})
-    assert (found.text, found.state) == ("The model could not answer: ValueError: no such model.", "error")
+    assert (found.text, found.state) == (
+        "The model could not answer: ValueError: no such model.",
+        "error",
+    )
 
 
 def test_what_is_no_code_and_what_fails_is_told_to_the_model(bench: Bench) -> None:
@@ -202,14 +261,21 @@ def test_what_is_no_code_and_what_fails_is_told_to_the_model(bench: Bench) -> No
     assert "no code" in heard[2]
     assert "ZeroDivisionError: by nought" in heard[3]
     assert "variables are gone" in heard[4]
-    assert [record.attrs["status"] for record in bench.story.of(tags.RLM_REPL_OUT)] == ["error", "died", "final"]
+    assert [record.attrs["status"] for record in bench.story.of(tags.RLM_REPL_OUT)] == [
+        "error",
+        "died",
+        "final",
+    ]
 
 
 def test_out_of_turns_one_last_call_gives_the_best_answer(bench: Bench) -> None:
     found = bench.run(replies({"what?": [code("look")] * 3}), {"look": look}, max_turns=3)
     assert (found.text, found.state) == ("the best there is", "partial")
     assert found.usage.calls == 4
-    turns = [(record.attrs["turn"], record.attrs["turns"]) for record in bench.story.of(tags.RLM_CALL, event="turn")]
+    turns = [
+        (record.attrs["turn"], record.attrs["turns"])
+        for record in bench.story.of(tags.RLM_CALL, event="turn")
+    ]
     assert turns == [(1, 3), (2, 3), (3, 3), (4, 4)]
 
 
@@ -235,7 +301,11 @@ def test_a_long_conversation_keeps_all_code_and_the_heads_of_earlier_outputs(ben
 
 
 def test_a_partial_answer_is_marked_for_the_parent(bench: Bench) -> None:
-    found = bench.run(replies({"what?": code("halves"), "half": [code("look")] * 2}), {"halves": halves, "look": look}, max_turns=2)
+    found = bench.run(
+        replies({"what?": code("halves"), "half": [code("look")] * 2}),
+        {"halves": halves, "look": look},
+        max_turns=2,
+    )
     assert found.text == "[partial] the best there is|[partial] the best there is"
 
 
@@ -260,10 +330,21 @@ def test_the_root_and_the_others_may_have_different_models(bench: Bench) -> None
     root = ScriptedModel(reply=replies({"what?": code("halves")}), model="dear")
     cheap = ScriptedModel(reply=replies({"half": "read"}), model="cheap")
     search = bench.search({"halves": halves})
-    found = search.run("what?", TEXT, model=root, sub_model=cheap, limits=Limits(small=0, max_depth=1))
+    found = search.run(
+        "what?", TEXT, model=root, sub_model=cheap, limits=Limits(small=0, max_depth=1)
+    )
     assert found.text == "read|read"
-    assert [record.attrs["model"] for record in bench.story.of(tags.RLM_CALL, event="begin")] == ["dear", "cheap", "cheap"]
+    assert [record.attrs["model"] for record in bench.story.of(tags.RLM_CALL, event="begin")] == [
+        "dear",
+        "cheap",
+        "cheap",
+    ]
 
 
 def test_an_outcome_without_an_answer_has_failed() -> None:
-    assert [NodeOutcome("", state).failed for state in ("done", "partial", "error", "stopped")] == [False, False, True, True]
+    assert [NodeOutcome("", state).failed for state in ("done", "partial", "error", "stopped")] == [
+        False,
+        False,
+        True,
+        True,
+    ]

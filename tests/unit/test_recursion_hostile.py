@@ -93,7 +93,10 @@ def test_code_that_outlives_its_node_is_refused(bench: Bench) -> None:
         ("llm", {"query": "q", "part": 3}),
         ("llm", {"query": ["q"], "part": None}),
         ("rlm", {"query": ["q"], "parts": [{"span": [0, 5]}], "map": True}),
-        ("llm_map", {"query": ["q", ""], "parts": [{"span": [0, 5]}, {"span": [5, 9]}], "map": True}),
+        (
+            "llm_map",
+            {"query": ["q", ""], "parts": [{"span": [0, 5]}, {"span": [5, 9]}], "map": True},
+        ),
         ("llm_map", {"query": ["q"], "parts": [{"span": [0, 5]}, {"span": [5, 9]}], "map": True}),
     ],
 )
@@ -101,7 +104,9 @@ def test_what_a_sandbox_makes_up_is_refused(bench: Bench, name: str, args: objec
     async def forge(seat: Seat) -> None:
         await seat.host.call(name, args)  # type: ignore[arg-type]
 
-    found = bench.run(replies({"what?": [code("forge"), code("answer")]}), {"forge": forge, "answer": answer})
+    found = bench.run(
+        replies({"what?": [code("forge"), code("answer")]}), {"forge": forge, "answer": answer}
+    )
     assert found.text == "it is in line 0"
     assert "CallRefusedError" in bench.story.of(tags.RLM_REPL_OUT)[0].text
     assert bench.story.begun() == ["1"]
@@ -109,26 +114,40 @@ def test_what_a_sandbox_makes_up_is_refused(bench: Bench, name: str, args: objec
 
 def test_messages_that_a_sandbox_makes_up_are_nothing(bench: Bench) -> None:
     async def forge(seat: Seat) -> None:
-        for how, spans in (("answer", [[0, 1]]), ("peek", [[0]]), ("peek", "all"), ("grep", [[3, 1], [0, 10**9], ["a", "b"], None])):
+        for how, spans in (
+            ("answer", [[0, 1]]),
+            ("peek", [[0]]),
+            ("peek", "all"),
+            ("grep", [[3, 1], [0, 10**9], ["a", "b"], None]),
+        ):
             seat.host.tell("touch", {"how": how, "spans": spans})
         seat.host.tell("final", {"text": 5})
         seat.host.tell("final", {"text": "x" * 1_000_001, "spans": []})
         seat.host.tell("nothing", {})
 
-    found = bench.run(replies({"what?": [code("forge"), code("answer")]}), {"forge": forge, "answer": answer})
+    found = bench.run(
+        replies({"what?": [code("forge"), code("answer")]}), {"forge": forge, "answer": answer}
+    )
     assert found.text == "it is in line 0"
-    touched = [(record.attrs["how"], record.attrs["spans"]) for record in bench.story.of(tags.RLM_CALL, event="touch")]
+    touched = [
+        (record.attrs["how"], record.attrs["spans"])
+        for record in bench.story.of(tags.RLM_CALL, event="touch")
+    ]
     assert touched == [("grep", [[0, len(TEXT)]]), ("answer", [[0, 6]])]
 
 
-def test_a_node_tells_only_so_much_of_what_it_has_seen(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_tells_only_so_much_of_what_it_has_seen(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mahtab_tui.search.sandbox_calls._MAX_TOUCHES", 5)
 
     async def flood(seat: Seat) -> None:
         for place in range(0, 100, 10):
             seat.host.tell("touch", {"how": "peek", "spans": [[place, place + 1]]})
 
-    bench.run(replies({"what?": [code("flood"), code("answer")]}), {"flood": flood, "answer": answer})
+    bench.run(
+        replies({"what?": [code("flood"), code("answer")]}), {"flood": flood, "answer": answer}
+    )
     assert len(bench.story.of(tags.RLM_CALL, event="touch", how="peek")) == 5
 
 
@@ -145,7 +164,10 @@ def test_what_cannot_be_sent_is_replaced(bench: Bench) -> None:
     async def odd(seat: Seat) -> None:
         seat.final(await seat.llm("which \ud83c?") + " half \ud83c")
 
-    found = bench.run(lambda messages: code("odd") if query_of(messages) == "what?" else query_of(messages), {"odd": odd})
+    found = bench.run(
+        lambda messages: code("odd") if query_of(messages) == "what?" else query_of(messages),
+        {"odd": odd},
+    )
     assert found.text == "which \ufffd? half \ufffd"
 
 
@@ -156,7 +178,10 @@ def test_a_tree_has_only_so_many_nodes(bench: Bench, monkeypatch: pytest.MonkeyP
         while True:
             await seat.llm("same")
 
-    found = bench.run(replies({"what?": [code("endless"), code("answer")], "same": "read"}), {"endless": endless, "answer": answer})
+    found = bench.run(
+        replies({"what?": [code("endless"), code("answer")], "same": "read"}),
+        {"endless": endless, "answer": answer},
+    )
     assert found.text == "it is in line 0"
     assert "10 have been made" in bench.story.of(tags.RLM_REPL_OUT)[0].text
     assert found.usage.calls == 3

@@ -17,7 +17,12 @@ from mahtab_tui.search.findings import MOST, Findings
 from mahtab_tui.search.limits import Limits
 from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of
 
-FAILURES = [ContextTooLong("It is too long."), ModelError("The account cannot pay."), ValueError("bad luck"), ModelBusy("It is busy.")]
+FAILURES = [
+    ContextTooLong("It is too long."),
+    ModelError("The account cannot pay."),
+    ValueError("bad luck"),
+    ModelBusy("It is busy."),
+]
 
 
 async def look(seat: Seat) -> None:
@@ -37,7 +42,9 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
-def test_a_model_that_fails_for_good_leaves_what_was_found(bench: Bench, failure: Exception) -> None:
+def test_a_model_that_fails_for_good_leaves_what_was_found(
+    bench: Bench, failure: Exception
+) -> None:
     def reply(messages: Sequence[BaseMessage]) -> str:
         if query_of(messages) == "part":
             return "it was the disk"
@@ -50,7 +57,9 @@ def test_a_model_that_fails_for_good_leaves_what_was_found(bench: Bench, failure
     assert found.state == "partial"
     assert found.text.startswith("The search ended before it had an answer. ")
     assert "culprit is line 17" in found.text
-    assert "part (part 3 of 3): it was the disk" in found.text, "what its code got and never printed"
+    assert "part (part 3 of 3): it was the disk" in found.text, (
+        "what its code got and never printed"
+    )
 
 
 def test_a_conversation_that_is_too_long_is_told_again_by_what_was_found(bench: Bench) -> None:
@@ -81,7 +90,9 @@ def test_a_last_call_that_is_too_long_is_made_again_shorter(bench: Bench) -> Non
 
 
 @pytest.mark.parametrize("busy", [False, True])
-def test_a_last_call_that_takes_until_the_end_of_the_time_leaves_what_was_found(bench: Bench, busy: bool) -> None:
+def test_a_last_call_that_takes_until_the_end_of_the_time_leaves_what_was_found(
+    bench: Bench, busy: bool
+) -> None:
     async def reply(messages: Sequence[BaseMessage]) -> str:
         if LAST_CALL not in str(messages[-1].content) and len(messages) < 3:
             return code("look")
@@ -96,7 +107,9 @@ def test_a_last_call_that_takes_until_the_end_of_the_time_leaves_what_was_found(
     assert "culprit is line 17" in found.text
 
 
-def test_the_last_call_is_told_what_sub_calls_have_answered_while_others_take_too_long(bench: Bench) -> None:
+def test_the_last_call_is_told_what_sub_calls_have_answered_while_others_take_too_long(
+    bench: Bench,
+) -> None:
     last: list[str] = []
 
     async def reply(messages: Sequence[BaseMessage]) -> str:
@@ -125,13 +138,18 @@ def test_without_anything_found_a_failure_is_one(bench: Bench) -> None:
 
 def test_an_answer_that_breaks_off_comes_back_as_far_as_it_came(bench: Bench) -> None:
     class Breaking(ScriptedModel):
-        async def _astream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        async def _astream(
+            self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+        ) -> AsyncIterator[ChatGenerationChunk]:
             yield ChatGenerationChunk(message=AIMessageChunk(content="It began at noon "))
             raise ValueError("the line went dead")
 
     found = bench.search({}).run("what?", TEXT, model=Breaking(reply=None), limits=Limits())
     assert found.state == "partial"
-    assert found.text == "It began at noon \n\n[The answer broke off here. The model could not answer: ValueError: the line went dead.]"
+    assert (
+        found.text
+        == "It began at noon \n\n[The answer broke off here. The model could not answer: ValueError: the line went dead.]"
+    )
 
 
 def test_what_was_found_is_bounded_and_says_what_is_missing() -> None:
@@ -147,9 +165,15 @@ def test_what_was_found_is_bounded_and_says_what_is_missing() -> None:
     assert "part 1000 of 1000" in found.text
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(
+    "error",
+    [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()],
+    ids=lambda error: type(error).__name__,
+)
 @pytest.mark.parametrize("apart", [False, True])
-def test_a_model_that_wants_to_leave_ends_its_call_and_not_the_search(bench: Bench, error: BaseException, apart: bool) -> None:
+def test_a_model_that_wants_to_leave_ends_its_call_and_not_the_search(
+    bench: Bench, error: BaseException, apart: bool
+) -> None:
     """Also where it does so in a task of its own, which the loop hears of."""
 
     async def leave() -> str:
@@ -165,6 +189,12 @@ def test_a_model_that_wants_to_leave_ends_its_call_and_not_the_search(bench: Ben
         seat.final((await seat.rlm("part", "a text"))[0])
 
     running = bench.start(reply, {"answer": answer}, max_depth=1)
-    assert running.result(60).text == f"[failed: The model could not answer: {type(error).__name__} {error}".rstrip() + ".]"
-    assert bench.running.run("again?", "a", model=ScriptedModel(reply=lambda messages: "here")).text == "here"
+    assert (
+        running.result(60).text
+        == f"[failed: The model could not answer: {type(error).__name__} {error}".rstrip() + ".]"
+    )
+    assert (
+        bench.running.run("again?", "a", model=ScriptedModel(reply=lambda messages: "here")).text
+        == "here"
+    )
     assert bench.story.of(tags.RLM_FINAL, "1.1")[0].attrs["state"] == "error"

@@ -43,7 +43,9 @@ def test_a_file_that_is_no_log_is_not_overwritten(tmp_path: Path) -> None:
         Log(again).close()
 
 
-def test_a_log_that_cannot_be_written_any_more_says_so_and_raises_nothing(bench: Bench, tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_written_any_more_says_so_and_raises_nothing(
+    bench: Bench, tmp_path: Path
+) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

@@ -29,7 +29,10 @@ def test_equal_calls_are_answered_once_also_while_the_first_runs(bench: Bench) -
     found = bench.run(reply, {"thrice": thrice}, max_depth=1)
     assert found.text == "answer 2 answer 2 answer 2"
     assert asked == ["what?", "part"]
-    assert [(record.attrs["node"], record.attrs["of_node"]) for record in bench.story.of(tags.RLM_CALL, event="memo")] == [
+    assert [
+        (record.attrs["node"], record.attrs["of_node"])
+        for record in bench.story.of(tags.RLM_CALL, event="memo")
+    ] == [
         ("1.2", "1.1"),
         ("1.3", "1.1"),
     ]
@@ -39,7 +42,12 @@ def test_equal_calls_are_answered_once_also_while_the_first_runs(bench: Bench) -
 def test_calls_that_differ_are_all_made(bench: Bench) -> None:
     async def four(seat: Seat) -> None:
         same = (0, 10)
-        answers = [await seat.llm("a", same), await seat.llm("b", same), await seat.llm("a", (0, 11)), await seat.llm("a", TEXT[:10])]
+        answers = [
+            await seat.llm("a", same),
+            await seat.llm("b", same),
+            await seat.llm("a", (0, 11)),
+            await seat.llm("a", TEXT[:10]),
+        ]
         seat.final(" ".join(answers))
 
     asked: list[str] = []
@@ -69,7 +77,9 @@ def test_a_call_whose_twin_was_stopped_is_made(bench: Bench) -> None:
     assert len(asked) == 3
 
 
-def test_a_call_that_is_run_again_may_be_answered_before_the_old_one_has_ended(bench: Bench) -> None:
+def test_a_call_that_is_run_again_may_be_answered_before_the_old_one_has_ended(
+    bench: Bench,
+) -> None:
     asked: list[str] = []
     let_go = asyncio.Event()
 
@@ -106,7 +116,10 @@ def test_failures_are_not_remembered(bench: Bench) -> None:
             raise ValueError("for once")
         return code("twice") if asked[-1] == "what?" else "made"
 
-    assert bench.run(reply, {"twice": twice}).text == "[failed: The model could not answer: ValueError: for once.]made"
+    assert (
+        bench.run(reply, {"twice": twice}).text
+        == "[failed: The model could not answer: ValueError: for once.]made"
+    )
 
 
 def test_partial_answers_are_not_remembered(bench: Bench) -> None:
@@ -115,7 +128,11 @@ def test_partial_answers_are_not_remembered(bench: Bench) -> None:
 
     async def nothing(seat: Seat) -> None: ...
 
-    found = bench.run(replies({"what?": code("twice"), "part": code("nothing")}, last="a guess"), {"twice": twice, "nothing": nothing}, max_turns=1)
+    found = bench.run(
+        replies({"what?": code("twice"), "part": code("nothing")}, last="a guess"),
+        {"twice": twice, "nothing": nothing},
+        max_turns=1,
+    )
     assert found.text == "[partial] a guess [partial] a guess"
     assert not bench.story.of(tags.RLM_CALL, event="memo")
 

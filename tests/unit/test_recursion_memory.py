@@ -35,7 +35,11 @@ def held_by(bench: Bench) -> int:
     """Bytes of texts and queries that the search's nodes hold."""
     engine = next(iter(bench._searches[-1]._trees.values()))
     nodes = engine._nodes.values()
-    return sum(sys.getsizeof(node.query) + (node.source.text is not engine._text) * sys.getsizeof(node.source.text.text) for node in nodes)
+    return sum(
+        sys.getsizeof(node.query)
+        + (node.source.text is not engine._text) * sys.getsizeof(node.source.text.text)
+        for node in nodes
+    )
 
 
 def test_a_call_that_is_refused_for_its_size_holds_nothing(bench: Bench) -> None:
@@ -61,7 +65,13 @@ def test_texts_and_queries_of_ended_nodes_are_let_go_beyond_a_limit(bench: Bench
             await seat.rlm(f"part {number}" + "q" * 90_000, "x" * LARGE)
         seat.final("end")
 
-    bench.run(lambda messages: code("many") if query_of(messages) == "what?" else "read", {"many": many}, max_depth=1, plain=2 * LARGE, ask_above=99)
+    bench.run(
+        lambda messages: code("many") if query_of(messages) == "what?" else "read",
+        {"many": many},
+        max_depth=1,
+        plain=2 * LARGE,
+        ask_above=99,
+    )
     assert 0 < held_by(bench) <= live.KEPT_BYTES
     search, tree = bench._searches[-1], bench.story[0].attrs["tree"]
     search.retry(tree, "1.1")
@@ -71,7 +81,9 @@ def test_texts_and_queries_of_ended_nodes_are_let_go_beyond_a_limit(bench: Bench
     assert bench.story.of(tags.RLM_CALL, "1.61", event="begin")[0].attrs["replaces"] == "1.60"
 
 
-def test_texts_that_code_makes_have_a_limit_for_the_whole_tree(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_that_code_makes_have_a_limit_for_the_whole_tree(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mahtab_tui.search.engine._MADE", 3 * LARGE)
 
     async def flood(seat: Seat) -> None:
@@ -79,7 +91,11 @@ def test_texts_that_code_makes_have_a_limit_for_the_whole_tree(bench: Bench, mon
         await seat.rlm("part", *["x" * LARGE] * 4)
 
     bench.run(
-        lambda messages: code("flood") if query_of(messages) == "what?" else "read", {"flood": flood}, max_depth=1, plain=2 * LARGE, max_turns=1
+        lambda messages: code("flood") if query_of(messages) == "what?" else "read",
+        {"flood": flood},
+        max_depth=1,
+        plain=2 * LARGE,
+        max_turns=1,
     )
     assert "at a time in the whole search" in bench.story.of(tags.RLM_REPL_OUT)[0].text
     assert bench.story.begun() == ["1", "1.1", "1.2"]
@@ -102,7 +118,9 @@ def test_the_digest_of_a_part_makes_no_copy_of_it() -> None:
     assert asyncio.run(_digest(joined)) == asyncio.run(_digest(NodeSource(joined.take())))
 
 
-def test_a_log_has_the_place_of_what_the_root_holds_and_not_its_text(bench: Bench, tmp_path: Path) -> None:
+def test_a_log_has_the_place_of_what_the_root_holds_and_not_its_text(
+    bench: Bench, tmp_path: Path
+) -> None:
     async def quote(seat: Seat) -> None:
         for number in range(100):
             await seat.llm(f"{number}: {seat.text[:99_000]}")
@@ -113,7 +131,11 @@ def test_a_log_has_the_place_of_what_the_root_holds_and_not_its_text(bench: Benc
     log = Log(tmp_path / "log.jsonl")
 
     def reply(messages: Sequence[BaseMessage]) -> str:
-        return code("quote") if len(messages) > 1 and "context is a" in str(messages[1].content) else "read"
+        return (
+            code("quote")
+            if len(messages) > 1 and "context is a" in str(messages[1].content)
+            else "read"
+        )
 
     bench.run(reply, {"quote": quote}, text, max_calls=None)
     for record in bench.story:
@@ -122,19 +144,33 @@ def test_a_log_has_the_place_of_what_the_root_holds_and_not_its_text(bench: Benc
     begun = bench.story.of(tags.RLM_CALL, "1.1", event="begin")[0].text
     assert "characters 1,997 to 97,000 of the text" in begun
     assert text[1_997:97_000] not in begun
-    assert "86,000 characters left out …" in bench.story.of(tags.RLM_CALL, "1.101", event="begin")[0].text
+    assert (
+        "86,000 characters left out …"
+        in bench.story.of(tags.RLM_CALL, "1.101", event="begin")[0].text
+    )
     assert (tmp_path / "log.jsonl").stat().st_size < 101 * (LONGEST_QUERY + 2_000)
 
 
 def test_a_shown_tree_keeps_the_ends_of_long_queries_and_answers() -> None:
     tree = Tree("t")
     attrs = {"tree": "t"}
-    tree.fold(made(tags.RLM_CALL, "what?", {**attrs, "kind": "llm", "node": "1", "event": "begin"}, 0.0))
+    tree.fold(
+        made(tags.RLM_CALL, "what?", {**attrs, "kind": "llm", "node": "1", "event": "begin"}, 0.0)
+    )
     count = 2 * HELD // 40_000
     for number in range(count):
         name = {**attrs, "node": f"1.{number}"}
-        tree.fold(made(tags.RLM_CALL, "q" * 30_000, {**name, "kind": "llm", "event": "begin", "parent": "1"}, 0.0))
-        tree.fold(made(tags.RLM_FINAL, "a" * 30_000, {**name, "state": "done", "duration": 0.0}, 0.0))
+        tree.fold(
+            made(
+                tags.RLM_CALL,
+                "q" * 30_000,
+                {**name, "kind": "llm", "event": "begin", "parent": "1"},
+                0.0,
+            )
+        )
+        tree.fold(
+            made(tags.RLM_FINAL, "a" * 30_000, {**name, "state": "done", "duration": 0.0}, 0.0)
+        )
     held = sum(len(node.query) + len(node.answer) for node in tree.nodes.values())
     assert held <= HELD + count * 2 * (ENDS + 100)
     assert "characters left out" in tree.nodes["1.0"].answer

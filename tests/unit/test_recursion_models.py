@@ -41,7 +41,9 @@ class Threaded(BaseChatModel):
     def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
         raise NotImplementedError
 
-    def _stream(self, messages: Sequence[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+    def _stream(
+        self, messages: Sequence[BaseMessage], *args: Any, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
         for word in self.words:
             yield ChatGenerationChunk(message=AIMessageChunk(content=word))
             assert self.go_on.wait(20)
@@ -57,10 +59,15 @@ class Talker(ScriptedChatModel):
     def _llm_type(self) -> str:
         return "talker"
 
-    def _stream(self, messages: Sequence[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+    def _stream(
+        self, messages: Sequence[BaseMessage], *args: Any, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
         if self not in self.talkers:
             self.talkers.append(self)
-        yield from self.speak(f"{self.talkers.index(self)} " + "word " * 10_000 * self.endless, 100 if self.endless else None)
+        yield from self.speak(
+            f"{self.talkers.index(self)} " + "word " * 10_000 * self.endless,
+            100 if self.endless else None,
+        )
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -72,7 +79,9 @@ async def until(condition: Callable[[], object]) -> None:
 async def test_words_come_as_they_are_said_and_the_whole_at_the_end() -> None:
     go_on = threading.Event()
     heard: list[str | None] = []
-    call = asyncio.ensure_future(ChatModel.of(Threaded(go_on=go_on)).conversation(*ASKED).say(heard.append))
+    call = asyncio.ensure_future(
+        ChatModel.of(Threaded(go_on=go_on)).conversation(*ASKED).say(heard.append)
+    )
     await until(lambda: heard == ["a"])
     go_on.set()
     assert (await call).text == "abc"
@@ -80,16 +89,24 @@ async def test_words_come_as_they_are_said_and_the_whole_at_the_end() -> None:
 
 
 async def test_usage_and_cost_are_what_the_model_told() -> None:
-    said = await ChatModel.of(ScriptedModel(reply=lambda messages: "yes")).conversation(*ASKED).say(ignore)
+    said = (
+        await ChatModel.of(ScriptedModel(reply=lambda messages: "yes"))
+        .conversation(*ASKED)
+        .say(ignore)
+    )
     assert said.text == "yes"
     assert said.usage is not None
     assert (said.usage.input_tokens, said.usage.output_tokens, said.usage.cost) == (100, 10, 0.01)
-    assert (await ChatModel.of(Threaded(go_on=_set())).conversation(*ASKED).say(ignore)).usage is None
+    assert (
+        await ChatModel.of(Threaded(go_on=_set())).conversation(*ASKED).say(ignore)
+    ).usage is None
 
 
 async def test_a_model_that_cannot_be_stopped_is_left_to_itself() -> None:
     go_on = threading.Event()
-    call = asyncio.ensure_future(ChatModel.of(Threaded(go_on=go_on)).conversation(*ASKED).say(ignore))
+    call = asyncio.ensure_future(
+        ChatModel.of(Threaded(go_on=go_on)).conversation(*ASKED).say(ignore)
+    )
     await asyncio.sleep(0.01)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -119,18 +136,26 @@ async def test_a_stop_before_the_answer_has_begun_is_not_lost() -> None:
     begin = threading.Event()
 
     class Late(Talker):
-        def _stream(self, messages: Sequence[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+        def _stream(
+            self, messages: Sequence[BaseMessage], *args: Any, **kwargs: Any
+        ) -> Iterator[ChatGenerationChunk]:
             assert begin.wait(20)
             yield from super()._stream(messages, *args, **kwargs)
 
     before = set(threading.enumerate())
-    call = asyncio.ensure_future(ChatModel.of(Late(talkers=[], endless=True)).conversation(*ASKED).say(ignore))
+    call = asyncio.ensure_future(
+        ChatModel.of(Late(talkers=[], endless=True)).conversation(*ASKED).say(ignore)
+    )
     await asyncio.sleep(0)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
     begin.set()
-    await until(lambda: not any(thread.name == "rlm-model" for thread in set(threading.enumerate()) - before))
+    await until(
+        lambda: (
+            not any(thread.name == "rlm-model" for thread in set(threading.enumerate()) - before)
+        )
+    )
 
 
 async def test_a_conversation_goes_back_to_the_instance_that_knows_it() -> None:
@@ -144,12 +169,20 @@ async def test_a_conversation_goes_back_to_the_instance_that_knows_it() -> None:
     assert (await first.say(ignore)).text == one.text
     assert (await third.say(ignore)).text == two.text, "the one that was used least lately"
     first.ended = True
-    assert (await model.conversation(*ASKED).say(ignore)).text == one.text, "one that nobody comes back to"
+    assert (await model.conversation(*ASKED).say(ignore)).text == one.text, (
+        "one that nobody comes back to"
+    )
     assert len(talkers) == 2
 
 
 async def test_each_conversation_goes_through_a_replay_file_by_itself() -> None:
-    replay = ChatReplay(lines=[ReplayLine.model_validate({"text": "first"}), ReplayLine.model_validate({"text": "second"})], source="file")
+    replay = ChatReplay(
+        lines=[
+            ReplayLine.model_validate({"text": "first"}),
+            ReplayLine.model_validate({"text": "second"}),
+        ],
+        source="file",
+    )
     model = ChatModel.of(replay)
     one, two = model.conversation(*ASKED), model.conversation(*ASKED)
     said = [(await conversation.say(ignore)).text for conversation in (one, two, one, two)]
@@ -162,7 +195,9 @@ async def test_words_of_an_answer_that_begins_anew_do_not_count() -> None:
     class Retried(ScriptedModel):
         def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
             yield ChatGenerationChunk(message=AIMessageChunk(content="Hello fr"))
-            yield ChatGenerationChunk(message=AIMessageChunk(content="", response_metadata=RESTARTED))
+            yield ChatGenerationChunk(
+                message=AIMessageChunk(content="", response_metadata=RESTARTED)
+            )
             yield ChatGenerationChunk(message=AIMessageChunk(content="Hello from here."))
 
     heard: list[str | None] = []
@@ -187,7 +222,9 @@ async def test_a_call_that_fails_has_used_what_the_model_told() -> None:
 
 
 async def test_a_failing_model_raises_where_it_is_waited_for() -> None:
-    model = ChatModel.of(ChatReplay(lines=[ReplayLine.model_validate({"error": "It is tired."})], source="file"))
+    model = ChatModel.of(
+        ChatReplay(lines=[ReplayLine.model_validate({"error": "It is tired."})], source="file")
+    )
     with pytest.raises(ModelError, match="It is tired"):
         await model.conversation(*ASKED).say(ignore)
 
@@ -195,7 +232,9 @@ async def test_a_failing_model_raises_where_it_is_waited_for() -> None:
 @pytest.mark.parametrize("ending", [SystemExit(3), asyncio.CancelledError(), KeyboardInterrupt()])
 async def test_a_model_that_leaves_its_thread_has_failed(ending: BaseException) -> None:
     class QuitFlow(Talker):
-        def _stream(self, messages: Sequence[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+        def _stream(
+            self, messages: Sequence[BaseMessage], *args: Any, **kwargs: Any
+        ) -> Iterator[ChatGenerationChunk]:
             raise ending
 
     async with asyncio.timeout(20):
@@ -204,11 +243,17 @@ async def test_a_model_that_leaves_its_thread_has_failed(ending: BaseException) 
 
 
 async def test_what_cannot_be_sent_is_replaced() -> None:
-    said = await ChatModel.of(ScriptedModel(reply=lambda messages: "half \ud83c")).conversation(*ASKED).say(ignore)
+    said = (
+        await ChatModel.of(ScriptedModel(reply=lambda messages: "half \ud83c"))
+        .conversation(*ASKED)
+        .say(ignore)
+    )
     assert said.text == "half \ufffd"
 
 
-def test_the_cli_has_few_processes_and_one_conversation_in_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cli_has_few_processes_and_one_conversation_in_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model = ChatModel.of(ChatClaudeCLI(model="opus", max_tokens=77))
     assert (model.name, model.concurrency, model.remembers) == ("opus", CLI_CONCURRENCY, True)
     instance = model.lease(model.conversation(*ASKED)).llm
@@ -218,7 +263,11 @@ def test_the_cli_has_few_processes_and_one_conversation_in_each(monkeypatch: pyt
 
 
 def test_whose_price_is_known() -> None:
-    demo, claude, other = ChatModel.of("demo"), ChatModel.of("claude:claude-sonnet-4-5"), ChatModel.of(Threaded(go_on=_set()))
+    demo, claude, other = (
+        ChatModel.of("demo"),
+        ChatModel.of("claude:claude-sonnet-4-5"),
+        ChatModel.of(Threaded(go_on=_set())),
+    )
     assert (demo.priced, demo.usd_per_token) == (True, (0.0, 0.0))
     assert claude.priced
     assert claude.usd_per_token == pytest.approx((3e-6, 15e-6))

@@ -45,7 +45,9 @@ async def test_no_more_run_than_may_and_the_first_comes_first() -> None:
 
 async def test_the_limit_of_all_models_holds_for_them_together() -> None:
     counter, plan, gates = Counter(), Gate(5), [Gate(4), Gate(4)]
-    await asyncio.gather(*(scheduled(plan, gates[number % 2], counter, ignore) for number in range(40)))
+    await asyncio.gather(
+        *(scheduled(plan, gates[number % 2], counter, ignore) for number in range(40))
+    )
     assert counter.most == 5
 
 
@@ -134,12 +136,28 @@ def test_a_busy_service_is_known_by_what_its_client_raises() -> None:
     class HttpError(Exception):
         def __init__(self, status: int, **headers: str) -> None:
             self.status_code = status
-            self.response = SimpleNamespace(status_code=status, headers={name.replace("_", "-"): value for name, value in headers.items()})
+            self.response = SimpleNamespace(
+                status_code=status,
+                headers={name.replace("_", "-"): value for name, value in headers.items()},
+            )
 
-    assert [is_busy(HttpError(status)) for status in (429, 503, 529, 400, 401)] == [True, True, True, False, False]
+    assert [is_busy(HttpError(status)) for status in (429, 503, 529, 400, 401)] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
     assert is_busy(ModelBusy("…"))
     assert not is_busy(ModelError("…"))
-    assert [pause_asked_for(error) for error in (HttpError(429, retry_after="12"), HttpError(429, retry_after="soon"), ValueError())] == [
+    assert [
+        pause_asked_for(error)
+        for error in (
+            HttpError(429, retry_after="12"),
+            HttpError(429, retry_after="soon"),
+            ValueError(),
+        )
+    ] == [
         12.0,
         0.0,
         0.0,

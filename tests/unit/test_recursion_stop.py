@@ -16,7 +16,18 @@ from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.search import Search
-from tests.recursion_scripts import TEXT, Bench, Reply, ScriptedModel, ScriptedSandboxes, Seat, TurnStatusError, code, query_of, replies
+from tests.recursion_scripts import (
+    TEXT,
+    Bench,
+    Reply,
+    ScriptedModel,
+    ScriptedSandboxes,
+    Seat,
+    TurnStatusError,
+    code,
+    query_of,
+    replies,
+)
 from tests.waiting import wait_for
 
 
@@ -82,9 +93,13 @@ def test_a_node_is_stopped_in_any_state_and_its_siblings_go_on(bench: Bench, sta
     wait_for(lambda: "1.1" in bench.story.finals())
     assert bench.story.finals()["1.1"] == ("stopped", "The call was stopped.")
     assert "1.2" not in bench.story.finals()
-    assert all(child in bench.story.finals() for child in bench.story.begun() if child.startswith("1.1"))
+    assert all(
+        child in bench.story.finals() for child in bench.story.begun() if child.startswith("1.1")
+    )
     bench.running.stop(name, "1.2")
-    assert running.result(20).text == "[failed: The call was stopped.]|[failed: The call was stopped.]"
+    assert (
+        running.result(20).text == "[failed: The call was stopped.]|[failed: The call was stopped.]"
+    )
     wait_for(lambda: bench.sandboxes.open == 0)
 
 
@@ -105,7 +120,9 @@ def test_a_node_that_waits_for_its_turn_is_stopped(bench: Bench) -> None:
     name = bench.story[0].attrs["tree"]
     for node in ("1.2", "1.1"):
         bench.running.stop(name, node)
-    assert running.result(20).text == "[failed: The call was stopped.]|[failed: The call was stopped.]"
+    assert (
+        running.result(20).text == "[failed: The call was stopped.]|[failed: The call was stopped.]"
+    )
 
 
 def test_a_node_whose_sandbox_starts_is_stopped(bench: Bench) -> None:
@@ -117,7 +134,15 @@ def test_a_node_whose_sandbox_starts_is_stopped(bench: Bench) -> None:
         search.stop(bench.story[0].attrs["tree"], "1")
 
     threading.Thread(target=stop).start()
-    assert search.run("what?", TEXT, model=ScriptedModel(reply=tree(None)), limits=Limits(small=0, max_depth=3)).state == "stopped"
+    assert (
+        search.run(
+            "what?",
+            TEXT,
+            model=ScriptedModel(reply=tree(None)),
+            limits=Limits(small=0, max_depth=3),
+        ).state
+        == "stopped"
+    )
 
 
 def test_a_node_that_waits_for_its_twin_is_stopped_alone(bench: Bench) -> None:
@@ -131,7 +156,9 @@ def test_a_node_that_waits_for_its_twin_is_stopped_alone(bench: Bench) -> None:
     wait_for(lambda: "1.2" in bench.story.finals())
     assert "1.1" not in bench.story.finals()
     bench.running.stop(name, "1.1")
-    assert running.result(20).text == "[failed: The call was stopped.]|[failed: The call was stopped.]"
+    assert (
+        running.result(20).text == "[failed: The call was stopped.]|[failed: The call was stopped.]"
+    )
 
 
 def test_a_question_ends_with_its_node(bench: Bench) -> None:
@@ -139,7 +166,9 @@ def test_a_question_ends_with_its_node(bench: Bench) -> None:
     wait_for(lambda: bench.story.of(tags.RLM_CALL, "1.1", event="fan-out"))
     bench.running.stop(bench.story[0].attrs["tree"], "1")
     running.result(20)
-    assert [record.attrs["state"] for record in bench.story.of(tags.RLM_CALL, "1.1", event="fan-out")] == ["waiting", "refused"]
+    assert [
+        record.attrs["state"] for record in bench.story.of(tags.RLM_CALL, "1.1", event="fan-out")
+    ] == ["waiting", "refused"]
 
 
 def test_code_that_outlives_its_node_leaves_no_question(bench: Bench) -> None:
@@ -152,7 +181,9 @@ def test_code_that_outlives_its_node_leaves_no_question(bench: Bench) -> None:
                 await asyncio.sleep(0.001)
             return await seat.rlm("late", *seat.partition(4))
 
-        left.extend(asyncio.ensure_future(call) for call in (seat.rlm("half", *seat.partition(4)), late()))
+        left.extend(
+            asyncio.ensure_future(call) for call in (seat.rlm("half", *seat.partition(4)), late())
+        )
         while not bench.story.of(tags.RLM_CALL, event="fan-out"):
             await asyncio.sleep(0.001)
         seat.final("ended")
@@ -160,11 +191,19 @@ def test_code_that_outlives_its_node_leaves_no_question(bench: Bench) -> None:
     running = bench.start(replies({"what?": code("leave")}), {"leave": leave}, ask_above=2)
     assert running.result(20).text == "ended"
     wait_for(lambda: all(call.done() for call in left))
-    assert all("has ended" in str(call.exception()) or "were not allowed" in str(call.exception()) for call in left)
-    assert [record.attrs["state"] for record in bench.story.of(tags.RLM_CALL, event="fan-out")] == ["waiting", "refused"]
+    assert all(
+        "has ended" in str(call.exception()) or "were not allowed" in str(call.exception())
+        for call in left
+    )
+    assert [record.attrs["state"] for record in bench.story.of(tags.RLM_CALL, event="fan-out")] == [
+        "waiting",
+        "refused",
+    ]
 
 
-def test_a_caller_that_is_interrupted_stops_the_tree(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_caller_that_is_interrupted_stops_the_tree(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from concurrent.futures import Future
 
     search = bench.search(TURNS)
@@ -177,8 +216,17 @@ def test_a_caller_that_is_interrupted_stops_the_tree(bench: Bench, monkeypatch: 
 
     monkeypatch.setattr(Future, "result", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        search.run("what?", TEXT, model=ScriptedModel(reply=tree(None)), limits=Limits(small=0, max_depth=3))
-    assert {node: state for node, (state, _) in bench.story.finals().items()} == {"1.1": "stopped", "1.2": "stopped", "1": "stopped"}
+        search.run(
+            "what?",
+            TEXT,
+            model=ScriptedModel(reply=tree(None)),
+            limits=Limits(small=0, max_depth=3),
+        )
+    assert {node: state for node, (state, _) in bench.story.finals().items()} == {
+        "1.1": "stopped",
+        "1.2": "stopped",
+        "1": "stopped",
+    }
 
 
 def test_closing_a_search_stops_what_runs(bench: Bench) -> None:
@@ -249,14 +297,25 @@ def test_unknown_trees_nodes_and_questions_are_nothing(bench: Bench) -> None:
 
 
 def test_the_person_answers_the_question_before_a_fan_out(bench: Bench) -> None:
-    running = bench.start(replies({"what?": [code("ask_many"), code("ask_many")], "quarter": "read"}), TURNS, ask_above=10, max_depth=1, max_turns=2)
+    running = bench.start(
+        replies({"what?": [code("ask_many"), code("ask_many")], "quarter": "read"}),
+        TURNS,
+        ask_above=10,
+        max_depth=1,
+        max_turns=2,
+    )
     waiting = partial(bench.story.of, tags.RLM_CALL, event="fan-out", state="waiting")
     wait_for(waiting)
     bench.running.answer(waiting()[0].attrs["request"], False)
     wait_for(lambda: len(waiting()) == 2)
     bench.running.answer(waiting()[1].attrs["request"], True)
     running.result(20)
-    assert [record.attrs["state"] for record in bench.story.of(tags.RLM_CALL, event="fan-out")] == ["waiting", "refused", "waiting", "run"]
+    assert [record.attrs["state"] for record in bench.story.of(tags.RLM_CALL, event="fan-out")] == [
+        "waiting",
+        "refused",
+        "waiting",
+        "run",
+    ]
     assert len(bench.story.begun()) == 21
 
 

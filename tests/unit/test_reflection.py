@@ -14,7 +14,9 @@ from mahtab_tui.agent.state import ExecutionResult
 
 
 def result(code: str, output: str) -> ExecutionResult:
-    return ExecutionResult(step=0, block=0, cell=4, code=code, output=output, is_error=False, status="ok", note="")
+    return ExecutionResult(
+        step=0, block=0, cell=4, code=code, output=output, is_error=False, status="ok", note=""
+    )
 
 
 def test_the_prompt_has_the_question_the_code_and_the_output() -> None:
@@ -42,7 +44,10 @@ def test_long_output_is_judged_by_its_ends() -> None:
         ('{"is_complete": true, "reasoning": "yes", "next_action": ""}', True),
         ('```json\n{"is_complete": false}\n```', False),
         ('I think {x} is right.\n{"is_complete": true} That is all {…}.', True),
-        ('First {"is_complete": false}, but in the end {"is_complete": true, "reasoning": "a } and a {"}', True),
+        (
+            'First {"is_complete": false}, but in the end {"is_complete": true, "reasoning": "a } and a {"}',
+            True,
+        ),
     ],
 )
 def test_a_judgement_is_found_in_what_stands_around_it(text: str, complete: bool) -> None:
@@ -53,13 +58,26 @@ def test_a_judgement_is_found_in_what_stands_around_it(text: str, complete: bool
 
 @pytest.mark.parametrize(
     "text",
-    ["", "yes", "{", "{}", '{"is_complete": "true"}', '{"is_complete": 1}', '["is_complete"]', '{"a":' * 3_000, "{" * 20_000, '{"is_complete": true'],
+    [
+        "",
+        "yes",
+        "{",
+        "{}",
+        '{"is_complete": "true"}',
+        '{"is_complete": 1}',
+        '["is_complete"]',
+        '{"a":' * 3_000,
+        "{" * 20_000,
+        '{"is_complete": true',
+    ],
 )
 def test_what_is_no_judgement_is_none(text: str) -> None:
     assert parse_reflection(text) is None
 
 
 @given(st.booleans(), st.text(), st.text(), st.text(st.characters(blacklist_characters="{")))
-def test_every_judgement_is_read_back(complete: bool, reasoning: str, action: str, after: str) -> None:
+def test_every_judgement_is_read_back(
+    complete: bool, reasoning: str, action: str, after: str
+) -> None:
     given = {"is_complete": complete, "reasoning": reasoning, "next_action": action}
     assert parse_reflection(f"So: {json.dumps(given)}{after}") == given

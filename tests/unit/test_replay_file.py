@@ -12,12 +12,21 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.replay_file import read_replay
 
 
-@pytest.mark.parametrize("text", ["half \ud83d", "a\u2028b\u2029c\x85d", "\x00\x1b[2J", "שלום 漢字 🌙"])
+@pytest.mark.parametrize(
+    "text", ["half \ud83d", "a\u2028b\u2029c\x85d", "\x00\x1b[2J", "שלום 漢字 🌙"]
+)
 @pytest.mark.parametrize("escaped", [True, False])
 def test_any_text_is_an_answer(tmp_path: Path, text: str, escaped: bool) -> None:
     path = tmp_path / "replay.jsonl"
     escaped = escaped or "\ud83d" in text
-    path.write_text(json.dumps({"text": text}, ensure_ascii=escaped) + "\n\n" + json.dumps({"text": "more"}) + "\r\n", "utf-8", newline="")
+    path.write_text(
+        json.dumps({"text": text}, ensure_ascii=escaped)
+        + "\n\n"
+        + json.dumps({"text": "more"})
+        + "\r\n",
+        "utf-8",
+        newline="",
+    )
     assert [line.text for line in read_replay(path)] == [text, "more"]
 
 
@@ -29,9 +38,15 @@ def test_any_text_is_an_answer(tmp_path: Path, text: str, escaped: bool) -> None
         ('{"text": "a", "more": 1}', "line 2: more: "),
         ('{"text": "a", "match": "("}', "line 2: match: Value error, not a regular expression"),
         ('["text"]', "line 2: "),
-        pytest.param("[" * 100_000, "line 2: a number is too long, or the JSON is nested too deeply.", id="deep"),
         pytest.param(
-            '{"tokens_per_second": ' + "9" * 5_000 + "}", "line 2: a number is too long, or the JSON is nested too deeply.", id="long number"
+            "[" * 100_000,
+            "line 2: a number is too long, or the JSON is nested too deeply.",
+            id="deep",
+        ),
+        pytest.param(
+            '{"tokens_per_second": ' + "9" * 5_000 + "}",
+            "line 2: a number is too long, or the JSON is nested too deeply.",
+            id="long number",
         ),
     ],
 )

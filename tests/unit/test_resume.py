@@ -13,7 +13,15 @@ from mahtab_tui.bus.records import Kernel, Record
 from mahtab_tui.cli.session_setup import _with_kernel_of
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.namespaces import keep_place, kept_bytes
-from mahtab_tui.store.resume import NoSession, database, find_session, forked_store, going_on, remove_session, resumed_store
+from mahtab_tui.store.resume import (
+    NoSession,
+    database,
+    find_session,
+    forked_store,
+    going_on,
+    remove_session,
+    resumed_store,
+)
 from mahtab_tui.store.session_lock import claim
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions
 from tests.records import made
@@ -36,7 +44,9 @@ def resumed(session: str | None, folder: Path | None = None) -> str:
     return past[0].text
 
 
-def test_it_is_found_by_the_beginning_of_its_id_or_as_the_last_one(home: Path, tmp_path: Path) -> None:
+def test_it_is_found_by_the_beginning_of_its_id_or_as_the_last_one(
+    home: Path, tmp_path: Path
+) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     for session, folder, at in (("abc1", here, 1.0), ("abd2", here, 2.0), ("e3", there, 3.0)):
         said(session, folder, at)
@@ -46,7 +56,9 @@ def test_it_is_found_by_the_beginning_of_its_id_or_as_the_last_one(home: Path, t
 
 
 @pytest.mark.parametrize(("session", "count"), [("zzz", "no session"), ("ab", "2 sessions")])
-def test_one_that_is_not_told_apart_is_a_sentence(home: Path, tmp_path: Path, session: str, count: str) -> None:
+def test_one_that_is_not_told_apart_is_a_sentence(
+    home: Path, tmp_path: Path, session: str, count: str
+) -> None:
     for each in ("abc1", "abd2"):
         said(each, tmp_path, 1.0)
     with pytest.raises(NoSession, match=f"There is {count} whose ID begins with '{session}'"):
@@ -69,7 +81,9 @@ def saved(session: str) -> Path:
     return folder
 
 
-def test_a_session_is_deleted_with_its_variables_but_not_while_it_is_open(home: Path, tmp_path: Path) -> None:
+def test_a_session_is_deleted_with_its_variables_but_not_while_it_is_open(
+    home: Path, tmp_path: Path
+) -> None:
     for session in ("abc1", "xyz2"):
         said(session, tmp_path, 1.0)
     folder, other = saved("abc1"), saved("xyz2")
@@ -85,7 +99,9 @@ def test_a_session_is_deleted_with_its_variables_but_not_while_it_is_open(home: 
     assert (folder.exists(), other.exists(), kept_bytes()) == (False, True, 200)
 
 
-def test_a_forked_session_has_the_variables_too_and_keeps_them_when_the_first_one_is_deleted(home: Path, tmp_path: Path) -> None:
+def test_a_forked_session_has_the_variables_too_and_keeps_them_when_the_first_one_is_deleted(
+    home: Path, tmp_path: Path
+) -> None:
     said("abc1", tmp_path, 1.0)
     saved("abc1")
     store, _, past = forked_store(find_session("abc1", None), variables=True)
@@ -93,7 +109,10 @@ def test_a_forked_session_has_the_variables_too_and_keeps_them_when_the_first_on
     remove_session(find_session("abc1", None))
     place = keep_place(store.session, 10)
     assert place is not None
-    assert sorted(path.name for path in Path(place.folder).iterdir()) == ["a.variables", "index.json"]
+    assert sorted(path.name for path in Path(place.folder).iterdir()) == [
+        "a.variables",
+        "index.json",
+    ]
     assert Path(place.folder).stat().st_mode & 0o777 == 0o700
 
 
@@ -118,9 +137,15 @@ def test_the_key_is_one_for_all_sessions_and_the_users_alone(home: Path) -> None
     ],
     ids=["it thought", "its cell ran", "it had ended", "something was entered since"],
 )
-def test_an_answer_in_the_middle_of_which_the_screen_went_is_said_to_be_cut_off(home: Path, later: list[Record], said: bool) -> None:
+def test_an_answer_in_the_middle_of_which_the_screen_went_is_said_to_be_cut_off(
+    home: Path, later: list[Record], said: bool
+) -> None:
     store = SqliteStore(database(), "aa", name="a", project="p")
-    for record in [made(tags.USER_CHAT, "why?", {"turn": 1}), made(tags.AGENT, "", {"state": "thinking", "turn": 1}), *later]:
+    for record in [
+        made(tags.USER_CHAT, "why?", {"turn": 1}),
+        made(tags.AGENT, "", {"state": "thinking", "turn": 1}),
+        *later,
+    ]:
         store.append(record)
     store.close()
     again, _, past = resumed_store(find_session("aa", None))
@@ -136,14 +161,28 @@ def test_an_answer_in_the_middle_of_which_the_screen_went_is_said_to_be_cut_off(
     [
         ({"executable": sys.executable}, None, sys.executable, ""),
         ({"executable": "/gone/python"}, None, None, "interpreter, /gone/python, is gone"),
-        ({"executable": "/there/python", "place": "host", "address": "ssh://host"}, "ssh://host", None, ""),
+        (
+            {"executable": "/there/python", "place": "host", "address": "ssh://host"},
+            "ssh://host",
+            None,
+            "",
+        ),
         ({"executable": "/there/python", "place": "host"}, None, None, ""),
-        ({"executable": "/there/python", "place": "host", "address": "no address"}, None, None, "kernel, no address, is gone"),
+        (
+            {"executable": "/there/python", "place": "host", "address": "no address"},
+            None,
+            None,
+            "kernel, no address, is gone",
+        ),
     ],
     ids=["interpreter", "gone", "address", "unknown address", "bad address"],
 )
-def test_a_session_goes_on_with_its_kernel(last: dict[str, Any], kernel: str | None, python: str | None, problem: str) -> None:
-    settings, told = _with_kernel_of(load_settings(), [Kernel("", state="idle", pid=5, **last), Kernel("", state="dead", pid=0)])
+def test_a_session_goes_on_with_its_kernel(
+    last: dict[str, Any], kernel: str | None, python: str | None, problem: str
+) -> None:
+    settings, told = _with_kernel_of(
+        load_settings(), [Kernel("", state="idle", pid=5, **last), Kernel("", state="dead", pid=0)]
+    )
     assert (settings.kernel, settings.python) == (kernel, python)
     assert problem in told
     assert bool(problem) == bool(told)

@@ -35,8 +35,14 @@ from tests.unit.sandbox_engine import LOG, Engine, names
         ({"a": 1}.items(), '[["a", 1]]'),
         (deque("ab"), '["a", "b"]'),
         (range(3), "[0, 1, 2]"),
-        ([[n, {"to": n}] for n in range(10)], "[\n" + ",\n".join(f'  [{n}, {{"to": {n}}}]' for n in range(10)) + "\n]"),
-        ({"a": ["x" * 100, "y" * 30], 2: 1}, f'{{\n  "a": [\n    "{"x" * 100}",\n    "{"y" * 30}"\n  ],\n  "2": 1\n}}'),
+        (
+            [[n, {"to": n}] for n in range(10)],
+            "[\n" + ",\n".join(f'  [{n}, {{"to": {n}}}]' for n in range(10)) + "\n]",
+        ),
+        (
+            {"a": ["x" * 100, "y" * 30], 2: 1},
+            f'{{\n  "a": [\n    "{"x" * 100}",\n    "{"y" * 30}"\n  ],\n  "2": 1\n}}',
+        ),
         (ip_network("10.0.0.0/8"), "10.0.0.0/8"),
     ],
 )
@@ -69,12 +75,16 @@ def test_an_answer_rests_on_the_pieces_of_the_text_in_it() -> None:
 
     twice = len(LOG)
     assert spans(lambda there: there["peek"](10)) == [[0, 10]]
-    assert spans(lambda there: [{"line": there["context"][twice + 5 : twice + 20]}]) == [[twice + 5, twice + 20]]
+    assert spans(lambda there: [{"line": there["context"][twice + 5 : twice + 20]}]) == [
+        [twice + 5, twice + 20]
+    ]
     assert spans(lambda there: there["context"][-30:][5:-5]) == [[2 * twice - 25, 2 * twice - 5]]
     assert spans(lambda there: LOG[200:300]) == [], "it is there twice"
     assert spans(lambda there: LOG[-20:] + LOG[:19]) == [[twice - 20, twice + 19]]
     hits = names(LOG * 2)["grep"]("ERROR")
-    assert spans(lambda there: there["grep"]("ERROR")[::-1]) == [[hit.start, hit.end] for hit in hits]
+    assert spans(lambda there: there["grep"]("ERROR")[::-1]) == [
+        [hit.start, hit.end] for hit in hits
+    ]
     assert spans(lambda there: {"first": hits[0], "n": 3}) == [[hits[0].start, hits[0].end]]
     assert spans(lambda there: (hit for hit in hits)) == [[hit.start, hit.end] for hit in hits]
     quoted = spans(lambda there: f"I read: {there['grep']('request id=r1 ')[0]}")
@@ -92,22 +102,36 @@ def test_an_answer_rests_on_the_lines_that_it_quotes_or_names() -> None:
     every = LOG.split("\n")
     assert lines(lambda there: f"The second is: {there['grep']('ERROR')[1]}!") == [every[13]]
     assert lines(lambda there: {"why": f"see {there['peek'](30, 100)}"}) == [LOG[100:130]]
-    assert lines(lambda there: "It is in line 3, and in lines 10, 12 and 20.") == [every[2], every[9], every[11], every[19]]
+    assert lines(lambda there: "It is in line 3, and in lines 10, 12 and 20.") == [
+        every[2],
+        every[9],
+        every[11],
+        every[19],
+    ]
     assert lines(lambda there: "r7 (line 8)\nr8 (line 9)") == [every[7], every[8]]
     assert lines(lambda there: "line 0, line 200 and line 201, line 999999999") == [every[199]]
     assert lines(lambda there: "online 3 baseline") == []
     assert lines(lambda there: "There are, in all lines 60, no errors; in total, lines: 200.") == []
     assert lines(lambda there: "line 1, line 2, line 3", "a\nb") == ["a", "b"]
     assert lines(lambda there: f"- {every[4]}\n* {every[6]}") == [every[4], every[6]]
-    assert lines(lambda there: "They are \"id=r17 took\" and `r105 took 105`, not 'id=r300'.") == ["id=r17 took", "r105 took 105"]
+    assert lines(lambda there: "They are \"id=r17 took\" and `r105 took 105`, not 'id=r300'.") == [
+        "id=r17 took",
+        "r105 took 105",
+    ]
     assert lines(lambda there: "r199") == ["r199"]
     assert lines(lambda there: "r19") == [], "too short"
     assert lines(lambda there: "request", "a request, requests") == [], "it is there twice"
     assert lines(lambda there: "quest", "a request") == [], "it is a part of a word"
 
 
-@pytest.mark.parametrize(("hits", "spans"), [(slice(-1, None), [[96, 119]]), (-1, [[96, 119]]), (slice(1, 3), [[24, 47], [48, 71]])], ids=str)
-def test_a_hit_is_marked_where_it_was_found_though_the_text_repeats(hits: Any, spans: list[list[int]]) -> None:
+@pytest.mark.parametrize(
+    ("hits", "spans"),
+    [(slice(-1, None), [[96, 119]]), (-1, [[96, 119]]), (slice(1, 3), [[24, 47], [48, 71]])],
+    ids=str,
+)
+def test_a_hit_is_marked_where_it_was_found_though_the_text_repeats(
+    hits: Any, spans: list[list[int]]
+) -> None:
     engine = Engine()
     there = names("same words in each line\n" * 5, engine)
     with pytest.raises(Final):
@@ -146,9 +170,16 @@ def test_slices_of_the_text_count_as_seen() -> None:
         return [span for _, told in engine.told for span in told["spans"]]
 
     assert seen(lambda context: context[5:50] + context[50:60]) == [[5, 60]]
-    assert seen(lambda context: [context[700:705], context[-5:]]) == [[700, 705], [len(LOG) - 5, len(LOG)]]
-    assert seen(lambda context: (len(context), context.find("ERROR"), context[5], context[::-1])) == []
-    assert seen(lambda context: context[1][1:3], "list", (("a", 0, 50), ("b", 50, 90))) == [[51, 53]]
+    assert seen(lambda context: [context[700:705], context[-5:]]) == [
+        [700, 705],
+        [len(LOG) - 5, len(LOG)],
+    ]
+    assert (
+        seen(lambda context: (len(context), context.find("ERROR"), context[5], context[::-1])) == []
+    )
+    assert seen(lambda context: context[1][1:3], "list", (("a", 0, 50), ("b", 50, 90))) == [
+        [51, 53]
+    ]
     assert seen(lambda context: copy.copy(context)[3:9]) == [], "a copy reports nothing"
 
 
@@ -166,6 +197,15 @@ def test_a_loop_over_a_million_slices_sends_little() -> None:
 def test_a_part_is_a_string_that_copies_keep_whole() -> None:
     part = names()["partition"](3)[1]
     copied = copy.deepcopy([part])[0]
-    assert (copied, copied.start, copied.end, copied.line) == (part, part.start, part.end, part.line)
+    assert (copied, copied.start, copied.end, copied.line) == (
+        part,
+        part.start,
+        part.end,
+        part.line,
+    )
     assert isinstance(part[:5], Part) is False
-    assert {name for name in vars(Part) if hasattr(str, name)} == {"__doc__", "__module__", "__new__"}
+    assert {name for name in vars(Part) if hasattr(str, name)} == {
+        "__doc__",
+        "__module__",
+        "__new__",
+    }

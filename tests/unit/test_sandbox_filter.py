@@ -10,14 +10,25 @@ import pytest
 from mahtab_tui.kernel.worker.sandbox import seccomp
 from mahtab_tui.kernel.worker.sandbox.calls_allowed import AARCH64, ALLOWED, X86_64
 
-ALLOW, KILL, REFUSE, UNKNOWN = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
+ALLOW, KILL, REFUSE, UNKNOWN = (
+    0x7FFF0000,
+    0x80000000,
+    0x00050000 | errno.EPERM,
+    0x00050000 | errno.ENOSYS,
+)
 ARCHITECTURE = {X86_64: 0xC000003E, AARCH64: 0xC00000B7}
 
 
 def verdict(machine: str, number: int, *arguments: int, architecture: int | None = None) -> int:
     """What the filter says of a call."""
     program = list(struct.iter_unpack("=HBBI", seccomp.program(machine)))
-    data = struct.pack("=IIQ6Q", number, ARCHITECTURE[machine] if architecture is None else architecture, 0, *(arguments + (0,) * 6)[:6])
+    data = struct.pack(
+        "=IIQ6Q",
+        number,
+        ARCHITECTURE[machine] if architecture is None else architecture,
+        0,
+        *(arguments + (0,) * 6)[:6],
+    )
     place, value = 0, 0
     while True:
         operation, yes, no, operand = program[place]
@@ -50,7 +61,11 @@ def test_only_the_listed_calls_get_through(machine: str) -> None:
     listed = {call.x86_64 if machine == X86_64 else call.aarch64 for call in ALLOWED}
     passed = {one for one in range(1024) if verdict(machine, one) == ALLOW}
     assert passed <= listed
-    free = {call.x86_64 if machine == X86_64 else call.aarch64 for call in ALLOWED if call.alternatives == ((),)}
+    free = {
+        call.x86_64 if machine == X86_64 else call.aarch64
+        for call in ALLOWED
+        if call.alternatives == ((),)
+    }
     assert free - {None} <= passed
     assert {verdict(machine, one) for one in range(1024) if one not in listed} == {REFUSE, UNKNOWN}
     assert verdict(machine, 435) == UNKNOWN
@@ -71,7 +86,17 @@ def test_threads_but_no_processes_and_no_namespaces(machine: str) -> None:
     assert verdict(machine, clone, of_pthread_create) == ALLOW
     assert verdict(machine, clone, 17) == REFUSE
     assert verdict(machine, clone, 0x4111) == REFUSE
-    for flag in (0x2000, 0x8000, 0x20000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000):
+    for flag in (
+        0x2000,
+        0x8000,
+        0x20000,
+        0x02000000,
+        0x04000000,
+        0x08000000,
+        0x10000000,
+        0x20000000,
+        0x40000000,
+    ):
         assert verdict(machine, clone, of_pthread_create | flag) == REFUSE
 
 

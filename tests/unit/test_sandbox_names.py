@@ -24,7 +24,10 @@ def test_context_is_the_text_or_its_documents() -> None:
     listed: Any = make_names("one\n\ntwo\n", "list", parts, Engine())["context"]
     assert listed == ["one\n", "two\n"]
     assert [(part.start, part.end, part.line) for part in listed] == [(0, 4, 1), (5, 9, 3)]
-    assert make_names("one\n\ntwo\n", "dict", parts, Engine())["context"] == {"a.txt": "one\n", "b.txt": "two\n"}
+    assert make_names("one\n\ntwo\n", "dict", parts, Engine())["context"] == {
+        "a.txt": "one\n",
+        "b.txt": "two\n",
+    }
 
 
 @given(LINES, st.integers(-30, 120), st.integers(-150, 150))
@@ -64,7 +67,11 @@ def naive(text: str, pattern: str) -> list[tuple[int, str]]:
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
-    return [(number, line) for number, line in enumerate(lines, 1) if re.search(pattern, line, re.MULTILINE)]
+    return [
+        (number, line)
+        for number, line in enumerate(lines, 1)
+        if re.search(pattern, line, re.MULTILINE)
+    ]
 
 
 @given(LINES, st.sampled_from(PATTERNS))
@@ -78,10 +85,16 @@ def test_grep_finds_what_a_search_line_by_line_finds(text: str, pattern: str) ->
 
 
 @given(LINES, st.sampled_from(["a", r"\s", "^$", "x|b"]), st.integers(1, 4))
-def test_the_surroundings_of_matches_are_runs_of_whole_lines(text: str, pattern: str, around: int) -> None:
+def test_the_surroundings_of_matches_are_runs_of_whole_lines(
+    text: str, pattern: str, around: int
+) -> None:
     found = names(text)["grep"](pattern, around, max_matches=None)
     lines = text.removesuffix("\n").split("\n")
-    wanted = {at for number, _ in naive(text, pattern) for at in range(max(1, number - around), min(len(lines), number + around) + 1)}
+    wanted = {
+        at
+        for number, _ in naive(text, pattern)
+        for at in range(max(1, number - around), min(len(lines), number + around) + 1)
+    }
     given = [part.line + at for part in found for at in range(part.count("\n") + 1)]
     assert given == sorted(wanted)
     assert all(text[part.start : part.end] == part for part in found)
@@ -100,7 +113,12 @@ def test_of_a_long_line_the_surroundings_of_matches_are_given() -> None:
     line = "x" * 20_000 + "<one>" + "y" * 20_000 + "<two>" + "z" * 100 + "<three>" + "w" * 20_000
     text = f"<short>\n{line}\n<last>\n"
     found = names(text)["grep"]("<[a-z]+>", 1)
-    assert found == ["<short>", "x" * 300 + "<one>" + "y" * 300, "y" * 300 + "<two>" + "z" * 100 + "<three>" + "w" * 300, "<last>"]
+    assert found == [
+        "<short>",
+        "x" * 300 + "<one>" + "y" * 300,
+        "y" * 300 + "<two>" + "z" * 100 + "<three>" + "w" * 300,
+        "<last>",
+    ]
     assert [part.line for part in found] == [1, 2, 2, 3]
     assert all(text[part.start : part.end] == part for part in found)
     assert names(line)["grep"]("^x") == ["x" * 301]
@@ -134,7 +152,11 @@ def test_compiled_patterns_keep_their_flags() -> None:
             TypeError,
             r"grep: got an unexpected keyword argument 'flags'. Call it as grep\(pattern, context_lines, max_matches\)",
         ),
-        ("peek(1, 2, 3)", TypeError, r"peek: too many positional arguments. Call it as peek\(n, start\)"),
+        (
+            "peek(1, 2, 3)",
+            TypeError,
+            r"peek: too many positional arguments. Call it as peek\(n, start\)",
+        ),
         ("peek(context)", TypeError, "peek reads the text itself"),
         ("peek(1.5)", TypeError, "n must be a whole number, not float"),
         ("partition(0)", ValueError, "n must be at least 1, not 0"),
@@ -193,11 +215,15 @@ def test_sub_calls_send_places_where_they_can() -> None:
         [{"text": '{"é": [1, null]}'}],
         [{"text": "3.5"}],
     ]
-    assert all(call == ("rlm", {**call[1], "query": "what?", "map": False}) for call in engine.calls)
+    assert all(
+        call == ("rlm", {**call[1], "query": "what?", "map": False}) for call in engine.calls
+    )
 
 
 def test_rlm_map_keeps_order_and_marks_failures() -> None:
-    engine = Engine(lambda part: {"text": part.get("text", "span"), "failed": part.get("text") == "b"})
+    engine = Engine(
+        lambda part: {"text": part.get("text", "span"), "failed": part.get("text") == "b"}
+    )
     there = names(engine=engine)
     answers = there["rlm_map"]("q", (text for text in ("a", "b", "c")))
     assert answers == ["a", "[failed: b]", "c"]
@@ -209,17 +235,26 @@ def test_rlm_map_keeps_order_and_marks_failures() -> None:
 
 
 def test_llm_map_asks_one_query_or_one_for_each_text() -> None:
-    engine = Engine(lambda part: {"text": part.get("text", "span"), "failed": part.get("text") == "b"})
+    engine = Engine(
+        lambda part: {"text": part.get("text", "span"), "failed": part.get("text") == "b"}
+    )
     there = names(engine=engine)
     answers = there["llm_map"]("q", (text for text in ("a", "b", "c")))
     assert answers == ["a", "[failed: b]", "c"]
     assert [answer.failed for answer in answers] == [False, True, False]
-    assert there["llm_map"](iter([("first?", there["peek"](10)), ["second?", "x"]])) == ["span", "x"]
+    assert there["llm_map"](iter([("first?", there["peek"](10)), ["second?", "x"]])) == [
+        "span",
+        "x",
+    ]
     assert there["llm_map"]({"one": ("third?", "y")}) == ["y"]
     assert there["llm_map"]([]) == there["llm_map"]("q", []) == []
     one = {"query": "q", "parts": [{"text": "a"}, {"text": "b"}, {"text": "c"}], "map": True}
     two = {"query": ["first?", "second?"], "parts": [{"span": [0, 10]}, {"text": "x"}], "map": True}
-    assert engine.calls == [("llm_map", one), ("llm_map", two), ("llm_map", {"query": ["third?"], "parts": [{"text": "y"}], "map": True})]
+    assert engine.calls == [
+        ("llm_map", one),
+        ("llm_map", two),
+        ("llm_map", {"query": ["third?"], "parts": [{"text": "y"}], "map": True}),
+    ]
 
 
 def test_names_of_other_programs_work() -> None:
@@ -244,7 +279,11 @@ def test_names_of_other_programs_work() -> None:
         with pytest.raises(Final):
             exec(code, {**names(engine=engine), "found": 42})
         assert engine.told[-1] == ("final", {"text": "42", "spans": []}), code
-    for code, text in (("FINAL_VAR('nothing such')", "nothing such"), ("SUBMIT(a=1, b=2)", '{"a": 1, "b": 2}'), ("SUBMIT(1, 2)", "[1, 2]")):
+    for code, text in (
+        ("FINAL_VAR('nothing such')", "nothing such"),
+        ("SUBMIT(a=1, b=2)", '{"a": 1, "b": 2}'),
+        ("SUBMIT(1, 2)", "[1, 2]"),
+    ):
         with pytest.raises(Final):
             exec(code, names(engine=engine))
         assert engine.told[-1][1]["text"] == text
@@ -273,7 +312,9 @@ def test_threads_and_asyncio_may_call() -> None:
     rlm = names(engine=engine)["rlm"]
 
     async def all_at_once() -> list[str]:
-        return list(await asyncio.gather(*(asyncio.to_thread(rlm, "q", f"text {n}") for n in range(20))))
+        return list(
+            await asyncio.gather(*(asyncio.to_thread(rlm, "q", f"text {n}") for n in range(20)))
+        )
 
     assert asyncio.run(all_at_once()) == [f"of {{'text': 'text {n}'}}" for n in range(20)]
 

@@ -13,7 +13,9 @@ from rich.style import Style
 from mahtab_tui.bus.sanitize import plain, styled
 from mahtab_tui.bus.sgr import NO_STYLE, after
 
-FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+FORBIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 FRAGMENTS = st.sampled_from(
     [
         "\x1b",
@@ -48,7 +50,9 @@ FRAGMENTS = st.sampled_from(
         " ",
     ]
 )
-TEXTS = st.lists(st.one_of(FRAGMENTS, st.text(st.characters(), max_size=3)), max_size=20).map("".join)
+TEXTS = st.lists(st.one_of(FRAGMENTS, st.text(st.characters(), max_size=3)), max_size=20).map(
+    "".join
+)
 
 
 @given(TEXTS)
@@ -95,7 +99,10 @@ def test_sequences_are_removed_whole(text: str, shown: str) -> None:
 @pytest.mark.parametrize(
     ("codes", "style"),
     [
-        ("1;2;3;4;7;9", Style(bold=True, dim=True, italic=True, underline=True, reverse=True, strike=True)),
+        (
+            "1;2;3;4;7;9",
+            Style(bold=True, dim=True, italic=True, underline=True, reverse=True, strike=True),
+        ),
         ("31", Style(color=Color.from_ansi(1))),
         ("97;104", Style(color=Color.from_ansi(15), bgcolor=Color.from_ansi(12))),
         ("38;5;208", Style(color=Color.from_ansi(208))),
@@ -117,10 +124,17 @@ def test_colours_and_styles(codes: str, style: Style) -> None:
 
 def test_a_style_reaches_as_far_as_it_is_said() -> None:
     text = styled("a\x1b[1mb\nc\x1b[0md")
-    assert [(text.plain[span.start : span.end], span.style) for span in text.spans if span.style] == [("b\nc", Style(bold=True))]
+    assert [
+        (text.plain[span.start : span.end], span.style) for span in text.spans if span.style
+    ] == [("b\nc", Style(bold=True))]
 
 
-@given(st.lists(st.sampled_from(["1", "31", "38;5;200", "48;2;1;2;3", "22", "0", "97", "4", "39"]), max_size=6))
+@given(
+    st.lists(
+        st.sampled_from(["1", "31", "38;5;200", "48;2;1;2;3", "22", "0", "97", "4", "39"]),
+        max_size=6,
+    )
+)
 def test_the_codes_of_a_look_lead_to_it(codes: list[str]) -> None:
     look = NO_STYLE
     for code in codes:

@@ -17,12 +17,16 @@ TASK = Task("needle", "Where?", "0123456789", int, 7, ((2, 4), (6, 8)))
 
 
 def answer(value: object, *spans: tuple[int, int]) -> Any:
-    return lambda *args, **options: SimpleNamespace(value=value, state="answered", usage=SearchUsage(3, 400, 0.5, 1.0), spans=spans)
+    return lambda *args, **options: SimpleNamespace(
+        value=value, state="answered", usage=SearchUsage(3, 400, 0.5, 1.0), spans=spans
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("megabytes", [0.05, 0.3])
-def test_a_task_is_the_same_each_time_and_its_evidence_is_whole_lines(kind: str, megabytes: float) -> None:
+def test_a_task_is_the_same_each_time_and_its_evidence_is_whole_lines(
+    kind: str, megabytes: float
+) -> None:
     task = make(kind, megabytes)
     assert task == make(kind, megabytes)
     assert abs(len(task.text) - megabytes * 1e6) < 500

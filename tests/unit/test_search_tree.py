@@ -72,7 +72,9 @@ def check(tree: Tree) -> None:
         assert len({turn.number for turn in node.turns}) == len(node.turns)
         for batch in node.batches.values():
             assert +batch.counts == Counter(part.state for part in batch.slots.values())
-            assert sum(batch.count(state) for state in ("waiting", "thinking", "running", *FINISHED)) == max(batch.of, len(batch.slots))
+            assert sum(
+                batch.count(state) for state in ("waiting", "thinking", "running", *FINISHED)
+            ) == max(batch.of, len(batch.slots))
     for node, batch in tree.questions.values():
         assert batch.asks
         assert node.batches[batch.id] is batch
@@ -84,7 +86,14 @@ def test_a_search_that_runs() -> None:
     root = tree.root
     assert root is not None
     assert (root.state, root.alive, tree.depth) == ("running", 6, 2)
-    assert [child.state for child in root.children[:6]] == ["done", "done", "done", "waiting", "running", "error"]
+    assert [child.state for child in root.children[:6]] == [
+        "done",
+        "done",
+        "done",
+        "waiting",
+        "running",
+        "error",
+    ]
     assert tree.nodes["1.5.2"].last_line == 'print(*grep("deploy|migrat'
     assert tree.nodes["1.9"].back_off is not None
     left = tree.left(root.begun + 10)
@@ -113,7 +122,12 @@ def test_a_fan_out_is_asked_about_and_counted() -> None:
     tree = folded(wide())
     assert not tree.questions
     counted = tree.nodes["1.7"].batches["b2"]
-    assert [counted.count(state) for state in ("done", "error", "thinking", "waiting")] == [177, 3, 12, 8]
+    assert [counted.count(state) for state in ("done", "error", "thinking", "waiting")] == [
+        177,
+        3,
+        12,
+        8,
+    ]
 
 
 def test_parts_that_have_not_begun_wait() -> None:
@@ -148,8 +162,15 @@ def test_lost_streams_and_repeated_events_change_nothing(data: st.DataObject) ->
 
 
 _VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 10**20) | st.floats() | st.text(max_size=5) | st.sampled_from(["1", "1.5", "1.7", "b2", "q1"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 10**20)
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["1", "1.5", "1.7", "b2", "q1"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 _NAMES = st.sampled_from(
@@ -166,7 +187,9 @@ def test_damaged_events_give_a_tree(data: st.DataObject) -> None:
         damage = data.draw(st.dictionaries(_NAMES, _VALUES, min_size=1, max_size=3))
         told = as_json(records[place])
         with contextlib.suppress(InvalidRecord):
-            records[place] = from_json({**told, "attrs": {**told["attrs"], **damage}}) or records[place]
+            records[place] = (
+                from_json({**told, "attrs": {**told["attrs"], **damage}}) or records[place]
+            )
     check(folded(records))
 
 
@@ -179,7 +202,9 @@ def test_a_call_that_replaces_itself_is_a_call() -> None:
 
 
 def test_an_event_of_a_newer_version_is_no_record() -> None:
-    assert decode(tags.RLM_CALL, "", {"tree": "t1", "node": "1", "event": "unheard of"}, 1.0) is None
+    assert (
+        decode(tags.RLM_CALL, "", {"tree": "t1", "node": "1", "event": "unheard of"}, 1.0) is None
+    )
 
 
 def test_what_finished_turns_hold_is_bounded() -> None:
@@ -187,7 +212,11 @@ def test_what_finished_turns_hold_is_bounded() -> None:
     records = [scribe.begin("1", "q")]
     for part in range(1, 800):
         node = f"1.{part}"
-        records += [scribe.begin(node, "q"), *scribe.turn(node, 1, "w" * 30_000, "c" * 10_000, "o" * 30_000), scribe.final(node, "done")]
+        records += [
+            scribe.begin(node, "q"),
+            *scribe.turn(node, 1, "w" * 30_000, "c" * 10_000, "o" * 30_000),
+            scribe.final(node, "done"),
+        ]
     tree = folded(records)
     held = sum(turn.size for node in tree.nodes.values() for turn in node.turns)
     assert held < HELD + 5_000_000
@@ -222,7 +251,12 @@ def test_an_answer_that_begins_anew_is_shown_once() -> None:
     trees = Trees()
     trees.fold([scribe.begin("1", "q"), *scribe.thinks("1", 1)])
     about = {"tree": "t1", "node": "1", "turn": 1}
-    trees.fold([made(tags.RLM_CHAT_STREAM, "Hello fr", about), made(tags.RLM_CHAT_STREAM, "", {**about, "fresh": True})])
+    trees.fold(
+        [
+            made(tags.RLM_CHAT_STREAM, "Hello fr", about),
+            made(tags.RLM_CHAT_STREAM, "", {**about, "fresh": True}),
+        ]
+    )
     trees.fold([made(tags.RLM_CHAT_STREAM, "Hello", about)])
     (root,) = next(iter(trees)).roots
     assert root.turns[0].words == "Hello"

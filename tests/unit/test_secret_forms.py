@@ -89,10 +89,14 @@ WRITERS: list[Callable[[str], str]] = [
 
 @pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize("secret", [KEY, ODD])
-def test_a_key_is_found_as_code_and_data_formats_write_it(write: Callable[[str], str], secret: str) -> None:
+def test_a_key_is_found_as_code_and_data_formats_write_it(
+    write: Callable[[str], str], secret: str
+) -> None:
     written = told(secret, write(secret))
     assert MASK in written
-    assert not any(secret[start : start + 8] in written for start in range(len(secret) - 8)), written
+    assert not any(secret[start : start + 8] in written for start in range(len(secret) - 8)), (
+        written
+    )
     assert len(written) < 40
 
 
@@ -104,12 +108,17 @@ def test_a_key_in_base64_cannot_be_decoded(before: str, encode: Callable[[bytes]
     for piece in written.split(MASK):
         for cut in range(4):
             decoded = base64.urlsafe_b64decode(piece[cut : cut + (len(piece) - cut) // 4 * 4])
-            assert not any(KEY[start : start + 3].encode() in decoded for start in range(len(KEY) - 3))
+            assert not any(
+                KEY[start : start + 3].encode() in decoded for start in range(len(KEY) - 3)
+            )
 
 
 def test_what_was_cut_off_or_broken_into_lines_is_masked() -> None:
     assert told(KEY, f"'{KEY[:30]}…") == f"'{MASK}…"
-    assert told(KEY, f"[… 80 characters left out …]{KEY[10:]}") == f"[… 80 characters left out …]{MASK}"
+    assert (
+        told(KEY, f"[… 80 characters left out …]{KEY[10:]}")
+        == f"[… 80 characters left out …]{MASK}"
+    )
     wrapped = told(KEY, "\n".join(textwrap.wrap(KEY, 7)))
     assert wrapped == MASK + "\n" * 5, "the lines after it stay where they were"
 
@@ -127,7 +136,11 @@ def test_keys_that_begin_and_end_alike_are_each_masked_whole() -> None:
         ("a+b+c", "xa+b+cx = a+b+c", f"xa+b+cx = {MASK}"),
         ("tést", "tést detest", f"{MASK} detest"),
         ("t\"'st", repr("t\"'st"), f"'{MASK}'"),
-        ("hunter2", "\x1b[31mhun\x1b[32mter2\x1b[0m hunter\x002 hunter2\x1b", f"\x1b[31m{MASK}\x1b[0m {MASK} {MASK}\x1b"),
+        (
+            "hunter2",
+            "\x1b[31mhun\x1b[32mter2\x1b[0m hunter\x002 hunter2\x1b",
+            f"\x1b[31m{MASK}\x1b[0m {MASK} {MASK}\x1b",
+        ),
         ("hunter2", "\x1bhunter2", f"\x1b{MASK}"),
         ("abc", "abc of an abc", "abc of an abc"),
         ("abc", "'abc'\n", f"{MASK}\n"),
@@ -139,14 +152,22 @@ def test_keys_that_begin_and_end_alike_are_each_masked_whole() -> None:
         ("hunter2hunter2", "xhunter2hunter2x", f"x{MASK}x"),
     ],
 )
-def test_a_short_secret_is_masked_as_a_word_or_as_the_whole_text(secret: str, text: str, shown: str) -> None:
+def test_a_short_secret_is_masked_as_a_word_or_as_the_whole_text(
+    secret: str, text: str, shown: str
+) -> None:
     assert told(secret, text) == shown
 
 
 def test_attributes_that_say_what_a_record_is_are_no_texts() -> None:
     """Somebody may type one of the program's own words."""
     secrets = typed("password", "stdout", "interrupted", "data", "waiting")
-    record = {"password": True, "kind": "stdout", "status": "interrupted", "state": "waiting", "detail": "stdout interrupted"}
+    record = {
+        "password": True,
+        "kind": "stdout",
+        "status": "interrupted",
+        "state": "waiting",
+        "detail": "stdout interrupted",
+    }
     assert secrets.masked(record) == {**record, "detail": f"{MASK} {MASK}"}
     row = {"name": "data", "change": "added", "type": "str", "summary": "'data'", "kind": "data"}
     assert secrets.masked({"changes": [row]}) == {"changes": [{**row, "summary": f"'{MASK}'"}]}
@@ -166,17 +187,32 @@ def test_sessions_do_not_share_what_was_typed() -> None:
     assert Secrets().mask("hunter2hunter2") == "hunter2hunter2"
 
 
-@given(st.text(st.sampled_from("abAB\\'\"\n\0é€😀 <%+/="), min_size=8, max_size=40), st.sampled_from(WRITERS))
-def test_whatever_a_secret_is_made_of_it_is_found_however_it_is_written(secret: str, write: Callable[[str], str]) -> None:
-    assert MASK in typed(secret).mask(f"({write(secret)})") or len(secret.replace("\0", "").replace("\n", "").strip()) < LONG
+@given(
+    st.text(st.sampled_from("abAB\\'\"\n\0é€😀 <%+/="), min_size=8, max_size=40),
+    st.sampled_from(WRITERS),
+)
+def test_whatever_a_secret_is_made_of_it_is_found_however_it_is_written(
+    secret: str, write: Callable[[str], str]
+) -> None:
+    assert (
+        MASK in typed(secret).mask(f"({write(secret)})")
+        or len(secret.replace("\0", "").replace("\n", "").strip()) < LONG
+    )
 
 
 # Streams
 
 
-@given(st.lists(st.sampled_from([*"sk-proj0", "\0", "\x1b[1m", "x"]), max_size=30).map("".join), st.lists(st.integers(1, 9), min_size=1, max_size=60))
+@given(
+    st.lists(st.sampled_from([*"sk-proj0", "\0", "\x1b[1m", "x"]), max_size=30).map("".join),
+    st.lists(st.integers(1, 9), min_size=1, max_size=60),
+)
 def test_in_any_pieces_no_key_comes_through_a_stream(noise: str, sizes: list[int]) -> None:
-    text, stream, shown = f"{noise}{KEY[:4]}\0{KEY[4:9]}\x1b[31m{KEY[9:]} {KEY}{noise}.", MaskedStream(typed(KEY)), ""
+    text, stream, shown = (
+        f"{noise}{KEY[:4]}\0{KEY[4:9]}\x1b[31m{KEY[9:]} {KEY}{noise}.",
+        MaskedStream(typed(KEY)),
+        "",
+    )
     while text:
         size = sizes.pop(0) if sizes else len(text)
         shown += stream.piece(text[:size])
@@ -210,7 +246,10 @@ def test_what_a_stream_held_back_comes_at_its_end() -> None:
 def test_a_key_across_the_pages_of_a_text_is_dotted_and_nothing_moves(size: int) -> None:
     text = f"before\n{KEY[:11]}\0{KEY[11:]}\nafter {KEY} end"
     secrets = typed(KEY)
-    pages = [secrets.page(lambda start, end: text[start:end], start, min(start + size, len(text))) for start in range(0, len(text), size)]
+    pages = [
+        secrets.page(lambda start, end: text[start:end], start, min(start + size, len(text)))
+        for start in range(0, len(text), size)
+    ]
     dots = MASK[0] * len(KEY)
     assert "".join(pages) == f"before\n{dots}{MASK[0]}\nafter {dots} end"
 
@@ -220,7 +259,20 @@ def test_a_key_across_the_pages_of_a_text_is_dotted_and_nothing_moves(size: int)
 
 @pytest.mark.parametrize(
     "unit",
-    ["s", "sk-proj-0123456789-a", "s\x1b]", "s\x1bP\n", "\x1b[", "s\0", "k-\x1b]k", "\u200b", "\x1b]s\x07", "\n", KEY, KEY[:30]],
+    [
+        "s",
+        "sk-proj-0123456789-a",
+        "s\x1b]",
+        "s\x1bP\n",
+        "\x1b[",
+        "s\0",
+        "k-\x1b]k",
+        "\u200b",
+        "\x1b]s\x07",
+        "\n",
+        KEY,
+        KEY[:30],
+    ],
     ids=ascii,
 )
 def test_masking_ends_also_for_texts_that_are_made_to_hold_it_up(unit: str) -> None:

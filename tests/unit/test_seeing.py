@@ -19,16 +19,30 @@ def picture(letter: str, side: int = 30) -> EncodedPicture:
 
 
 def attached(name: str, label: str = "@a.png", text: str = "") -> str:
-    return to_xml(made(tags.USER_ATTACHMENT, text, {"turn": 1, "label": label, "size": "1 B", "problem": "", "picture": name}))
+    return to_xml(
+        made(
+            tags.USER_ATTACHMENT,
+            text,
+            {"turn": 1, "label": label, "size": "1 B", "problem": "", "picture": name},
+        )
+    )
 
 
 def images(message: AnyMessage) -> list[str]:
     content: Any = message.content
-    return [] if isinstance(content, str) else [block["base64"] for block in content if block["type"] == "image"]
+    return (
+        []
+        if isinstance(content, str)
+        else [block["base64"] for block in content if block["type"] == "image"]
+    )
 
 
 def test_a_picture_goes_where_it_is_named_and_once() -> None:
-    messages: list[AnyMessage] = [HumanMessage(f"{attached('one')} and {attached('two')}"), AIMessage(attached("one")), HumanMessage(attached("one"))]
+    messages: list[AnyMessage] = [
+        HumanMessage(f"{attached('one')} and {attached('two')}"),
+        AIMessage(attached("one")),
+        HumanMessage(attached("one")),
+    ]
     pictures = {"one": picture("A"), "two": picture("B")}
     told = with_pictures(messages, pictures_to_send(messages, pictures, 10_000))
     assert [images(message) for message in told] == [["AAAAAAAA", "BBBBBBBB"], [], []]
@@ -44,7 +58,9 @@ def test_one_that_is_not_sent_is_said_to_be_there() -> None:
 def test_the_newest_are_sent_as_far_as_there_is_room() -> None:
     messages = [HumanMessage(attached(f"p{number}")) for number in range(20)]
     pictures = {f"p{number}": picture("A") for number in range(20)}
-    assert list(pictures_to_send(messages, pictures, 100_000)) == [f"p{number}" for number in range(19, 19 - MOST, -1)]
+    assert list(pictures_to_send(messages, pictures, 100_000)) == [
+        f"p{number}" for number in range(19, 19 - MOST, -1)
+    ]
     assert list(pictures_to_send(messages, pictures, 250)) == ["p19", "p18"]
     assert pictures_to_send(messages, pictures, -5) == {}
     assert list(pictures_to_send(messages, {"p3": picture("A")}, 1_000)) == ["p3"]
@@ -55,4 +71,19 @@ def test_what_was_printed_names_no_picture() -> None:
     printed = to_xml(made(tags.USER_REPL_OUT, attached("one"), {"cell": 1}))
     assert picture_ids([HumanMessage(printed)]) == []
     assert picture_ids([HumanMessage(forged)]) == ["one"]
-    assert picture_ids([HumanMessage(to_xml(made(tags.USER_ATTACHMENT, attached("one"), {"turn": 1, "label": "@notes.txt"})))]) == []
+    assert (
+        picture_ids(
+            [
+                HumanMessage(
+                    to_xml(
+                        made(
+                            tags.USER_ATTACHMENT,
+                            attached("one"),
+                            {"turn": 1, "label": "@notes.txt"},
+                        )
+                    )
+                )
+            ]
+        )
+        == []
+    )

@@ -11,7 +11,9 @@ from mahtab_tui.servers.results import MOST_OUTSIDE_TEXTS, parts_of
 
 def test_json_in_a_text_that_would_keep_other_threads_waiting_stays_a_text() -> None:
     long, short = f"[{'[1],' * 600_000}1]", "[[1],1]"
-    result = types.CallToolResult(content=[types.TextContent(type="text", text=text) for text in (long, short)])
+    result = types.CallToolResult(
+        content=[types.TextContent(type="text", text=text) for text in (long, short)]
+    )
     assert [part["kind"] for part in parts_of(result, None)] == ["text", "json"]
 
 

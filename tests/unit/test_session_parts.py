@@ -14,14 +14,26 @@ from mahtab_tui.session.session import Session
 def reaches_back(source: str) -> list[str]:
     """What a constructor has against the order: functions that look at the object later, and what is set in a finished part."""
     session = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
-    constructor = next(node for node in session.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    constructor = next(
+        node
+        for node in session.body
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+    )
     found = []
     for node in ast.walk(constructor):
         if isinstance(node, ast.Lambda | ast.FunctionDef) and node is not constructor:
-            found += [ast.unparse(node) for name in ast.walk(node) if isinstance(name, ast.Name) and name.id == "self"]
+            found += [
+                ast.unparse(node)
+                for name in ast.walk(node)
+                if isinstance(name, ast.Name) and name.id == "self"
+            ]
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found += [ast.unparse(node) for target in targets if isinstance(target, ast.Attribute) and not isinstance(target.value, ast.Name)]
+            found += [
+                ast.unparse(node)
+                for target in targets
+                if isinstance(target, ast.Attribute) and not isinstance(target.value, ast.Name)
+            ]
     return found
 
 

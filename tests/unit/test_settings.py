@@ -41,7 +41,9 @@ def values_of(key: str, project: Path) -> list[Any]:
         return list(VALUES[key])
     field = Settings.model_fields[key]
     kinds = [field.annotation, *get_args(field.annotation)]
-    if choices := get_args(next((kind for kind in kinds if get_origin(kind) is Literal), None)) or (bool in kinds and (True, False)):
+    if choices := get_args(next((kind for kind in kinds if get_origin(kind) is Literal), None)) or (
+        bool in kinds and (True, False)
+    ):
         others = [choice for choice in choices if choice != field.default]
         # Each source's value differs from the next one's.
         return [others[0] if place % 2 == 0 else field.default for place in range(len(SOURCES))]
@@ -54,7 +56,9 @@ def values_of(key: str, project: Path) -> list[Any]:
         return [f"deny: value_{number}(*)" for number in range(len(SOURCES))]
     if key in ("skills_dir", "code_dir", "project"):
         return [str(folder) for folder in folders]
-    return [f"{'https://' if key == 'base_url' else ''}value-{number}" for number in range(len(SOURCES))]
+    return [
+        f"{'https://' if key == 'base_url' else ''}value-{number}" for number in range(len(SOURCES))
+    ]
 
 
 def plain_value(value: Any) -> Any:
@@ -65,7 +69,13 @@ def plain_value(value: Any) -> Any:
         return value.model_dump(exclude_defaults=True)
     if isinstance(value, SecretStr):
         return value.get_secret_value()
-    return ":".join(map(str, value)) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
+    return (
+        ":".join(map(str, value))
+        if isinstance(value, tuple)
+        else str(value)
+        if isinstance(value, Path)
+        else value
+    )
 
 
 def toml(value: Any) -> str:
@@ -75,7 +85,9 @@ def toml(value: Any) -> str:
     return json.dumps(value)
 
 
-def give(key: str, source: str, value: Any, *, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def give(
+    key: str, source: str, value: Any, *, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
     """Set a key in a source; returns what is given on the command line."""
     text = json.dumps(value) if isinstance(value, dict | bool) else str(value)
     if source == "command line":
@@ -85,20 +97,28 @@ def give(key: str, source: str, value: Any, *, project: Path, home: Path, monkey
     elif source == ".env":
         write(project / ".env", f"OTHER=1\nMAHTAB_{key.upper()}={text!r}\n")
     else:
-        write((project if source == "project" else home) / ".mahtab" / "config.toml", f"# One\n{key} = {toml(value)}\n")
+        write(
+            (project if source == "project" else home) / ".mahtab" / "config.toml",
+            f"# One\n{key} = {toml(value)}\n",
+        )
     trust_project()
     return {}
 
 
 @pytest.mark.parametrize("key", Settings.model_fields)
-def test_for_each_setting_the_sources_win_in_their_order(key: str, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_for_each_setting_the_sources_win_in_their_order(
+    key: str, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     default = plain_value(getattr(load_settings(), key))
     assert place_of(Settings, key, {}) == ("default", None)
     places = {
         "command line": ("command line", None),
         "environment": (f"MAHTAB_{key.upper()}", None),
         ".env": (".env, line 2", None),
-        "project": (f"{project / '.mahtab' / 'config.toml'}, line 2", project / ".mahtab" / "config.toml"),
+        "project": (
+            f"{project / '.mahtab' / 'config.toml'}, line 2",
+            project / ".mahtab" / "config.toml",
+        ),
         "person": (f"{home / '.mahtab' / 'config.toml'}, line 2", home / ".mahtab" / "config.toml"),
     }
     before = default
@@ -118,36 +138,58 @@ def test_an_empty_variable_says_nothing(project: Path, monkeypatch: pytest.Monke
     assert (settings.max_turns, settings.model) == (5, None)
 
 
-def test_tables_of_several_sources_are_one_and_each_entry_has_its_place(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_several_sources_are_one_and_each_entry_has_its_place(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     person = write(home / ".mahtab" / "config.toml", '[keymap]\nhelp = "f11"\njump = "f12"\n')
     write(project / ".mahtab" / "config.toml", 'model = "demo"\nkeymap.help = "f1"\n')
     monkeypatch.setenv("MAHTAB_KEYMAP", '{"quit": "f4"}')
     assert load_settings().keymap == {"help": "f1", "jump": "f12", "quit": "f4"}
     places = [place_of(Settings, f"keymap.{name}", {}) for name in ("help", "jump", "quit")]
-    assert [place.text.rpartition("/")[2] for place in places] == ["config.toml, line 2", "config.toml, line 3", "MAHTAB_KEYMAP"]
+    assert [place.text.rpartition("/")[2] for place in places] == [
+        "config.toml, line 2",
+        "config.toml, line 3",
+        "MAHTAB_KEYMAP",
+    ]
     assert places[1].file == person
 
 
-def test_keys_of_providers_stand_in_env_under_their_usual_names_and_are_never_shown(project: Path, home: Path) -> None:
+def test_keys_of_providers_stand_in_env_under_their_usual_names_and_are_never_shown(
+    project: Path, home: Path
+) -> None:
     write(project / ".env", "export OPENAI_API_KEY=sk-secret-1\nMAHTAB_MODEL=demo\n")
-    write(home / ".mahtab" / "config.toml", '[api_keys]\nopenai = "sk-secret-2"\nanthropic = "sk-secret-3"\n')
+    write(
+        home / ".mahtab" / "config.toml",
+        '[api_keys]\nopenai = "sk-secret-2"\nanthropic = "sk-secret-3"\n',
+    )
     trust_project()
     settings = load_settings()
-    assert {name: key.get_secret_value() for name, key in settings.api_keys.items()} == {"openai": "sk-secret-1", "anthropic": "sk-secret-3"}
+    assert {name: key.get_secret_value() for name, key in settings.api_keys.items()} == {
+        "openai": "sk-secret-1",
+        "anthropic": "sk-secret-3",
+    }
     assert place_of(Settings, "api_keys.openai", {}).text == ".env, line 1"
-    assert "sk-secret" not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
+    assert (
+        "sk-secret"
+        not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
+    )
     assert not any("sk-secret" in value for value in os.environ.values())
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"A=1\nexport MAHTAB_MODLE=demo\n", ".env, line 2: there is no setting 'modle'. Did you mean model?"),
+        (
+            b"A=1\nexport MAHTAB_MODLE=demo\n",
+            ".env, line 2: there is no setting 'modle'. Did you mean model?",
+        ),
         (b"MAHTAB_MODEL=\xff\n", ".env: the file is not UTF-8 text."),
         (b"A=1\nMAHTAB_MAX_TURNS=many\n", ".env, line 2: max_turns: input should be"),
     ],
 )
-def test_what_is_wrong_in_env_is_said_with_its_place(project: Path, content: bytes, said: str) -> None:
+def test_what_is_wrong_in_env_is_said_with_its_place(
+    project: Path, content: bytes, said: str
+) -> None:
     (project / ".env").write_bytes(content)
     with pytest.raises(SettingsError) as raised:
         load_settings()
@@ -165,7 +207,9 @@ def test_a_byte_order_mark_is_no_mistake(project: Path) -> None:
     assert load_settings().theme == "nord"
 
 
-def test_folders_of_skills_stand_in_the_environment_with_colons_between_them(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_of_skills_stand_in_the_environment_with_colons_between_them(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("a", "b"):
         (project / name).mkdir()
     monkeypatch.setenv("MAHTAB_SKILLS_DIR", "a:b:")
@@ -177,14 +221,25 @@ def test_folders_of_skills_stand_in_the_environment_with_colons_between_them(pro
 
 def test_without_any_source_the_defaults_hold(project: Path) -> None:
     settings = load_settings()
-    assert (settings.approval, settings.max_turns, settings.reflection, settings.model) == ("ask", 5, "never", None)
+    assert (settings.approval, settings.max_turns, settings.reflection, settings.model) == (
+        "ask",
+        5,
+        "never",
+        None,
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('theme = "x"\nmodle = "demo"\n', "line 2: there is no setting 'modle'. Did you mean model?"),
-        ('\n\napproval = "always"\n', "line 3: approval: input should be 'ask', 'review' or 'auto'."),
+        (
+            'theme = "x"\nmodle = "demo"\n',
+            "line 2: there is no setting 'modle'. Did you mean model?",
+        ),
+        (
+            '\n\napproval = "always"\n',
+            "line 3: approval: input should be 'ask', 'review' or 'auto'.",
+        ),
         ("max_turns = 0\n", "line 1: max_turns: input should be greater than or equal to 1."),
         ("a = [\n", "not valid TOML"),
         ("[keymap]\nhelp = 3\n", "line 2: keymap.help"),
@@ -211,17 +266,24 @@ def test_a_configuration_that_is_no_text_is_said(project: Path) -> None:
         load_settings()
 
 
-def test_a_wrong_variable_of_the_environment_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_variable_of_the_environment_is_named(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MAHTAB_MAX_TURNS", "many")
     with pytest.raises(SettingsError, match="MAHTAB_MAX_TURNS"):
         load_settings()
 
 
-def test_a_variable_that_must_be_json_says_so(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_that_must_be_json_says_so(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(project / ".env", "# One\nMAHTAB_KEYMAP=f5\n")
     with pytest.raises(SettingsError) as raised:
         load_settings()
-    assert str(raised.value) == '.env, line 2: MAHTAB_KEYMAP: not valid JSON. Write it like {"name": "value"}.'
+    assert (
+        str(raised.value)
+        == '.env, line 2: MAHTAB_KEYMAP: not valid JSON. Write it like {"name": "value"}.'
+    )
     monkeypatch.setenv("MAHTAB_API_KEYS", "sk-typed")
     with pytest.raises(SettingsError) as raised:
         load_settings()
@@ -232,7 +294,9 @@ def test_a_wrong_entry_of_a_table_is_named_with_its_own_line(project: Path) -> N
     path = write(project / ".mahtab" / "config.toml", '[keymap]\nhelp = "f1"\ntoggle-mode = 3\n')
     with pytest.raises(SettingsError) as raised:
         load_settings()
-    assert str(raised.value) == f"{path}, line 3: keymap.toggle-mode: input should be a valid string."
+    assert (
+        str(raised.value) == f"{path}, line 3: keymap.toggle-mode: input should be a valid string."
+    )
 
 
 def test_styles_and_skills_are_found_in_a_checkout() -> None:
@@ -246,7 +310,9 @@ def test_a_value_of_env_that_is_nested_too_deeply_is_said(project: Path) -> None
         load_settings()
 
 
-def test_a_folder_that_was_taken_away_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_was_taken_away_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -258,11 +324,16 @@ def test_a_folder_that_was_taken_away_is_said(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('embedding_model = "nomic"', "embedding_model: name the provider and the model, as in ollama:nomic-embed-text"),
+        (
+            'embedding_model = "nomic"',
+            "embedding_model: name the provider and the model, as in ollama:nomic-embed-text",
+        ),
         ('embedding_model = "ollama:"', "embedding_model: name the provider and the model"),
     ],
 )
-def test_what_is_wrong_with_the_embedding_model_is_said(home: Path, project: Path, line: str, said: str) -> None:
+def test_what_is_wrong_with_the_embedding_model_is_said(
+    home: Path, project: Path, line: str, said: str
+) -> None:
     write(home / ".mahtab" / "config.toml", f"{line}\n")
     with pytest.raises(SettingsError) as error:
         load_settings()
@@ -270,7 +341,10 @@ def test_what_is_wrong_with_the_embedding_model_is_said(home: Path, project: Pat
 
 
 def test_a_file_that_names_removed_settings_is_read_without_them(home: Path, project: Path) -> None:
-    own = write(home / ".mahtab" / "config.toml", 'hook_seconds = "soon"\nmax_turns = 7\n[hooks]\nbefore_cell = 5\n')
+    own = write(
+        home / ".mahtab" / "config.toml",
+        'hook_seconds = "soon"\nmax_turns = 7\n[hooks]\nbefore_cell = 5\n',
+    )
     write(project / ".env", "MAHTAB_HOOK_SECONDS=3\n")
     settings = load_settings()
     assert settings.max_turns == 7

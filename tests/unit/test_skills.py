@@ -65,11 +65,18 @@ PLACES = (".mahtab/skills", ".claude/skills", "skills")
 def test_a_projects_skill_that_a_link_leads_out_of_the_project_to_is_refused_with_what_and_where(
     project: Path, elsewhere: Path, place: str, name: str
 ) -> None:
-    secret = write_skill(elsewhere, name.split("/")[0].removesuffix(".md"), content="A private word.")
+    secret = write_skill(
+        elsewhere, name.split("/")[0].removesuffix(".md"), content="A private word."
+    )
     (elsewhere / "id").write_text("A private word.")
     link = project / place / name
     link.parent.mkdir(parents=True)
-    target = {"file.md": elsewhere / "id", "folder": secret.parent, "whole/SKILL.md": secret, "chain.md": project / "link"}[name]
+    target = {
+        "file.md": elsewhere / "id",
+        "folder": secret.parent,
+        "whole/SKILL.md": secret,
+        "chain.md": project / "link",
+    }[name]
     (project / "link").symlink_to(elsewhere / "id")
     link.symlink_to(target)
     skills, [problem] = load(*skill_folders(project))
@@ -79,13 +86,18 @@ def test_a_projects_skill_that_a_link_leads_out_of_the_project_to_is_refused_wit
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_projects_folder_of_skills_that_leads_out_of_the_project_is_refused(project: Path, elsewhere: Path, place: str) -> None:
+def test_a_projects_folder_of_skills_that_leads_out_of_the_project_is_refused(
+    project: Path, elsewhere: Path, place: str
+) -> None:
     (elsewhere / "note.md").write_text("A private word.")
     (project / place).parent.mkdir(exist_ok=True)
     (project / place).symlink_to(elsewhere)
     skills, [problem] = load(*skill_folders(project))
     assert skills.keys() == BUNDLED
-    assert problem == f"{project / place}: this folder of skills is a link out of the project, to {elsewhere}, so it is not read."
+    assert (
+        problem
+        == f"{project / place}: this folder of skills is a link out of the project, to {elsewhere}, so it is not read."
+    )
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -94,7 +106,9 @@ def test_links_within_the_project_are_followed(project: Path, place: str) -> Non
     (project / "docs" / "style.md").write_text("Our style.")
     (project / place).mkdir(parents=True)
     (project / place / "ours").symlink_to(ours.parent)
-    (project / place / "style.md").symlink_to(os.path.relpath(project / "docs" / "style.md", project / place))
+    (project / place / "style.md").symlink_to(
+        os.path.relpath(project / "docs" / "style.md", project / place)
+    )
     trust_skills(project)
     skills, problems = load(*skill_folders(project))
     assert not problems
@@ -115,7 +129,9 @@ def test_a_persons_own_places_may_link_anywhere(project: Path, home: Path, elsew
     assert (skills["mine"].content, skills["note"].content) == ("Mine.", "A note.")
 
 
-def test_a_projects_folder_that_is_also_the_persons_is_the_persons(project: Path, home: Path, elsewhere: Path) -> None:
+def test_a_projects_folder_that_is_also_the_persons_is_the_persons(
+    project: Path, home: Path, elsewhere: Path
+) -> None:
     (elsewhere / "note.md").write_text("A note.")
     own = home / ".mahtab" / "skills"
     own.mkdir(parents=True)
@@ -164,17 +180,24 @@ def test_a_projects_skills_reach_no_model_until_the_user_trusts_their_texts(proj
     assert "ours" not in library.skills()
 
 
-def test_a_users_skill_wins_over_a_projects_of_the_same_name_and_the_clash_is_reported(project: Path, home: Path) -> None:
+def test_a_users_skill_wins_over_a_projects_of_the_same_name_and_the_clash_is_reported(
+    project: Path, home: Path
+) -> None:
     mine = write_skill(home / ".mahtab" / "skills", "tidy", content="Mine.")
     for place in PLACES:
         write_skill(project / place, "tidy", content="Theirs.")
     trust_skills(project)
     skills, problems = load(*skill_folders(project))
     assert skills["tidy"].content == "Mine."
-    assert problems == [f"{project / place / 'tidy' / 'SKILL.md'}: not used, because {mine} has the same name." for place in reversed(PLACES)]
+    assert problems == [
+        f"{project / place / 'tidy' / 'SKILL.md'}: not used, because {mine} has the same name."
+        for place in reversed(PLACES)
+    ]
 
 
-def test_the_users_home_as_a_project_needs_no_trust(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_home_as_a_project_needs_no_trust(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(home)
     write_skill(home / ".claude" / "skills", "mine")
     assert "mine" in load(*skill_folders(home))[0]
@@ -190,15 +213,27 @@ def test_an_overridden_skill_comes_back_where_the_winner_is_broken(project: Path
 BROKEN = {
     "no-frontmatter": ("Words only.", "does not begin with frontmatter"),
     "no-end": ("---\nname: no-end\ndescription: x\n", "no second line of ---"),
-    "other-name": ("---\nname: another\ndescription: x\n---\n", "the name is 'another', but the folder is 'other-name'"),
+    "other-name": (
+        "---\nname: another\ndescription: x\n---\n",
+        "the name is 'another', but the folder is 'other-name'",
+    ),
     "no-name": ("---\ndescription: x\n---\n", "the name is missing"),
     "no-description": ("---\nname: no-description\n---\n", "the description is missing"),
-    "no-yaml": ("---\nname: no-yaml\ndescription: [\n---\n", "line 3: the frontmatter is not valid YAML"),
+    "no-yaml": (
+        "---\nname: no-yaml\ndescription: [\n---\n",
+        "line 3: the frontmatter is not valid YAML",
+    ),
     "no-keys": ("---\nwords\n---\n", "must be lines of the form key: value"),
     "listed": ("---\nname: listed\ndescription: [a]\n---\n", "description must be text"),
     "long": (f"---\nname: long\ndescription: {'x' * 1025}\n---\n", "1,025 characters"),
-    "nested": ("---\nname: nested\ndescription: x\nmetadata: {a: {b: c}}\n---\n", "metadata must be"),
-    "wide": (f"---\nname: wide\ndescription: x\ncompatibility: {'x' * 501}\n---\n", "compatibility has 501"),
+    "nested": (
+        "---\nname: nested\ndescription: x\nmetadata: {a: {b: c}}\n---\n",
+        "metadata must be",
+    ),
+    "wide": (
+        f"---\nname: wide\ndescription: x\ncompatibility: {'x' * 501}\n---\n",
+        "compatibility has 501",
+    ),
     "two--hyphens": ("---\nname: two--hyphens\ndescription: x\n---\n", "single hyphens"),
     "Capital": ("---\nname: Capital\ndescription: x\n---\n", "a-z, 0-9"),
     "x" * 65: (f"---\nname: {'x' * 65}\ndescription: x\n---\n", "at most 64"),
@@ -206,7 +241,9 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_skill_is_said_with_its_file_and_the_others_load(name: str, tmp_path: Path) -> None:
+def test_a_broken_skill_is_said_with_its_file_and_the_others_load(
+    name: str, tmp_path: Path
+) -> None:
     text, said = BROKEN[name]
     path = write_skill(tmp_path, name, text=text)
     write_skill(tmp_path, "good")
@@ -237,7 +274,13 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     "text",
-    ["[" * 900_000, "[" * 30 + "]" * 30, "- " * 30 + "x", "? " * 900, "\n" + "".join(" " * n + "a:\n" for n in range(1, 900))],
+    [
+        "[" * 900_000,
+        "[" * 30 + "]" * 30,
+        "- " * 30 + "x",
+        "? " * 900,
+        "\n" + "".join(" " * n + "a:\n" for n in range(1, 900)),
+    ],
     ids=["open", "flow", "list", "keys", "map"],
 )
 def test_a_frontmatter_without_a_bottom_is_a_sentence(tmp_path: Path, text: str) -> None:
@@ -250,12 +293,18 @@ def test_a_frontmatter_without_a_bottom_is_a_sentence(tmp_path: Path, text: str)
 
 @pytest.mark.timeout(30)
 def test_the_names_of_tools_are_read_in_one_pass(tmp_path: Path) -> None:
-    write_skill(tmp_path, "open", text=f"---\nname: open\ndescription: x\nallowed-tools: Read {'a(' * 400_000}\n---\n")
+    write_skill(
+        tmp_path,
+        "open",
+        text=f"---\nname: open\ndescription: x\nallowed-tools: Read {'a(' * 400_000}\n---\n",
+    )
     assert load(tmp_path)[0]["open"].allowed_tools == ("Read", "a(" * 400_000)
 
 
 def test_a_description_is_one_line(tmp_path: Path) -> None:
-    write_skill(tmp_path, "lines", text="---\nname: lines\ndescription: |\n  one\n  - debug: two\n---\n")
+    write_skill(
+        tmp_path, "lines", text="---\nname: lines\ndescription: |\n  one\n  - debug: two\n---\n"
+    )
     assert load(tmp_path)[0]["lines"].description == "one - debug: two"
 
 
@@ -276,7 +325,9 @@ def test_a_folder_that_may_not_be_looked_into_is_said_until_it_may_be(tmp_path: 
     folder.chmod(0)
     loader = SkillsLoader(tmp_path)
     assert loader.load_all() == []
-    assert loader.problems == (f"{folder / 'SKILL.md'}: the file cannot be read: Permission denied.",)
+    assert loader.problems == (
+        f"{folder / 'SKILL.md'}: the file cannot be read: Permission denied.",
+    )
     folder.chmod(0o700)
     assert [skill.name for skill in loader.load_all()] == ["closed"]
 
@@ -294,18 +345,25 @@ def test_a_file_is_read_again_whatever_its_time_says(tmp_path: Path) -> None:
     assert (before.content, after.content) == ("Before.", "After..")
 
 
-def test_what_could_not_be_read_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_could_not_be_read_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_skill(tmp_path, "one")
     loader = SkillsLoader(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr("builtins.open", lambda *args, **options: (_ for _ in ()).throw(OSError(24, "Too many open files")))
+        patched.setattr(
+            "builtins.open",
+            lambda *args, **options: (_ for _ in ()).throw(OSError(24, "Too many open files")),
+        )
         assert loader.load_all() == []
     assert loader.problems[0].endswith("the file cannot be read: Too many open files.")
     assert [skill.name for skill in loader.load_all()] == ["one"]
     assert loader.problems == ()
 
 
-def test_a_pipe_in_the_place_of_a_file_that_was_just_there_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_in_the_place_of_a_file_that_was_just_there_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "pipe").mkdir()
     os.mkfifo(path := tmp_path / "pipe" / "SKILL.md")
     monkeypatch.setattr("pathlib.Path.is_file", lambda path: True)
@@ -342,11 +400,17 @@ def test_a_description_is_as_long_as_one_may_be(tmp_path: Path) -> None:
     (tmp_path / "padded.md").write_text('---\ndescription: "  padded "\n---\nWords.\n')
     (tmp_path / "large.md").write_text("x" * 1_000_001)
     skills, [problem] = load(tmp_path)
-    assert {name: len(skill.description) for name, skill in skills.items()} == {"wordy": 1_024, "titled": 12, "padded": 6}
+    assert {name: len(skill.description) for name, skill in skills.items()} == {
+        "wordy": 1_024,
+        "titled": 12,
+        "padded": 6,
+    }
     assert problem.endswith("the file has 1,000,001 bytes; at most 1,000,000 are allowed.")
 
 
-def test_a_folder_that_is_named_twice_is_read_once_and_what_has_not_changed_not_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_named_twice_is_read_once_and_what_has_not_changed_not_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read: list[str] = []
 
     def noting(path: Path, project: Path | None) -> Skill:
@@ -392,7 +456,9 @@ def test_all_fields_are_read(tmp_path: Path) -> None:
     )
 
 
-def test_changed_files_are_read_again_and_a_problem_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_files_are_read_again_and_a_problem_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", -1)
     told: list[str] = []
     library = SkillLibrary(SkillsLoader(tmp_path), told.append)
@@ -417,7 +483,9 @@ def test_the_files_of_a_skill_are_named_where_a_line_can_name_them(tmp_path: Pat
     assert skill_files(SkillLibrary(SkillsLoader(tmp_path), pytest.fail).get("one")) == ["more.md"]
 
 
-def test_folders_of_skills_are_named_in_the_environment(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_of_skills_are_named_in_the_environment(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("a", "b"):
         (project / name).mkdir()
     monkeypatch.setenv("MAHTAB_SKILLS_DIR", f"a{os.pathsep}b")

@@ -84,7 +84,9 @@ def test_a_skill_is_first_for_what_it_is_about(index: SkillsIndex, skill: Skill)
         f"{task}_{topic}_file",
         f"{task[1:]}_{topic}_fi",
     ]
-    assert {query: [hit.name for hit in index.search(query, 1)] for query in queries} == {query: [skill.name] for query in queries}
+    assert {query: [hit.name for hit in index.search(query, 1)] for query in queries} == {
+        query: [skill.name] for query in queries
+    }
 
 
 def test_a_name_weighs_more_than_a_description_and_that_more_than_the_content() -> None:
@@ -93,7 +95,13 @@ def test_a_name_weighs_more_than_a_description_and_that_more_than_the_content() 
         [
             Skill("a-nothing", "Something else entirely.", None, "read_parquet " * 6, Path("a")),
             Skill("b-nothing", "About parquet, and so on.", None, "More of it. " * 3, Path("b")),
-            Skill("c-parquet", "Something else entirely, and so on.", None, "More of it. " * 3, Path("c")),
+            Skill(
+                "c-parquet",
+                "Something else entirely, and so on.",
+                None,
+                "More of it. " * 3,
+                Path("c"),
+            ),
         ]
     )
     assert [hit.name for hit in index.search("parquet")] == ["c-parquet", "b-nothing", "a-nothing"]
@@ -101,23 +109,41 @@ def test_a_name_weighs_more_than_a_description_and_that_more_than_the_content() 
 
 def test_the_best_one_is_found_however_many_others_have_one_of_the_words() -> None:
     words = ["alpha", "beta", "gamma"]
-    some = [Skill(f"s{number:04}", "Something.", None, words[number % 3], Path("x")) for number in range(1_200)]
+    some = [
+        Skill(f"s{number:04}", "Something.", None, words[number % 3], Path("x"))
+        for number in range(1_200)
+    ]
     best = Skill("z", "Something.", None, " ".join(words), Path("x"))
     assert SkillsIndex([*some, best]).search("alpha beta gamma", 1)[0].name == "z"
     often = [skill._replace(content="alpha beta") for skill in some]
-    assert SkillsIndex([*often, best._replace(name="z-alpha-beta")]).search("alpha beta", 1)[0].name == "z-alpha-beta"
+    assert (
+        SkillsIndex([*often, best._replace(name="z-alpha-beta")]).search("alpha beta", 1)[0].name
+        == "z-alpha-beta"
+    )
 
 
 def test_an_identifier_is_found_before_the_words_that_it_is_made_of() -> None:
-    words = [Skill(f"read-file-{number:04}", "How to read file after file.", None, "Read file.", Path("x")) for number in range(600)]
-    index = SkillsIndex([*words, Skill("tools", "What there is.", None, "Call read_file for it.", Path("x"))])
+    words = [
+        Skill(
+            f"read-file-{number:04}", "How to read file after file.", None, "Read file.", Path("x")
+        )
+        for number in range(600)
+    ]
+    index = SkillsIndex(
+        [*words, Skill("tools", "What there is.", None, "Call read_file for it.", Path("x"))]
+    )
     for query in ("read_file", "what does read_file do?", "ead_fil"):
         assert index.search(query, 1)[0].name == "tools"
-    assert [hit.name for hit in index.search("read_file", 2)] == ["tools", "read-file-0000"], "the words come after it"
+    assert [hit.name for hit in index.search("read_file", 2)] == ["tools", "read-file-0000"], (
+        "the words come after it"
+    )
 
 
 def test_one_long_word_takes_no_longer_than_many() -> None:
-    skills = [Skill(f"long-{number:02}", "Something.", None, "a" * INDEXED, Path("x")) for number in range(50)]
+    skills = [
+        Skill(f"long-{number:02}", "Something.", None, "a" * INDEXED, Path("x"))
+        for number in range(50)
+    ]
     assert SkillsIndex(skills).search("long", 1)[0].name == "long-00"
 
 
@@ -136,12 +162,33 @@ def test_equals_are_in_the_order_of_their_names_each_time() -> None:
 
 
 def test_get_gives_the_whole_skill(index: SkillsIndex) -> None:
-    assert index.get("import-claims") == next(skill for skill in GENERATED if skill.name == "import-claims")
+    assert index.get("import-claims") == next(
+        skill for skill in GENERATED if skill.name == "import-claims"
+    )
     assert index.get("nothing") is None
 
 
 @pytest.mark.parametrize(
-    "query", ['"', "'", "a AND", "NEAR(", "name:x", "*", "^", "-", "(", "a OR b NOT", "{name} : x", "\0", "", "   ", "😀", "x" * 10_000, "ß İ ﬀ"]
+    "query",
+    [
+        '"',
+        "'",
+        "a AND",
+        "NEAR(",
+        "name:x",
+        "*",
+        "^",
+        "-",
+        "(",
+        "a OR b NOT",
+        "{name} : x",
+        "\0",
+        "",
+        "   ",
+        "😀",
+        "x" * 10_000,
+        "ß İ ﬀ",
+    ],
 )
 def test_no_query_is_an_error(index: SkillsIndex, query: str) -> None:
     index.search(query)
@@ -151,7 +198,10 @@ def test_no_query_is_an_error(index: SkillsIndex, query: str) -> None:
 def test_any_text_is_a_query_and_no_more_comes_than_was_asked_for(query: str, limit: int) -> None:
     hits = SkillsIndex(GENERATED[:10]).search(query, limit)
     assert len(hits) <= max(0, limit)
-    assert sorted(hits, key=lambda hit: (hit.name != query.strip().lower(), -hit.score, hit.name)) == hits
+    assert (
+        sorted(hits, key=lambda hit: (hit.name != query.strip().lower(), -hit.score, hit.name))
+        == hits
+    )
 
 
 def test_the_words_of_the_sea_of_skills_are_found_among_ten_thousand() -> None:

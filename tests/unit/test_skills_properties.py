@@ -15,26 +15,54 @@ from mahtab_tui.knowledge.skills import name_problem, read_skill
 from tests.skills import write_skill
 
 names = st.from_regex(r"[a-z0-9]{1,8}(-[a-z0-9]{1,8}){0,5}", fullmatch=True)
-words = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"], exclude_characters="\ufeff"), min_size=1, max_size=200).filter(
-    lambda text: text.strip()
-)
+words = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"], exclude_characters="\ufeff"),
+    min_size=1,
+    max_size=200,
+).filter(lambda text: text.strip())
 fences = st.lists(
-    st.sampled_from(["---", "name: a", "description: b", "metadata:", "  x: y", "  - z", "a: *b", "&c", "!!int x", "? {", "#", ""]), max_size=12
+    st.sampled_from(
+        [
+            "---",
+            "name: a",
+            "description: b",
+            "metadata:",
+            "  x: y",
+            "  - z",
+            "a: *b",
+            "&c",
+            "!!int x",
+            "? {",
+            "#",
+            "",
+        ]
+    ),
+    max_size=12,
 )
 
 
 @given(names, words, words, st.dictionaries(words, words, max_size=3))
-def test_what_is_written_by_the_specification_is_read_as_it_was(name: str, description: str, content: str, metadata: dict[str, str]) -> None:
-    frontmatter = yaml.safe_dump({"name": name, "description": description, "metadata": metadata}, allow_unicode=True)
+def test_what_is_written_by_the_specification_is_read_as_it_was(
+    name: str, description: str, content: str, metadata: dict[str, str]
+) -> None:
+    frontmatter = yaml.safe_dump(
+        {"name": name, "description": description, "metadata": metadata}, allow_unicode=True
+    )
     with tempfile.TemporaryDirectory() as place:
         path = write_skill(Path(place), name, text=f"---\n{frontmatter}---\n{content}")
         skill = read_skill(path)
-    assert (skill.name, skill.description, skill.content) == (name, description.strip(), content.strip())
+    assert (skill.name, skill.description, skill.content) == (
+        name,
+        description.strip(),
+        content.strip(),
+    )
     assert dict(skill.metadata) == metadata
 
 
 @given(fences.map("\n".join) | st.text(max_size=300) | st.binary(max_size=300))
-def test_whatever_stands_in_a_file_it_is_a_skill_or_a_sentence_with_its_path(text: str | bytes) -> None:
+def test_whatever_stands_in_a_file_it_is_a_skill_or_a_sentence_with_its_path(
+    text: str | bytes,
+) -> None:
     with tempfile.TemporaryDirectory() as place:
         path = Path(place, "a", "SKILL.md")
         path.parent.mkdir()
@@ -50,10 +78,19 @@ def test_whatever_stands_in_a_file_it_is_a_skill_or_a_sentence_with_its_path(tex
         assert problem.endswith(".")
 
 
-@given(st.text("a0-", max_size=80) | st.text(string.ascii_letters + string.digits + "-_. é", max_size=80))
+@given(
+    st.text("a0-", max_size=80)
+    | st.text(string.ascii_letters + string.digits + "-_. é", max_size=80)
+)
 def test_a_name_is_refused_just_where_the_specification_refuses_it(name: str) -> None:
     allowed = set(string.ascii_lowercase + string.digits + "-")
-    by_the_words = 1 <= len(name) <= 64 and set(name) <= allowed and "--" not in name and name[0] != "-" and name[-1] != "-"
+    by_the_words = (
+        1 <= len(name) <= 64
+        and set(name) <= allowed
+        and "--" not in name
+        and name[0] != "-"
+        and name[-1] != "-"
+    )
     assert (not name_problem(name)) is by_the_words
 
 
@@ -63,5 +100,10 @@ def test_a_name_is_the_last_places_that_has_it(places: list[set[str]]) -> None:
         for number, here in enumerate(places):
             for name in here:
                 write_skill(Path(folder, str(number)), name, content=str(number))
-        found = {skill.name: skill.content for skill in SkillsLoader(*(Path(folder, str(n)) for n in range(len(places)))).load_all()}
+        found = {
+            skill.name: skill.content
+            for skill in SkillsLoader(
+                *(Path(folder, str(n)) for n in range(len(places)))
+            ).load_all()
+        }
     assert found == {name: str(number) for number, here in enumerate(places) for name in here}

@@ -21,11 +21,15 @@ def call(cost: float | None, **more: Any) -> Usage:
 
 def test_usage_is_told_for_the_session_each_question_and_each_search() -> None:
     spending = Spending(lambda: 2.0)
-    spending.fold(call(0.25, turn=1, source="agent", cache_read_tokens=400, cache_creation_tokens=7))
+    spending.fold(
+        call(0.25, turn=1, source="agent", cache_read_tokens=400, cache_creation_tokens=7)
+    )
     spending.fold(call(0.25, turn=1, source="reflection"))
     spending.name_question(1, "Why \x1b[2Jis\nit so very slow?")
     spending.fold(call(0.125, tree="a1", turn=4, source="rlm", node="1"))
-    spending.name(SearchBegin("Which \x1b[2Jlines are\nslow, and why is that?", tree="a1", node="1"))
+    spending.name(
+        SearchBegin("Which \x1b[2Jlines are\nslow, and why is that?", tree="a1", node="1")
+    )
     spending.name(SearchBegin("a part of it", tree="a1", node="1.1"))
     spending.fold(call(None, source="suggestion"))
     rows = [line.split() for line in spending.table(78).split("\n")]
@@ -47,7 +51,10 @@ def test_what_is_held_counts_until_it_is_spent() -> None:
     spending = Spending(lambda: 1.0)
     with spending.afford("m", lambda: 0.6):
         with (
-            pytest.raises(OverBudget, match=r"could cost up to \$0\.6000, and \$0\.4000 of the session's limit of \$1\.00") as refused,
+            pytest.raises(
+                OverBudget,
+                match=r"could cost up to \$0\.6000, and \$0\.4000 of the session's limit of \$1\.00",
+            ) as refused,
             spending.afford("m", lambda: 0.6),
         ):
             pass
@@ -63,7 +70,9 @@ def test_what_is_held_counts_until_it_is_spent() -> None:
 
 def test_a_model_of_unknown_price_is_refused() -> None:
     with (
-        pytest.raises(OverBudget, match=r"The price of our-own is unknown, so the limit of \$1\.00") as refused,
+        pytest.raises(
+            OverBudget, match=r"The price of our-own is unknown, so the limit of \$1\.00"
+        ) as refused,
         Spending(lambda: 1.0).afford("our-own", lambda: None),
     ):
         pass
@@ -73,7 +82,10 @@ def test_a_model_of_unknown_price_is_refused() -> None:
 def test_after_a_call_that_did_not_tell_its_price_all_are_refused() -> None:
     spending = Spending(lambda: 1.0)
     spending.count(call(None))
-    with pytest.raises(OverBudget, match="A call of m did not report its price") as refused, spending.afford("m", lambda: 0.1):
+    with (
+        pytest.raises(OverBudget, match="A call of m did not report its price") as refused,
+        spending.afford("m", lambda: 0.1),
+    ):
         pass
     assert not refused.value.later, "waiting does not help"
 
@@ -125,9 +137,13 @@ def test_many_threads_together_never_pass_the_limit() -> None:
 def test_the_worst_cost_is_that_of_the_longest_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     asked = ["x" * 3_000, "größer " * 100]
-    bounded, unbounded = (worst_cost(get_llm("openai:gpt-4o", max_tokens=most), asked) for most in (1_000, None))
+    bounded, unbounded = (
+        worst_cost(get_llm("openai:gpt-4o", max_tokens=most), asked) for most in (1_000, None)
+    )
     assert bounded == price("openai", "gpt-4o", tokens_in(asked), 1_000)
-    assert unbounded == price("openai", "gpt-4o", tokens_in(asked), 32_000), "how many the model gives is not known"
+    assert unbounded == price("openai", "gpt-4o", tokens_in(asked), 32_000), (
+        "how many the model gives is not known"
+    )
     assert worst_cost(get_llm("openai:our-own"), asked) is None
     assert worst_cost(get_llm("openai:our-own", base_url="http://localhost:1/v1"), asked) == 0.0
     assert worst_cost(ChatDemo(), asked) == 0.0

@@ -82,11 +82,16 @@ DAMAGED = [b"no database at all" * 100, b"SQLite format 3\x00" + b"\xff" * 9000]
 
 
 @pytest.mark.parametrize("content", DAMAGED)
-def test_a_damaged_file_is_set_aside_with_a_sentence_and_the_record_is_kept_in_a_new_one(path: Path, content: bytes) -> None:
+def test_a_damaged_file_is_set_aside_with_a_sentence_and_the_record_is_kept_in_a_new_one(
+    path: Path, content: bytes
+) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
     store = SqliteStore(path, "s")
-    with pytest.raises(StoreError, match=r"sessions\.db was damaged; it is now .*sessions\.db\.damaged-\d+, and a new one was started\."):
+    with pytest.raises(
+        StoreError,
+        match=r"sessions\.db was damaged; it is now .*sessions\.db\.damaged-\d+, and a new one was started\.",
+    ):
         store.append(cell(1, "kept"))
     store.append(cell(1, "kept"))
     store.close()
@@ -98,7 +103,11 @@ def test_a_damaged_file_is_set_aside_with_a_sentence_and_the_record_is_kept_in_a
 @pytest.mark.parametrize("content", DAMAGED)
 def test_a_damaged_file_is_set_aside_by_those_who_read_it(path: Path, content: bytes) -> None:
     path.parent.mkdir()
-    for read in (lambda: list_sessions(path), lambda: load_records(path, "s"), lambda: SqliteStore(path, "s").output(1)):
+    for read in (
+        lambda: list_sessions(path),
+        lambda: load_records(path, "s"),
+        lambda: SqliteStore(path, "s").output(1),
+    ):
         path.write_bytes(content)
         with pytest.raises(StoreError, match="was damaged"):
             read()
@@ -126,9 +135,16 @@ def test_a_file_that_is_damaged_while_it_is_open_is_set_aside_by_one_of_two(path
         each.close()
     assert "it is" in told[0]
     assert texts(path) == texts(path, "t") == ["new"]
-    assert len([each for each in path.parent.glob("sessions.db.damaged-*") if not each.name.endswith("-wal")]) == 1, (
-        "the new file is not taken for the damaged one"
-    )
+    assert (
+        len(
+            [
+                each
+                for each in path.parent.glob("sessions.db.damaged-*")
+                if not each.name.endswith("-wal")
+            ]
+        )
+        == 1
+    ), "the new file is not taken for the damaged one"
 
 
 BAD_ATTRS = ["{", "", "[]", "null", "3", "[" * 100_000, b"\xff\xfe"]
@@ -149,14 +165,25 @@ def test_a_record_that_cannot_be_read_is_passed_over_and_counted(path: Path, att
     spoil(path, "update partial set attrs = ? where key = 'k'", attrs)
     page = load_records(path, "s")
     assert page.unreadable == 4
-    assert [record.text for _, record in page.records] == ["output 0", "1", "output 1", "2", "3", "output 3", "", "whole"]
+    assert [record.text for _, record in page.records] == [
+        "output 0",
+        "1",
+        "output 1",
+        "2",
+        "3",
+        "output 3",
+        "",
+        "whole",
+    ]
     assert store.output(3) == "output 3"
     assert store.output(2) is None
     assert store.pictures(3) == ["def"]
     store = SqliteStore(path, "s")
     store.append(cell(9))
     store.close()
-    assert load_records(path, "s").unreadable == 4, "what was half said and cannot be read is kept as it is"
+    assert load_records(path, "s").unreadable == 4, (
+        "what was half said and cannot be read is kept as it is"
+    )
 
 
 @pytest.mark.parametrize("text", [b"\xff\xfe\x00", b"\xed\xa0", 3.5])
@@ -165,8 +192,13 @@ def test_texts_that_are_none_are_shown_as_far_as_they_can_be_read(path: Path, te
     store.append(cell(1, "one"))
     store.close()
     spoil(path, "update record set text = ?", text)
-    spoil(path, "update session set first = ?, name = ?, started = 'never', last = 1e300", text, text)
-    spoil(path, "insert into session values (cast(x'ff41' as text), cast(x'ff' as text), '/p', 1, 2, cast(x'ff' as text))")
+    spoil(
+        path, "update session set first = ?, name = ?, started = 'never', last = 1e300", text, text
+    )
+    spoil(
+        path,
+        "insert into session values (cast(x'ff41' as text), cast(x'ff' as text), '/p', 1, 2, cast(x'ff' as text))",
+    )
     rows = list_sessions(path)
     assert [(row.started, row.last) for row in rows] == [(0.0, 0.0), (1.0, 2.0)]
     assert rows[1].id.endswith("A")

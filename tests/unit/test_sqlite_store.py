@@ -25,7 +25,13 @@ from mahtab_tui.bus.records import NotebookFile
 from mahtab_tui.store import encoding, sqlite
 from mahtab_tui.store.database import remove_unfinished, transaction
 from mahtab_tui.store.session_index import delete_session
-from mahtab_tui.store.sqlite import RecordPage, SqliteStore, fork_session, list_sessions, load_records
+from mahtab_tui.store.sqlite import (
+    RecordPage,
+    SqliteStore,
+    fork_session,
+    list_sessions,
+    load_records,
+)
 from tests.records import made
 from tests.unit.sqlite_sessions import cell, run, spoil, texts
 
@@ -37,7 +43,9 @@ def path(tmp_path: Path) -> Path:
 
 def test_what_is_appended_is_there_at_once_and_private(path: Path) -> None:
     store = SqliteStore(path, "s", name="study", project="/p")
-    record = made(tags.USER_REPL_OUT, "1\n", {"cell": 1, "kinds": [["value", 2]], "party": None}, 5.5)
+    record = made(
+        tags.USER_REPL_OUT, "1\n", {"cell": 1, "kinds": [["value", 2]], "party": None}, 5.5
+    )
     store.append(record)
     assert [loaded for _, loaded in load_records(path, "s").records] == [record]
     for file in path.parent.iterdir():
@@ -46,7 +54,11 @@ def test_what_is_appended_is_there_at_once_and_private(path: Path) -> None:
     store.close()
 
 
-@given(st.dictionaries(st.text(), st.text(st.characters()) | st.integers() | st.none() | st.lists(st.text())))
+@given(
+    st.dictionaries(
+        st.text(), st.text(st.characters()) | st.integers() | st.none() | st.lists(st.text())
+    )
+)
 def test_attributes_are_json_as_json_makes_it_however_long(attrs: dict[str, object]) -> None:
     with mock.patch.object(encoding, "STEP", 3):
         assert encoding.as_json(attrs) == json.dumps(attrs)
@@ -55,9 +67,20 @@ def test_attributes_are_json_as_json_makes_it_however_long(attrs: dict[str, obje
 def test_the_pictures_of_a_cell_are_found_in_order(path: Path) -> None:
     store = SqliteStore(path, "s")
     assert store.pictures(2) == []
-    for number, (cell_number, mime) in enumerate([(1, "image/png"), (2, "image/png"), (2, "text/html"), (2, "image/jpeg")]):
-        store.append(made(tags.DISPLAY, "text", {"cell": cell_number, "mime": mime, "data": f"data {number}"}, 1.0))
-    SqliteStore(path, "other").append(made(tags.DISPLAY, "text", {"cell": 2, "mime": "image/png", "data": "of another"}, 1.0))
+    for number, (cell_number, mime) in enumerate(
+        [(1, "image/png"), (2, "image/png"), (2, "text/html"), (2, "image/jpeg")]
+    ):
+        store.append(
+            made(
+                tags.DISPLAY,
+                "text",
+                {"cell": cell_number, "mime": mime, "data": f"data {number}"},
+                1.0,
+            )
+        )
+    SqliteStore(path, "other").append(
+        made(tags.DISPLAY, "text", {"cell": 2, "mime": "image/png", "data": "of another"}, 1.0)
+    )
     assert store.pictures(2) == ["data 1", "data 3"]
     store.close()
 
@@ -80,12 +103,22 @@ def test_what_came_before_the_first_input_is_written_with_it(path: Path) -> None
     assert texts(path) == ["ready", "first", "more"]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     text=st.text(st.characters()),
-    attrs=st.fixed_dictionaries({"party": st.text(st.characters()), "cell": st.integers(-(2**63), 2**63 - 1), "duration": st.floats(0, 1e15)}),
+    attrs=st.fixed_dictionaries(
+        {
+            "party": st.text(st.characters()),
+            "cell": st.integers(-(2**63), 2**63 - 1),
+            "duration": st.floats(0, 1e15),
+        }
+    ),
 )
-def test_any_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, text: str, attrs: dict[str, object]) -> None:
+def test_any_text_comes_back_as_it_was(
+    tmp_path_factory: pytest.TempPathFactory, text: str, attrs: dict[str, object]
+) -> None:
     path = tmp_path_factory.mktemp("any") / "sessions.db"
     store = SqliteStore(path, "s")
     record = made(tags.USER_REPL_OUT, text, attrs, 1.0)
@@ -109,10 +142,20 @@ def test_the_whole_output_of_a_cell_is_found_among_others(path: Path) -> None:
     for number in range(1, 4):
         for kept in (store, other):
             kept.append(cell(number))
-        store.append(made(tags.ASSISTANT_REPL_OUT if number == 2 else tags.USER_REPL_OUT, f"output {number} \ud800", {"cell": number}, 1.0))
+        store.append(
+            made(
+                tags.ASSISTANT_REPL_OUT if number == 2 else tags.USER_REPL_OUT,
+                f"output {number} \ud800",
+                {"cell": number},
+                1.0,
+            )
+        )
     store.append(made(tags.USER_REPL_OUT, "later", {"cell": 2, "late": True}, 2.0))
     store.close()
-    assert [store.output(number) for number in (1, 2, 3, 4)] == [*(f"output {number} \ud800" for number in (1, 2, 3)), None]
+    assert [store.output(number) for number in (1, 2, 3, 4)] == [
+        *(f"output {number} \ud800" for number in (1, 2, 3)),
+        None,
+    ]
     assert other.output(2) is None
 
 
@@ -134,7 +177,9 @@ def test_sessions_are_listed_newest_first_by_folder(path: Path) -> None:
     for session, project, moment in (("a", "/one", 10.0), ("b", "/two", 30.0), ("c", "/one", 20.0)):
         store = SqliteStore(path, session, name=f"name {session}", project=project)
         store.append(made(tags.NOTICE, "hello", {}, 1.0))
-        store.append(made(tags.USER_CHAT, f"question\n  {session} " + "long " * 100, {"turn": 1}, moment))
+        store.append(
+            made(tags.USER_CHAT, f"question\n  {session} " + "long " * 100, {"turn": 1}, moment)
+        )
         store.append(made(tags.USER_REPL_IN, "not the first", {"cell": 1}, moment))
         store.close()
     rows = list_sessions(path)
@@ -229,7 +274,9 @@ def test_several_sessions_and_threads_write_at_once(path: Path) -> None:
         for number in range(40):
             store.append(cell(number, f"{part} {number}"))
 
-    threads = [threading.Thread(target=work, args=(store, part)) for store in stores for part in range(2)]
+    threads = [
+        threading.Thread(target=work, args=(store, part)) for store in stores for part in range(2)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -251,7 +298,9 @@ def test_a_fork_has_all_records_as_they_are_and_goes_its_own_way(path: Path) -> 
     store.partial("k", made(tags.USER_REPL_OUT, "half", {"cell": 1}, 2.0))
     fork_session(path, "s", "copy")
     page = load_records(path, "copy", limit=100_000)
-    assert [record.text for _, record in page.records] == [str(number) for number in range(1_203) if number != 7]
+    assert [record.text for _, record in page.records] == [
+        str(number) for number in range(1_203) if number != 7
+    ]
     assert page.unreadable == 1
     row = next(row for row in list_sessions(path, "/p") if row.id == "copy")
     assert (row.name, row.records, row.first) == ("study", 1_203, "0")
@@ -321,11 +370,19 @@ def test_records_of_a_killed_fork_are_removed_but_not_those_of_a_running_one(pat
 
 def test_a_fork_does_not_keep_the_notebook_of_its_session_up_to_date(path: Path) -> None:
     store = SqliteStore(path, "s", name="study", project="/p")
-    store.append(NotebookFile("A notebook.", file="/p/a.ipynb", digest="", first=1, cells=0, kept=True, time=1.0))
+    store.append(
+        NotebookFile(
+            "A notebook.", file="/p/a.ipynb", digest="", first=1, cells=0, kept=True, time=1.0
+        )
+    )
     store.append(cell(1, "1"))
     fork_session(path, "s", "copy")
     kept = {
-        session: [record.kept for _, record in load_records(path, session, limit=9).records if isinstance(record, NotebookFile)]
+        session: [
+            record.kept
+            for _, record in load_records(path, session, limit=9).records
+            if isinstance(record, NotebookFile)
+        ]
         for session in ("s", "copy")
     }
     assert kept == {"s": [True], "copy": [False]}
@@ -349,7 +406,9 @@ def _without_privileges() -> None:
         ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the program of the root user would not obey the folder's mode")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="the program of the root user would not obey the folder's mode"
+)
 def test_sessions_in_a_folder_that_became_read_only_are_still_read(home: Path) -> None:
     path = home / ".mahtab" / "sessions.db"
     store = SqliteStore(path, "s", name="study", project="/p")
@@ -357,7 +416,13 @@ def test_sessions_in_a_folder_that_became_read_only_are_still_read(home: Path) -
     store.close()
     path.parent.chmod(0o500)
     try:
-        done = subprocess.run([sys.executable, "-c", READING, path], preexec_fn=_without_privileges, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", READING, path],
+            preexec_fn=_without_privileges,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     finally:
         path.parent.chmod(0o700)
     assert done.stdout.startswith("['s'] ['hello there']\ns  ")

@@ -79,21 +79,31 @@ def test_input_has_nobody_to_ask(state: SessionState) -> None:
     assert "EOFError" in output
 
 
-def test_the_source_is_searched_and_read_inside_the_folder(state: SessionState, project: Path) -> None:
+def test_the_source_is_searched_and_read_inside_the_folder(
+    state: SessionState, project: Path
+) -> None:
     (project / "app.py").write_text("x = 1\n")
     state.close()  # what it works with is made anew, in this folder
-    assert execute_code("print(search_code(r'x = .', '*.py'))", state)[0] == "app.py\n     1: x = 1\n"
+    assert (
+        execute_code("print(search_code(r'x = .', '*.py'))", state)[0] == "app.py\n     1: x = 1\n"
+    )
     assert execute_code("print(read_file('app.py'))", state)[0] == "     1  x = 1\n"
     assert "RuntimeError: File not found: xyz.cbl" in execute_code("read_file('xyz.cbl')", state)[0]
     assert "is not a regular expression" in execute_code("search_code('(')", state)[0]
 
 
-def test_a_skill_can_be_loaded_from_a_folder_of_ones_own(state: SessionState, tmp_path: Path) -> None:
+def test_a_skill_can_be_loaded_from_a_folder_of_ones_own(
+    state: SessionState, tmp_path: Path
+) -> None:
     (tmp_path / "tidy").mkdir()
-    (tmp_path / "tidy" / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidy up\n---\nPut things away.\n")
+    (tmp_path / "tidy" / "SKILL.md").write_text(
+        "---\nname: tidy\ndescription: Tidy up\n---\nPut things away.\n"
+    )
     state.skills_dir = tmp_path
     assert state.skills()["tidy"] == "Tidy up"
-    assert execute_code("print(skill('tidy', 'the desk'))", state)[0].startswith("Put things away.\n\nArguments: the desk")
+    assert execute_code("print(skill('tidy', 'the desk'))", state)[0].startswith(
+        "Put things away.\n\nArguments: the desk"
+    )
     assert "There is no skill" in execute_code("skill('untidy')", state)[0]
     (tmp_path / "tidy" / "where.md").write_text("In the drawer.")
     assert "where.md" in execute_code("print(skill('tidy'))", state)[0]
@@ -102,7 +112,9 @@ def test_a_skill_can_be_loaded_from_a_folder_of_ones_own(state: SessionState, tm
     assert execute_code("print(search_skills('tidying'))", state)[0].startswith("tidy: Tidy up")
 
 
-def test_folders_of_skills_of_the_settings_are_there_too(state: SessionState, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_of_skills_of_the_settings_are_there_too(
+    state: SessionState, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_skill(project / "team", "tidy", content="Put things away.")
     monkeypatch.setenv("MAHTAB_SKILLS_DIR", "team")
     state.close()  # what it works with is made anew, by the settings
@@ -121,7 +133,9 @@ def test_a_kernel_of_another_process_is_asked_for_its_namespace(project: Path) -
         assert execute_code("n = 42", state) == ("", False)
         assert state.globals_ns == {}
         state.close()
-        assert [(one.name, one.summary) for one in kernel.variables()] == [("n", "42")], "the kernel is the caller's to close"
+        assert [(one.name, one.summary) for one in kernel.variables()] == [("n", "42")], (
+            "the kernel is the caller's to close"
+        )
     finally:
         kernel.close()
 
@@ -129,7 +143,10 @@ def test_a_kernel_of_another_process_is_asked_for_its_namespace(project: Path) -
 def test_activity_is_kept(state: SessionState) -> None:
     execute_code("print('first')", state)
     execute_code("print('second')", state)
-    assert [record.tag for record in state.repl_activity] == [tags.USER_REPL_IN, tags.USER_REPL_OUT] * 2
+    assert [record.tag for record in state.repl_activity] == [
+        tags.USER_REPL_IN,
+        tags.USER_REPL_OUT,
+    ] * 2
 
 
 def test_activity_does_not_grow_for_ever(state: SessionState) -> None:
@@ -142,14 +159,35 @@ def test_activity_does_not_grow_for_ever(state: SessionState) -> None:
 def test_messages_are_kept(state: SessionState) -> None:
     state.add_user_message("why?")
     state.add_assistant_message("Because.")
-    assert state.messages == [{"role": "user", "content": "why?"}, {"role": "assistant", "content": "Because."}]
+    assert state.messages == [
+        {"role": "user", "content": "why?"},
+        {"role": "assistant", "content": "Because."},
+    ]
 
 
 def test_usage_adds_up() -> None:
     usage = UsageStats()
-    usage.add(Usage(cost=0.25, input_tokens=10, output_tokens=2, cache_read_tokens=3, cache_creation_tokens=4, model="m", source="agent"))
+    usage.add(
+        Usage(
+            cost=0.25,
+            input_tokens=10,
+            output_tokens=2,
+            cache_read_tokens=3,
+            cache_creation_tokens=4,
+            model="m",
+            source="agent",
+        )
+    )
     usage.add(Usage(input_tokens=1))
-    assert usage == UsageStats(cost=0.25, input_tokens=11, output_tokens=2, cache_read_tokens=3, cache_creation_tokens=4, calls=2, unpriced_calls=1)
+    assert usage == UsageStats(
+        cost=0.25,
+        input_tokens=11,
+        output_tokens=2,
+        cache_read_tokens=3,
+        cache_creation_tokens=4,
+        calls=2,
+        unpriced_calls=1,
+    )
 
 
 def test_usage_on_the_bus_is_counted(state: SessionState) -> None:
@@ -205,10 +243,24 @@ def test_notices_of_the_session_are_records(state: SessionState) -> None:
     assert [(record.tag, record.attrs["level"]) for record in seen] == [(tags.NOTICE, "warning")]
 
 
-@pytest.mark.parametrize("module", ["mahtab_tui", "mahtab_tui.session.api", "mahtab_tui.agent", "mahtab_tui.agent.host", "mahtab_tui.session"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "mahtab_tui",
+        "mahtab_tui.session.api",
+        "mahtab_tui.agent",
+        "mahtab_tui.agent.host",
+        "mahtab_tui.session",
+    ],
+)
 def test_importing_loads_nothing_of_the_models_libraries(module: str) -> None:
     code = f"import sys, {module}; print([name for name in sys.modules if name.startswith(('langgraph', 'langchain', 'textual', 'mcp'))])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )
 
 
 def test_every_public_name_can_be_had() -> None:

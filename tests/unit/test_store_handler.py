@@ -75,9 +75,14 @@ def test_a_running_output_is_kept_though_nothing_more_is_logged(bus: Bus) -> Non
     emit(log, tags.USER_REPL_OUT_STREAM, "one ", cell=7, kind="stdout")
     emit(log, tags.USER_REPL_OUT_STREAM, "two", cell=7, kind="traceback")
     with store.written:
-        assert store.written.wait_for(lambda: [record.text for record in store.partials.values()] == ["one two"], timeout=60)
+        assert store.written.wait_for(
+            lambda: [record.text for record in store.partials.values()] == ["one two"], timeout=60
+        )
         (record,) = store.partials.values()
-    assert (record.tag, record.attrs) == (tags.USER_REPL_OUT, {"cell": 7, "kinds": [["stdout", 4], ["traceback", 3]]})
+    assert (record.tag, record.attrs) == (
+        tags.USER_REPL_OUT,
+        {"cell": 7, "kinds": [["stdout", 4], ["traceback", 3]]},
+    )
     emit(log, tags.USER_REPL_OUT, "late", cell=7, late=True)
     assert store.partials
     emit(log, tags.USER_REPL_OUT, "one two", cell=7)
@@ -87,13 +92,32 @@ def test_a_running_output_is_kept_though_nothing_more_is_logged(bus: Bus) -> Non
 
 def test_a_running_answer_is_kept_with_its_fences(bus: Bus) -> None:
     log, store, _ = bus
-    for kind, block, text in (("chat", 0, "So:"), ("code", 0, "x = 1\n"), ("chat", 1, "and\n"), ("code", 1, "y")):
-        emit(log, tags.ASSISTANT_CHAT_STREAM, text, turn=1, step=0, party="claude", kind=kind, block=block)
+    for kind, block, text in (
+        ("chat", 0, "So:"),
+        ("code", 0, "x = 1\n"),
+        ("chat", 1, "and\n"),
+        ("code", 1, "y"),
+    ):
+        emit(
+            log,
+            tags.ASSISTANT_CHAT_STREAM,
+            text,
+            turn=1,
+            step=0,
+            party="claude",
+            kind=kind,
+            block=block,
+        )
     whole = "So:\n```python\nx = 1\n```\nand\n```python\ny"
     with store.written:
-        assert store.written.wait_for(lambda: [record.text for record in store.partials.values()] == [whole], timeout=60)
+        assert store.written.wait_for(
+            lambda: [record.text for record in store.partials.values()] == [whole], timeout=60
+        )
         (record,) = store.partials.values()
-    assert (record.tag, record.attrs) == (tags.ASSISTANT_CHAT, {"turn": 1, "step": 0, "party": "claude", "stopped": False})
+    assert (record.tag, record.attrs) == (
+        tags.ASSISTANT_CHAT,
+        {"turn": 1, "step": 0, "party": "claude", "stopped": False},
+    )
 
 
 def test_of_a_running_answer_that_began_anew_only_the_new_is_kept() -> None:
@@ -123,13 +147,23 @@ def test_a_failing_store_is_one_notice_and_loses_nothing(bus: Bus) -> None:
         emit(log, tags.USER_REPL_IN, f"{number}", cell=number)
     with store.written:
         seen = store.attempts
-        assert store.written.wait_for(lambda: store.attempts > seen + 2, timeout=60)  # it goes on trying by itself
-    assert notices(log, display) == ["The disk is full. The session continues; new records stay in memory until they can be saved."]
+        assert store.written.wait_for(
+            lambda: store.attempts > seen + 2, timeout=60
+        )  # it goes on trying by itself
+    assert notices(log, display) == [
+        "The disk is full. The session continues; new records stay in memory until they can be saved."
+    ]
     store.failing = False
     with store.written:
-        assert store.written.wait_for(lambda: "Saving the session works again." in [record.text for record in store.records], timeout=60)
+        assert store.written.wait_for(
+            lambda: "Saving the session works again." in [record.text for record in store.records],
+            timeout=60,
+        )
     assert notices(log, display) == ["Saving the session works again."]
-    assert [record.text for record in store.records if record.tag == tags.USER_REPL_IN] == ["before", *map(str, range(50))]
+    assert [record.text for record in store.records if record.tag == tags.USER_REPL_IN] == [
+        "before",
+        *map(str, range(50)),
+    ]
 
 
 def test_each_run_of_failures_is_said_once(bus: Bus) -> None:
@@ -147,7 +181,9 @@ def test_each_run_of_failures_is_said_once(bus: Bus) -> None:
         assert len(notices(log, display)) == 1
 
 
-def test_what_waits_in_memory_is_bounded_and_what_is_lost_is_said(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_waits_in_memory_is_bounded_and_what_is_lost_is_said(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store_handler, "BACKLOG", 1_000)
     log, store, display = bus
     store.failing = True
@@ -157,7 +193,9 @@ def test_what_waits_in_memory_is_bounded_and_what_is_lost_is_said(bus: Bus, monk
     emit(log, tags.USER_REPL_OUT, "last", cell=100)
     store.failing = False
     with store.written:
-        assert store.written.wait_for(lambda: any("missing" in record.text for record in store.records), timeout=60)
+        assert store.written.wait_for(
+            lambda: any("missing" in record.text for record in store.records), timeout=60
+        )
     kept = [record.text for record in store.records if record.tag == tags.USER_REPL_OUT]
     assert kept == ["last"]
     assert any("32 records did not fit" in text for text in notices(log, display))

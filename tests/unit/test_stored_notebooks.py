@@ -14,13 +14,17 @@ from mahtab_tui.export.saving import respelled
 from mahtab_tui.store.resume import TAIL, database, find_session, new_store, resumed_store
 from mahtab_tui.store.sqlite import list_sessions
 
-OPENED = records.NotebookFile("opened", file="/a.ipynb", digest="d", first=1, cells=1, kept=True, time=1.0)
+OPENED = records.NotebookFile(
+    "opened", file="/a.ipynb", digest="d", first=1, cells=1, kept=True, time=1.0
+)
 CELL: list[Record] = [
     records.NotebookCell("x", place=1, kind="code", time=1.0),
     records.NotebookOutput("1\n", place=1, kind="display", mime="text/html", data="<b>", time=1.0),
 ]
 
-LINES = st.lists(st.sampled_from(["a\n", "b\n", "#%%\n", "# %%\n", "\n", "c\n"]), min_size=1, max_size=12).map("".join)
+LINES = st.lists(
+    st.sampled_from(["a\n", "b\n", "#%%\n", "# %%\n", "\n", "c\n"]), min_size=1, max_size=12
+).map("".join)
 
 
 def test_only_looking_at_a_notebook_leaves_no_session(home: Path, project: Path) -> None:
@@ -33,9 +37,16 @@ def test_only_looking_at_a_notebook_leaves_no_session(home: Path, project: Path)
     store.close()
 
 
-def test_a_resumed_session_knows_its_notebook_however_long_ago_it_was_opened(home: Path, project: Path) -> None:
+def test_a_resumed_session_knows_its_notebook_however_long_ago_it_was_opened(
+    home: Path, project: Path
+) -> None:
     store, _, _ = new_store(project)
-    for record in (OPENED, *CELL, records.NotebookWritten(digest="e", time=2.0), records.NotebookWritten(digest="f", time=3.0)):
+    for record in (
+        OPENED,
+        *CELL,
+        records.NotebookWritten(digest="e", time=2.0),
+        records.NotebookWritten(digest="f", time=3.0),
+    ):
         store.append(record)
     for number in range(TAIL):
         store.append(records.UserReplIn("x", cell=number, time=4.0))
@@ -43,14 +54,23 @@ def test_a_resumed_session_knows_its_notebook_however_long_ago_it_was_opened(hom
     if store.claim is not None:
         store.claim.release()
     past = resumed_store(find_session(None, project))[2]
-    assert [record for record in past if isinstance(record, records.NotebookFile | records.NotebookWritten)] == [
+    assert [
+        record
+        for record in past
+        if isinstance(record, records.NotebookFile | records.NotebookWritten)
+    ] == [
         OPENED,
         records.NotebookWritten(digest="f", time=3.0),
     ]
 
 
 def test_records_of_notebooks_are_read_as_they_were_written() -> None:
-    for record in (OPENED, *CELL, records.NotebookWritten(digest="e", time=2.0), records.UserReplOut("", cell=1, place=3, time=1.0)):
+    for record in (
+        OPENED,
+        *CELL,
+        records.NotebookWritten(digest="e", time=2.0),
+        records.UserReplOut("", cell=1, place=3, time=1.0),
+    ):
         assert from_json(as_json(record)) == record
 
 

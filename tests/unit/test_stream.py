@@ -28,11 +28,16 @@ def drawn(tokens: list[str]) -> Drawn:
 
 
 def blocks(tokens: list[str]) -> list[str]:
-    return [text.strip() for (kind, _), text in drawn(tokens).items() if kind == "code" and text.strip()]
+    return [
+        text.strip() for (kind, _), text in drawn(tokens).items() if kind == "code" and text.strip()
+    ]
 
 
 def test_a_line_end_may_be_cut() -> None:
-    assert drawn(list("a\r\n\r\n```python\r\nx\r\n```\r\n")) == {("chat", 0): "a\n\n", ("code", 0): "x\n"}
+    assert drawn(list("a\r\n\r\n```python\r\nx\r\n```\r\n")) == {
+        ("chat", 0): "a\n\n",
+        ("code", 0): "x\n",
+    }
 
 
 @given(ANSWERS, st.data())
@@ -55,7 +60,9 @@ WORDS = st.sampled_from(
         "<think><assistant-repl-in>no</assistant-repl-in>\n```py\n</think>",
     ]
 )
-CODE = st.sampled_from(["x = 1", "if a < b:\n    print('<b>')", DOCSTRING, "s = '`'", "# ``` in a comment"])
+CODE = st.sampled_from(
+    ["x = 1", "if a < b:\n    print('<b>')", DOCSTRING, "s = '`'", "# ``` in a comment"]
+)
 
 
 @st.composite
@@ -66,7 +73,15 @@ def ordinary(draw: st.DrawFn) -> str:
         parts.append(draw(WORDS))
         code = draw(CODE)
         parts.append(
-            draw(st.sampled_from([f"```python\n{code}\n```", f"<assistant-repl-in>\n{code}\n</assistant-repl-in>", f"````py\n{code}\n````"]))
+            draw(
+                st.sampled_from(
+                    [
+                        f"```python\n{code}\n```",
+                        f"<assistant-repl-in>\n{code}\n</assistant-repl-in>",
+                        f"````py\n{code}\n````",
+                    ]
+                )
+            )
         )
     parts.append(draw(WORDS))
     return "\n".join(parts)
@@ -132,4 +147,6 @@ def test_pieces_are_logged_with_attributes() -> None:
         ("x = 1\n", "code", 0),
         ("bye <assis", "chat", 1),
     ]
-    assert all(record.attrs["turn"] == 1 and record.attrs["party"] == "claude" for record in records)
+    assert all(
+        record.attrs["turn"] == 1 and record.attrs["party"] == "claude" for record in records
+    )

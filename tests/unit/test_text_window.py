@@ -43,7 +43,9 @@ def test_going_up_and_down_meets_the_same_rows(text: str, width: int, data: st.D
 
 
 def test_nothing_is_drawn_that_could_drive_a_terminal_and_nothing_hides() -> None:
-    assert [row.text for row in all_rows("a\x1b[31mb\tc\u202ed\u200b\xa0e", 40)] == ["a␛[31mb c·d· e"]
+    assert [row.text for row in all_rows("a\x1b[31mb\tc\u202ed\u200b\xa0e", 40)] == [
+        "a␛[31mb c·d· e"
+    ]
 
 
 def test_a_line_without_an_end_is_shown_in_pieces() -> None:
@@ -55,14 +57,19 @@ def test_a_line_without_an_end_is_shown_in_pieces() -> None:
     assert shown.rows(last, 2, 100) == [TextRow(3 * LINE + 1, 3 * LINE + 4, 2, "end")]
 
 
-@given(st.lists(st.sampled_from(["needle", "hay", "NEEDLE", "\n"]), max_size=30).map(" ".join), st.data())
+@given(
+    st.lists(st.sampled_from(["needle", "hay", "NEEDLE", "\n"]), max_size=30).map(" ".join),
+    st.data(),
+)
 @settings(deadline=None)
 def test_words_are_found_from_any_place(text: str, data: st.DataObject) -> None:
     block, text_window.BLOCK = text_window.BLOCK, 7
     try:
         start = data.draw(st.integers(0, len(text)))
         found = window(text).find("needle", start)
-        places = [place for place in range(len(text)) if text[place : place + 6].lower() == "needle"]
+        places = [
+            place for place in range(len(text)) if text[place : place + 6].lower() == "needle"
+        ]
         after = [place for place in places if place >= start] or places
         assert found == ((after[0], after[0] + 6) if after else None)
         exact = window(text).find("NEEDLE", start)

@@ -18,7 +18,9 @@ def run(work: Callable[[], object]) -> None:
     thread.join()
 
 
-def test_an_error_that_ends_a_thread_is_told_with_the_threads_name_and_its_traceback(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_error_that_ends_a_thread_is_told_with_the_threads_name_and_its_traceback(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     told: list[str] = []
     before = threading.excepthook
     with thread_failures_told(told.append):
@@ -26,7 +28,9 @@ def test_an_error_that_ends_a_thread_is_told_with_the_threads_name_and_its_trace
         run(sys.exit)
     assert threading.excepthook is before
     assert len(told) == 1
-    assert told[0].startswith("Internal error in thread 'kernel reader'. If something breaks, restart with --continue.\n")
+    assert told[0].startswith(
+        "Internal error in thread 'kernel reader'. If something breaks, restart with --continue.\n"
+    )
     assert told[0].endswith("IndexError: pop from empty list")
     assert capfd.readouterr().err == ""
 

@@ -10,7 +10,9 @@ import pytest
 
 from mahtab_tui.llm.token_estimate import estimated_tokens
 
-REQUESTS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "data" / "token_counts.json").read_text("utf-8"))
+REQUESTS: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "data" / "token_counts.json").read_text("utf-8")
+)
 
 
 @pytest.mark.parametrize("tokenizer", ["o200k", "cl100k"])

@@ -103,8 +103,14 @@ def named(name: str) -> Callable[[Workplace, Any], str]:
     return function
 
 
-printing, also_printing = Tool(named("print"), CountLines), Tool(named("fine"), CountLines, also="print")
-also_reading, also_nothing = Tool(named("fine"), CountLines, also="read"), Tool(named("fine"), CountLines, also="not a name")
+printing, also_printing = (
+    Tool(named("print"), CountLines),
+    Tool(named("fine"), CountLines, also="print"),
+)
+also_reading, also_nothing = (
+    Tool(named("fine"), CountLines, also="read"),
+    Tool(named("fine"), CountLines, also="not a name"),
+)
 keeping, aliased = Tool(named("fine"), CountLines, keeps="skills"), Tool(named("fine"), Twice)
 
 
@@ -132,8 +138,13 @@ def plug_ins(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Have these objects of this file brought by entry points."""
 
     def bring(*values: str) -> None:
-        found = EntryPoints(EntryPoint(value.partition(":")[2] or value, value, "mahtab_tui.tools") for value in values)
-        monkeypatch.setattr("mahtab_tui.tools.toolset.entry_points", lambda group: found.select(group=group))
+        found = EntryPoints(
+            EntryPoint(value.partition(":")[2] or value, value, "mahtab_tui.tools")
+            for value in values
+        )
+        monkeypatch.setattr(
+            "mahtab_tui.tools.toolset.entry_points", lambda group: found.select(group=group)
+        )
 
     return bring
 
@@ -161,7 +172,10 @@ def test_a_tool_of_a_package_is_there_for_everybody(plug_ins: Any, tmp_path: Pat
         (f"{__name__}:also_printing", "a function print already exists"),
         (f"{__name__}:also_reading", "a function read already exists"),
         (f"{__name__}:also_nothing", "its names are not valid in Python"),
-        (f"{__name__}:keeping", "its results are kept by the argument name, which it does not have"),
+        (
+            f"{__name__}:keeping",
+            "its results are kept by the argument name, which it does not have",
+        ),
         (f"{__name__}:aliased", "its arguments have two names each"),
     ],
 )
@@ -171,13 +185,21 @@ def test_a_plug_in_that_cannot_be_used_is_one_problem_and_the_others_are_there(
     monkeypatch.setattr("sys.meta_path", [QuitFlow(), *sys.meta_path])
     plug_ins(value, f"{__name__}:counting")
     problems: list[str] = []
-    assert list(toolset(tmp_path, problems).tools) == ["search_skills", "load_skill", "search_code", "read_file", "count_lines"]
+    assert list(toolset(tmp_path, problems).tools) == [
+        "search_skills",
+        "load_skill",
+        "search_code",
+        "read_file",
+        "count_lines",
+    ]
     [problem] = problems
     assert value in problem
     assert sentence in problem
 
 
-def test_the_session_goes_on_without_a_plug_in_that_hangs_and_says_which(plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_session_goes_on_without_a_plug_in_that_hangs_and_says_which(
+    plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     waiting = Waiting()
     monkeypatch.setattr("sys.meta_path", [waiting, *sys.meta_path])
     monkeypatch.setattr("mahtab_tui.tools.toolset.PATIENCE", 0.1)
@@ -188,7 +210,9 @@ def test_the_session_goes_on_without_a_plug_in_that_hangs_and_says_which(plug_in
         assert "count_lines" in toolset(tmp_path, problems).tools
     finally:
         waiting.over.set()
-    assert problems == [f"The tool tool ({value}) did not load within 0.1 seconds; this session continues without it."]
+    assert problems == [
+        f"The tool tool ({value}) did not load within 0.1 seconds; this session continues without it."
+    ]
 
 
 def test_a_plug_in_takes_no_name_that_is_taken(plug_ins: Any, tmp_path: Path) -> None:
@@ -202,7 +226,11 @@ def test_a_tool_that_an_earlier_session_has_put_into_this_process_is_there_again
     plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plug_ins(f"{__name__}:counting")
-    monkeypatch.setitem(vars(builtins), "count_lines", make(toolset(tmp_path).tools["count_lines"].host_functions()[0]._asdict()))
+    monkeypatch.setitem(
+        vars(builtins),
+        "count_lines",
+        make(toolset(tmp_path).tools["count_lines"].host_functions()[0]._asdict()),
+    )
     assert "count_lines" in toolset(tmp_path).tools
 
 
@@ -213,8 +241,12 @@ def test_a_schema_of_other_values_than_jsons_is_a_function_of_the_namespace_too(
 
     plug_ins(f"{__name__}:odd")
     tools = toolset(tmp_path)
-    monkeypatch.setattr(Host, "call", staticmethod(lambda name, args: tools.run(name, json.loads(json.dumps(args)))))
-    [function] = [make(function._asdict()) for function in tools.functions() if function.name == "odd_one"]
+    monkeypatch.setattr(
+        Host, "call", staticmethod(lambda name, args: tools.run(name, json.loads(json.dumps(args))))
+    )
+    [function] = [
+        make(function._asdict()) for function in tools.functions() if function.name == "odd_one"
+    ]
     assert str(inspect.signature(function)) == (
         "(word: 'str', times: 'int' = 1, path: 'Path' = 'a/b', colour: 'Colour' = 1, only: 'object' = None, names: 'set[str]' = ['x']) -> 'str'"
     )
@@ -229,7 +261,9 @@ def test_a_schema_of_other_values_than_jsons_is_a_function_of_the_namespace_too(
     }
 
 
-def test_whatever_goes_wrong_in_a_tool_of_a_package_is_a_sentence(plug_ins: Any, tmp_path: Path) -> None:
+def test_whatever_goes_wrong_in_a_tool_of_a_package_is_a_sentence(
+    plug_ins: Any, tmp_path: Path
+) -> None:
     plug_ins(*(f"{__name__}:{name}" for name in ("failing", "exiting", "wordless_failing")))
     tools = toolset(tmp_path)
     for name, sentence in [

@@ -23,7 +23,9 @@ def made(tool: ToolSignature) -> Any:
     from mahtab_tui.kernel.worker.servers import _function
 
     server = objects([{"name": "it", "about": ""}], lambda: None)["it"]
-    return _function(server, {**tool._asdict(), "parameters": [each._asdict() for each in tool.parameters]})
+    return _function(
+        server, {**tool._asdict(), "parameters": [each._asdict() for each in tool.parameters]}
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,14 +61,24 @@ def test_a_signature_is_made_of_the_schema() -> None:
         "required": ["query"],
     }
     tool = described(schema, "Search.\nMore words.")
-    assert tool.written == "(query: str, *, per_page: int = 30, labels: list[str] = ..., sort: str | None = ..., from_: object = ...)"
-    assert tool.doc == "Search.\nMore words.\n\nper_page: How many at once.\nsort: One of 'new', 'old'."
+    assert (
+        tool.written
+        == "(query: str, *, per_page: int = 30, labels: list[str] = ..., sort: str | None = ..., from_: object = ...)"
+    )
+    assert (
+        tool.doc
+        == "Search.\nMore words.\n\nper_page: How many at once.\nsort: One of 'new', 'old'."
+    )
     assert tool.summary == "Search."
     assert {each.name: each.wire for each in tool.parameters}["per_page"] == "per-page"
     assert made(tool).__doc__ == tool.doc
 
 
-RECURSIVE: dict[str, Any] = {"$defs": {"node": {"properties": {"next": {"$ref": "#/$defs/node"}}}}, "$ref": "#/$defs/node", "properties": {"a": {}}}
+RECURSIVE: dict[str, Any] = {
+    "$defs": {"node": {"properties": {"next": {"$ref": "#/$defs/node"}}}},
+    "$ref": "#/$defs/node",
+    "properties": {"a": {}},
+}
 DEEP: Any = {}
 for _ in range(5_000):
     DEEP = {"not": DEEP}
@@ -76,9 +88,29 @@ HOSTILE: list[Any] = [
     "text",
     {"properties": []},
     {"properties": {"a": None}, "required": {"a": 1}},
-    {"properties": {"a": {"type": {"x": 1}, "default": float("inf"), "enum": "no list", "description": 3}}, "additionalProperties": 7},
+    {
+        "properties": {
+            "a": {"type": {"x": 1}, "default": float("inf"), "enum": "no list", "description": 3}
+        },
+        "additionalProperties": 7,
+    },
     {"properties": {"a": {"default": 10**5000}}},
-    {"properties": {name: {} for name in ("self", "__call__", "__others__", "print", "None", "a b", "a_b", "\n", "def")}},
+    {
+        "properties": {
+            name: {}
+            for name in (
+                "self",
+                "__call__",
+                "__others__",
+                "print",
+                "None",
+                "a b",
+                "a_b",
+                "\n",
+                "def",
+            )
+        }
+    },
     {"properties": {f"argument{number}": {} for number in range(5_000)}},
     {"properties": {"a": {"default": '"); import os; os.abort(); ("'}}},
     {"type": "nonsense", "properties": {"a": {"type": "nonsense"}}},
@@ -109,7 +141,12 @@ def test_a_pattern_that_takes_for_ever_is_left_to_the_server() -> None:
 
 
 def test_a_schema_that_branches_without_end_is_left_to_the_server() -> None:
-    branching: dict[str, Any] = {"$defs": {"n": {"anyOf": [{"not": {"$ref": "#/$defs/m"}}] * 9}, "m": {"anyOf": [{"type": "null"}] * 9}}}
+    branching: dict[str, Any] = {
+        "$defs": {
+            "n": {"anyOf": [{"not": {"$ref": "#/$defs/m"}}] * 9},
+            "m": {"anyOf": [{"type": "null"}] * 9},
+        }
+    }
     names = [f"d{number}" for number in range(20)]
     for name, following in zip(names, [*names[1:], "m"], strict=True):
         branching["$defs"][name] = {"anyOf": [{"$ref": f"#/$defs/{following}"}] * 9}
@@ -121,14 +158,23 @@ def test_a_schema_that_branches_without_end_is_left_to_the_server() -> None:
     [
         ({}, "The argument query is missing."),
         ({"query": 3}, "The argument query is wrong: 3 is not of type 'string'."),
-        ({"query": "x", "inner": {"n": "y"}}, "The argument inner.n is wrong: 'y' is not of type 'integer'."),
-        ({"query": "x", "more": 1}, "The arguments are wrong: Additional properties are not allowed ('more' was unexpected)."),
+        (
+            {"query": "x", "inner": {"n": "y"}},
+            "The argument inner.n is wrong: 'y' is not of type 'integer'.",
+        ),
+        (
+            {"query": "x", "more": 1},
+            "The arguments are wrong: Additional properties are not allowed ('more' was unexpected).",
+        ),
     ],
 )
 def test_the_argument_that_is_wrong_is_named(arguments: dict[str, Any], sentence: str) -> None:
     schema = {
         "type": "object",
-        "properties": {"query": {"type": "string"}, "inner": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+        "properties": {
+            "query": {"type": "string"},
+            "inner": {"type": "object", "properties": {"n": {"type": "integer"}}},
+        },
         "required": ["query"],
         "additionalProperties": False,
     }
@@ -152,11 +198,16 @@ def test_schemas_of_other_drafts_are_understood(schema: dict[str, Any], argument
 
 
 def test_what_is_required_without_a_description_can_be_given() -> None:
-    schema = with_required({"properties": {"a": {}}, "required": ["b"], "additionalProperties": False})
+    schema = with_required(
+        {"properties": {"a": {}}, "required": ["b"], "additionalProperties": False}
+    )
     assert described(schema).written == "(b: object, *, a: object = ...)"
     check({"b": 1}, schema)
 
 
 @pytest.mark.parametrize("word", ["anyOf", "patternProperties", "$ref"])
 def test_arguments_that_a_schema_describes_elsewhere_can_be_given(word: str) -> None:
-    assert described({"properties": {"a": {}}, word: {}}).written == "(*, a: object = ..., **arguments)"
+    assert (
+        described({"properties": {"a": {}}, word: {}}).written
+        == "(*, a: object = ..., **arguments)"
+    )

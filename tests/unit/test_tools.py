@@ -22,14 +22,23 @@ from tests.unit.test_held import ESCAPES
 
 def toolset(folder: Path, problems: list[str] | None = None) -> Toolset:
     library = SkillLibrary(SkillsLoader(folder / "skills"), pytest.fail)
-    return Toolset(folder, library, LoadedSkills(lambda: library, 1_000), pytest.fail if problems is None else problems.append)
+    return Toolset(
+        folder,
+        library,
+        LoadedSkills(lambda: library, 1_000),
+        pytest.fail if problems is None else problems.append,
+    )
 
 
 def test_the_four_tools_are_langchains_with_schemas(project: Path) -> None:
     tools = {tool.name: tool for tool in get_all_tools()}
     assert list(tools) == ["search_skills", "load_skill", "search_code", "read_file"]
-    assert all(tool.description and tool.get_input_jsonschema()["properties"] for tool in tools.values())
-    assert tools["search_code"].args["pattern"]["description"] == "a regular expression, as in Python"
+    assert all(
+        tool.description and tool.get_input_jsonschema()["properties"] for tool in tools.values()
+    )
+    assert (
+        tools["search_code"].args["pattern"]["description"] == "a regular expression, as in Python"
+    )
     assert tools["search_skills"].args["limit"]["default"] == 5
 
 
@@ -52,10 +61,22 @@ def test_whatever_goes_wrong_in_a_tool_is_a_sentence(tmp_path: Path) -> None:
     tools = toolset(tmp_path)
     for name, arguments, sentence in [
         ("read_file", {"path": "x"}, "File not found: x"),
-        ("read_file", {"paht": "x"}, "read_file was not called: path: Field required; paht: Extra inputs are not permitted."),
-        ("search_code", {"pattern": "("}, "'(' is not a regular expression: missing ), unterminated subpattern at position 0."),
+        (
+            "read_file",
+            {"paht": "x"},
+            "read_file was not called: path: Field required; paht: Extra inputs are not permitted.",
+        ),
+        (
+            "search_code",
+            {"pattern": "("},
+            "'(' is not a regular expression: missing ), unterminated subpattern at position 0.",
+        ),
         ("load_skill", {"name": "none"}, "There is no skill 'none'. Skills: none."),
-        ("reed_file", {}, "There is no tool 'reed_file'. Tools: search_skills, load_skill, search_code, read_file."),
+        (
+            "reed_file",
+            {},
+            "There is no tool 'reed_file'. Tools: search_skills, load_skill, search_code, read_file.",
+        ),
     ]:
         with pytest.raises(ToolError) as raised:
             tools.run(name, arguments)
@@ -70,12 +91,17 @@ def test_each_argument_reaches_what_does_the_work(tmp_path: Path) -> None:
         write_skill(tmp_path / "skills", name, content="x" * 600)
     (tmp_path / "skills" / "tidy" / "more.md").write_text("And sweep.")
     run = toolset(tmp_path).run
-    assert run("search_code", {"pattern": "alpha", "file_pattern": "*.txt", "context_lines": 1}).splitlines()[1:] == [
+    assert run(
+        "search_code", {"pattern": "alpha", "file_pattern": "*.txt", "context_lines": 1}
+    ).splitlines()[1:] == [
         "     1- Alpha",
         "     2: alpha",
         "     3- ALPHA",
     ]
-    assert run("search_code", {"pattern": "alpha", "file_pattern": "*.txt", "ignore_case": True, "limit": 2}).splitlines()[1:] == [
+    assert run(
+        "search_code",
+        {"pattern": "alpha", "file_pattern": "*.txt", "ignore_case": True, "limit": 2},
+    ).splitlines()[1:] == [
         "     1: Alpha",
         "     2: alpha",
         "     3- ALPHA",
@@ -87,18 +113,26 @@ def test_each_argument_reaches_what_does_the_work(tmp_path: Path) -> None:
     assert run("read_file", {"path": "b.cbl", "encoding": "cp273"}) == "     1  GRÜSSE"
     assert len(run("search_skills", {"query": "tidy", "limit": 1}).splitlines()) == 1
     assert run("load_skill", {"name": "tidy", "file": "more.md"}) == "And sweep."
-    assert run("load_skill", {"name": "tidy", "args": "the desk"}).startswith(f"{'x' * 600}\n\nArguments: the desk\n\nFiles of this skill")
-    assert "[The skill does not stay loaded. The skill tidy-up has 600 characters" in run("load_skill", {"name": "tidy-up"})
+    assert run("load_skill", {"name": "tidy", "args": "the desk"}).startswith(
+        f"{'x' * 600}\n\nArguments: the desk\n\nFiles of this skill"
+    )
+    assert "[The skill does not stay loaded. The skill tidy-up has 600 characters" in run(
+        "load_skill", {"name": "tidy-up"}
+    )
 
 
 def test_a_search_is_cancelled_by_whoever_waits(tmp_path: Path) -> None:
     (tmp_path / "endless.txt").write_text("a" * 40)
     cancelled = threading.Event()
     cancelled.set()
-    assert toolset(tmp_path).run("search_code", {"pattern": "(a|a)*b$"}, cancelled) == "[Cancelled.]"
+    assert (
+        toolset(tmp_path).run("search_code", {"pattern": "(a|a)*b$"}, cancelled) == "[Cancelled.]"
+    )
 
 
-def test_the_functions_of_the_namespace_are_made_of_the_same_definitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_functions_of_the_namespace_are_made_of_the_same_definitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from mahtab_tui.kernel.worker.host import Host
 
     tools = toolset(tmp_path)
@@ -106,8 +140,13 @@ def test_the_functions_of_the_namespace_are_made_of_the_same_definitions(tmp_pat
     monkeypatch.setattr(Host, "call", staticmethod(lambda name, args: asked.append((name, args))))
     made = {function.name: make(function._asdict()) for function in tools.functions()}
     assert list(made) == ["search_skills", "load_skill", "skill", "search_code", "read_file"]
-    assert str(inspect.signature(made["read_file"])) == "(path: 'str', start: 'int' = 1, end: 'int | None' = None, encoding: 'str' = '') -> 'str'"
-    assert (inspect.getdoc(made["load_skill"]) or "").startswith("Return the instructions of a skill")
+    assert (
+        str(inspect.signature(made["read_file"]))
+        == "(path: 'str', start: 'int' = 1, end: 'int | None' = None, encoding: 'str' = '') -> 'str'"
+    )
+    assert (inspect.getdoc(made["load_skill"]) or "").startswith(
+        "Return the instructions of a skill"
+    )
     made["read_file"](tmp_path, end=3)
     made["skill"]("tidy", "the desk")
     assert asked == [
@@ -118,20 +157,26 @@ def test_the_functions_of_the_namespace_are_made_of_the_same_definitions(tmp_pat
         made["read_file"]()
 
 
-def test_numbers_of_other_libraries_reach_the_host_as_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_numbers_of_other_libraries_reach_the_host_as_numbers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     import numpy
 
     from mahtab_tui.kernel.worker.host import Host
 
     asked: list[Any] = []
     monkeypatch.setattr(Host, "call", staticmethod(lambda name, args: asked.append(args["limit"])))
-    [function] = [function for function in toolset(tmp_path).functions() if function.name == "search_skills"]
+    [function] = [
+        function for function in toolset(tmp_path).functions() if function.name == "search_skills"
+    ]
     make(function._asdict())("x", numpy.int64(7))
     assert (asked, type(asked[0])) == ([7], int)
 
 
 @pytest.mark.parametrize("path", ESCAPES)
-def test_no_path_of_a_tool_leads_out_of_the_folder_of_the_source_or_of_the_skill(tmp_path: Path, path: str) -> None:
+def test_no_path_of_a_tool_leads_out_of_the_folder_of_the_source_or_of_the_skill(
+    tmp_path: Path, path: str
+) -> None:
     (tmp_path / "secret").write_text("the secret")
     folder = tmp_path / "code"
     for inside in (folder, write_skill(folder / "skills", "tidy").parent):
@@ -139,7 +184,10 @@ def test_no_path_of_a_tool_leads_out_of_the_folder_of_the_source_or_of_the_skill
         (inside / "out").symlink_to(tmp_path / "secret")
         (inside / "up").symlink_to("..")
     tools = toolset(folder)
-    for name, arguments in (("read_file", {"path": path}), ("load_skill", {"name": "tidy", "file": path})):
+    for name, arguments in (
+        ("read_file", {"path": path}),
+        ("load_skill", {"name": "tidy", "file": path}),
+    ):
         given = ""
         with contextlib.suppress(ToolError):
             given = tools.run(name, arguments)

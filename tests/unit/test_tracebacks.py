@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.worker.tracebacks import Traceback, cell_filename, describe_safely, syntax_error
+from mahtab_tui.kernel.worker.tracebacks import (
+    Traceback,
+    cell_filename,
+    describe_safely,
+    syntax_error,
+)
 
 
 def raised(code: str) -> Traceback:
@@ -45,11 +50,16 @@ def test_what_only_looks_like_a_frame_is_none() -> None:
 
 
 def test_causes_contexts_and_a_repeated_frame_are_told_where_they_stand() -> None:
-    told = raised("def f():\n    return f()\ntry:\n    f()\nexcept RecursionError as error:\n    raise ValueError('no\\nno') from error")
+    told = raised(
+        "def f():\n    return f()\ntry:\n    f()\nexcept RecursionError as error:\n    raise ValueError('no\\nno') from error"
+    )
     assert places(told)[0] == ("In [1]", 4, "<module>")
     assert places(told)[-1] == ("In [1]", 6, "<module>")
     assert "Previous line repeated" in told.text
-    assert all(f'File "In [1]", line {frame.line}, in {frame.function}' in row for frame, row in zip(told.frames, rows(told), strict=True))
+    assert all(
+        f'File "In [1]", line {frame.line}, in {frame.function}' in row
+        for frame, row in zip(told.frames, rows(told), strict=True)
+    )
 
 
 def test_the_place_that_does_not_compile_is_one(tmp_path: Path) -> None:
@@ -65,7 +75,9 @@ def test_the_place_that_does_not_compile_is_one(tmp_path: Path) -> None:
     assert places(told) == [("In [7]", 1, "")]
 
 
-def test_a_file_is_told_by_its_whole_path_and_what_is_none_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_told_by_its_whole_path_and_what_is_none_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("here.py").write_text("1 / 0\n")
     told = raised("exec(compile(open('here.py').read(), 'here.py', 'exec'))")
@@ -77,7 +89,10 @@ def test_of_very_many_frames_the_last_are_told() -> None:
     chain = "error = None\nfor number in range(300):\n    try:\n        raise ValueError(number) from error\n    except ValueError as e:\n        error = e\n"
     told = raised(chain + "raise error")
     assert len(told.frames) == 200
-    assert rows(told)[-2:] == ['  File "In [1]", line 7, in <module>', '  File "In [1]", line 4, in <module>']
+    assert rows(told)[-2:] == [
+        '  File "In [1]", line 7, in <module>',
+        '  File "In [1]", line 4, in <module>',
+    ]
 
 
 def test_a_syntax_error_with_anything_for_its_line_is_shown() -> None:
@@ -87,7 +102,9 @@ def test_a_syntax_error_with_anything_for_its_line_is_shown() -> None:
 
 
 def test_of_a_name_that_no_file_can_have_the_end_is_told() -> None:
-    told = raised("code = compile('1 / 0', 'x' * 100_000 + 'end', 'exec')\nexec(code.replace(co_name='n' * 100_000))")
+    told = raised(
+        "code = compile('1 / 0', 'x' * 100_000 + 'end', 'exec')\nexec(code.replace(co_name='n' * 100_000))"
+    )
     file, _, function = places(told)[-1]
     assert (len(file), file[-4:], len(function)) == (4096, "xend", 4096)
 
@@ -103,19 +120,34 @@ def test_exceptions_in_a_circle_and_a_line_that_is_not_known_are_told() -> None:
 def test_frames_of_libraries_are_one_line_that_stands_for_all_of_them(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("import pandas\ndef look(table):\n    return table['fare']\n")
-    told = raised(f"exec(compile(open({str(file)!r}).read(), {str(file)!r}, 'exec'))\nlook(pandas.DataFrame({{'Fare': [1]}}))")
+    told = raised(
+        f"exec(compile(open({str(file)!r}).read(), {str(file)!r}, 'exec'))\nlook(pandas.DataFrame({{'Fare': [1]}}))"
+    )
     lines = told.text.split("\n")
-    assert [line for line in lines if "File" in line] == ['  File "In [1]", line 2, in <module>', f'  File "{file}", line 3, in look']
-    assert lines[-3:] == [f"  … {sum(frame.row == 2 for frame in told.frames)} frames in pandas", "KeyError: 'fare'", ""]
+    assert [line for line in lines if "File" in line] == [
+        '  File "In [1]", line 2, in <module>',
+        f'  File "{file}", line 3, in look',
+    ]
+    assert lines[-3:] == [
+        f"  … {sum(frame.row == 2 for frame in told.frames)} frames in pandas",
+        "KeyError: 'fare'",
+        "",
+    ]
     assert "direct cause" not in told.text, "pandas' own KeyError with the same message is left out"
     shown = [frame for frame in told.frames if frame.row]
     assert [frame.function for frame in shown[:2]] == ["<module>", "look"]
-    assert {frame.file.rpartition("site-packages/")[2].partition("/")[0] for frame in shown[2:]} == {"pandas"}
-    assert any("pandas" in frame.file for frame in told.frames if not frame.row), "frames of what is left out are listed"
+    assert {
+        frame.file.rpartition("site-packages/")[2].partition("/")[0] for frame in shown[2:]
+    } == {"pandas"}
+    assert any("pandas" in frame.file for frame in told.frames if not frame.row), (
+        "frames of what is left out are listed"
+    )
 
 
 def test_an_error_inside_a_library_with_another_message_is_shown() -> None:
-    told = raised("import json\ntry:\n    json.loads('{')\nexcept ValueError as error:\n    raise KeyError('no') from error")
+    told = raised(
+        "import json\ntry:\n    json.loads('{')\nexcept ValueError as error:\n    raise KeyError('no') from error"
+    )
     assert "direct cause" in told.text
     assert [row for row in rows(told) if "frames in json" in row] == ["  … 3 frames in json"] * 3
     assert places(told)[-1] == ("In [1]", 5, "<module>")
@@ -130,7 +162,9 @@ def test_a_traceback_without_the_users_frames_shows_those_of_libraries() -> None
 
 
 def test_a_recursion_through_a_library_is_short() -> None:
-    told = raised("import copy\nclass X:\n    def __deepcopy__(self, memo): return copy.deepcopy([self])\ncopy.deepcopy(X())")
+    told = raised(
+        "import copy\nclass X:\n    def __deepcopy__(self, memo): return copy.deepcopy([self])\ncopy.deepcopy(X())"
+    )
     assert "frames left out" in told.text
     assert len(told.text.split("\n")) < 90
     assert told.text.rstrip().split("\n")[-1].startswith("RecursionError")
@@ -138,20 +172,39 @@ def test_a_recursion_through_a_library_is_short() -> None:
 
 def test_an_interrupt_shows_the_users_frames_only(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
-    file.write_text("import json\ndef wait(pairs):\n    raise KeyboardInterrupt\njson.loads('{}', object_hook=wait)\n")
+    file.write_text(
+        "import json\ndef wait(pairs):\n    raise KeyboardInterrupt\njson.loads('{}', object_hook=wait)\n"
+    )
     try:
-        exec(compile(f"exec(compile(open({str(file)!r}).read(), {str(file)!r}, 'exec'), {{}})", cell_filename(1), "exec"), {})
+        exec(
+            compile(
+                f"exec(compile(open({str(file)!r}).read(), {str(file)!r}, 'exec'), {{}})",
+                cell_filename(1),
+                "exec",
+            ),
+            {},
+        )
     except KeyboardInterrupt as error:
         told = describe_safely(error)
-    assert places(told) == [("In [1]", 1, "<module>"), (str(file), 4, "<module>"), (str(file), 3, "wait")]
+    assert places(told) == [
+        ("In [1]", 1, "<module>"),
+        (str(file), 4, "<module>"),
+        (str(file), 3, "wait"),
+    ]
     assert "json" not in told.text.replace("json.loads('{}', object_hook=wait)", "")
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="exception groups came with 3.11")
 def test_an_exception_group_counts_frames_of_libraries() -> None:
-    told = raised("import json\ntry: json.loads('{')\nexcept ValueError as e: error = e\nraise ExceptionGroup('two', [error, ValueError('x')])")
+    told = raised(
+        "import json\ntry: json.loads('{')\nexcept ValueError as e: error = e\nraise ExceptionGroup('two', [error, ValueError('x')])"
+    )
     assert "    |   … 3 frames in json" in told.text
-    assert "|" in next(row for frame, row in zip(told.frames, rows(told), strict=True) if frame.function == "raw_decode")
+    assert "|" in next(
+        row
+        for frame, row in zip(told.frames, rows(told), strict=True)
+        if frame.function == "raw_decode"
+    )
 
 
 def test_a_line_after_the_error_moves_the_frames() -> None:

@@ -22,10 +22,15 @@ def test_changes_are_bounded_and_counted() -> None:
 
 def test_changes_wrap_between_names() -> None:
     cell = Cell(party="you", person=True, code="x", number=1)
-    cell.changes = [Change(name, "added", type="Series", summary="(31,)") for name in ("a", "b", "c")]
+    cell.changes = [
+        Change(name, "added", type="Series", summary="(31,)") for name in ("a", "b", "c")
+    ]
     rows = CellRows(cell, 40, PALETTE)
     rows.update()
-    assert [line.strip() for line in lines(rows)[-2:]] == ["+ a Series (31,)   + b Series (31,)", "+ c Series (31,)"]
+    assert [line.strip() for line in lines(rows)[-2:]] == [
+        "+ a Series (31,)   + b Series (31,)",
+        "+ c Series (31,)",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -33,23 +38,55 @@ def test_changes_wrap_between_names() -> None:
     [
         ({"change": "added", "type": "int", "summary": "3"}, "+ x int 3"),
         (
-            {"change": "rebound", "type": "DataFrame", "summary": "98 × 5", "was_type": "DataFrame", "was": "100 × 4"},
+            {
+                "change": "rebound",
+                "type": "DataFrame",
+                "summary": "98 × 5",
+                "was_type": "DataFrame",
+                "was": "100 × 4",
+            },
             "~ x DataFrame 100 × 4 → 98 × 5",
         ),
-        ({"change": "rebound", "type": "str", "summary": "'three'", "was_type": "int", "was": "3"}, "~ x int 3 → str 'three'"),
-        ({"change": "changed", "type": "list", "summary": "2 items", "was_type": "list", "was": "y" * 40}, f"~ x list {'y' * 23}… → 2 items"),
+        (
+            {
+                "change": "rebound",
+                "type": "str",
+                "summary": "'three'",
+                "was_type": "int",
+                "was": "3",
+            },
+            "~ x int 3 → str 'three'",
+        ),
+        (
+            {
+                "change": "changed",
+                "type": "list",
+                "summary": "2 items",
+                "was_type": "list",
+                "was": "y" * 40,
+            },
+            f"~ x list {'y' * 23}… → 2 items",
+        ),
         ({"change": "deleted"}, "− x"),
     ],
 )
 def test_a_change_tells_what_a_name_was_before(change: dict[str, str], told: str) -> None:
-    rows = CellRows(Cell(party="you", person=True, code="x", changes=[Change("x", **change)]), 80, PALETTE)
+    rows = CellRows(
+        Cell(party="you", person=True, code="x", changes=[Change("x", **change)]), 80, PALETTE
+    )
     rows.update()
     assert rows[len(rows) - 1].text.strip() == told
 
 
 @pytest.mark.parametrize(
     ("status", "mark"),
-    [("ok", ""), ("error", "✗ error"), ("interrupted", "■ interrupted"), ("killed", "✗ killed"), ("died", "✗ died")],
+    [
+        ("ok", ""),
+        ("error", "✗ error"),
+        ("interrupted", "■ interrupted"),
+        ("killed", "✗ killed"),
+        ("died", "✗ died"),
+    ],
 )
 def test_a_cell_says_in_words_how_it_ended(status: str, mark: str) -> None:
     cell = Cell(party="you", person=True, code="x", number=1, status=status, duration=0.08)
@@ -67,6 +104,9 @@ def test_a_skipped_block_says_why() -> None:
     assert rows[0].text == "code · claude   skipped: too slow"
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0.0003, "<0.01 s"), (0.08, "0.08 s"), (4.21, "4.2 s"), (185, "3 min 05 s")])
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0003, "<0.01 s"), (0.08, "0.08 s"), (4.21, "4.2 s"), (185, "3 min 05 s")],
+)
 def test_durations_are_short(seconds: float, text: str) -> None:
     assert duration(seconds) == text

@@ -45,7 +45,9 @@ def shown_picture(data: str) -> DisplayLine:
 
 PHOTO = base64.b64encode(encoded(noise(300, 200))).decode()
 BOMB = base64.b64encode(bomb(100_000, 100_000)).decode()
-HOSTILE = base64.b64encode(b"\xff\xd8" + b"\xff\xe0\0\2" * 100_000 + b"\xff\xc0\0\x11\x08\0\x0a\0\x0a").decode()
+HOSTILE = base64.b64encode(
+    b"\xff\xd8" + b"\xff\xe0\0\2" * 100_000 + b"\xff\xc0\0\x11\x08\0\x0a\0\x0a"
+).decode()
 """A JPEG that has its size, 10 × 10, behind nothing but empty segments."""
 
 
@@ -63,8 +65,14 @@ def table(html: str) -> HtmlTable:
 
 def test_a_table_is_read_with_its_spans_and_its_notes() -> None:
     found = table(FRAME)
-    assert [[cell.text for cell in line] for line in found.header] == [["", "pair", ""], ["", "a", "b"]]
-    assert [[cell.text for cell in line] for line in found.body] == [["x", "1", "[bold]<b>"], ["", "22", ""]]
+    assert [[cell.text for cell in line] for line in found.header] == [
+        ["", "pair", ""],
+        ["", "a", "b"],
+    ]
+    assert [[cell.text for cell in line] for line in found.body] == [
+        ["x", "1", "[bold]<b>"],
+        ["", "22", ""],
+    ]
     assert found.notes == ["2 rows × 2 columns"]
 
 
@@ -78,11 +86,20 @@ def test_any_html_is_read_or_is_no_table(html: str) -> None:
 
 def test_only_the_first_table_is_read_and_a_span_ends() -> None:
     html = "<table><tr><td rowspan=2>a<td>b<br>c<tr><td>d<table><tr><td>inner</td></tr></table> d<tr><td>e<td>f</table><table><tr><td>second</table>"
-    assert [[cell.text for cell in line] for line in table(html).body] == [["a", "b c"], ["", "d inner d"], ["e", "f"]]
+    assert [[cell.text for cell in line] for line in table(html).body] == [
+        ["a", "b c"],
+        ["", "d inner d"],
+        ["e", "f"],
+    ]
 
 
-def test_what_stands_between_tags_of_other_kinds_belongs_to_its_cell_and_an_end_of_no_table_to_none() -> None:
-    assert [[cell.text for cell in line] for line in table("</table><table><tr><td>a<b>b</b>c<td>d</table>").body] == [["abc", "d"]]
+def test_what_stands_between_tags_of_other_kinds_belongs_to_its_cell_and_an_end_of_no_table_to_none() -> (
+    None
+):
+    assert [
+        [cell.text for cell in line]
+        for line in table("</table><table><tr><td>a<b>b</b>c<td>d</table>").body
+    ] == [["abc", "d"]]
 
 
 def test_a_wide_table_is_seen_from_any_column_and_says_which_are_seen() -> None:
@@ -111,7 +128,10 @@ MANY = 50_000
         "<td><![foo[ ]]>",
         "<td>&#" + "9" * MANY + ";",
         "<td colspan=" + "9" * MANY + ">1",
-        *("<td>" + piece * MANY for piece in ('<a b="', "<a b='", "<!--", "<?", "</", "<!", "<", "<style>", "&#")),
+        *(
+            "<td>" + piece * MANY
+            for piece in ('<a b="', "<a b='", "<!--", "<?", "</", "<!", "<", "<style>", "&#")
+        ),
     ],
     ids=lambda inside: inside[:12],
 )
@@ -122,7 +142,11 @@ def test_no_html_takes_long_or_raises(inside: str) -> None:
 
 
 def test_of_a_long_table_both_ends_are_drawn() -> None:
-    rows = grid_rows(table("<table>" + "".join(f"<tr><td>{number}</td></tr>" for number in range(1_000))), 40, PALETTE)
+    rows = grid_rows(
+        table("<table>" + "".join(f"<tr><td>{number}</td></tr>" for number in range(1_000))),
+        40,
+        PALETTE,
+    )
     assert [row.text.strip() for row in (rows[0], rows[299], rows[300], rows[301], rows[-1])] == [
         "0",
         "299",
@@ -156,7 +180,13 @@ def test_of_long_markdown_the_beginning_is_drawn_and_the_rest_counted() -> None:
 def test_a_wide_table_fits_and_has_whole_columns(width: int) -> None:
     names = [f"<th>column{number}</th>" for number in range(40)]
     values = [f"<td>{number * 1_000_000}</td>" for number in range(40)]
-    rows = grid_rows(table(f"<table><tr><th></th>{''.join(names)}</tr><tr><th>0</th>{''.join(values)}</tr></table>"), width, PALETTE)
+    rows = grid_rows(
+        table(
+            f"<table><tr><th></th>{''.join(names)}</tr><tr><th>0</th>{''.join(values)}</tr></table>"
+        ),
+        width,
+        PALETTE,
+    )
     assert max(cell_len(row.text) for row in rows) <= width
     if width >= 20:
         assert "…" not in "".join(row.text for row in rows)
@@ -165,10 +195,18 @@ def test_a_wide_table_fits_and_has_whole_columns(width: int) -> None:
 
 def test_numbers_stand_to_the_right_and_words_to_the_left() -> None:
     html = "<table><tr><th>n</th><th>word</th></tr><tr><td>1</td><td>a</td></tr><tr><td>-2.5e3</td><td>bcdef</td></tr></table>"
-    assert [row.text for row in grid_rows(table(html), 40, PALETTE)] == ["     n  word ", "─" * 13, "     1  a    ", "-2.5e3  bcdef"]
+    assert [row.text for row in grid_rows(table(html), 40, PALETTE)] == [
+        "     n  word ",
+        "─" * 13,
+        "     1  a    ",
+        "-2.5e3  bcdef",
+    ]
 
 
-@pytest.mark.parametrize(("width", "height", "room"), [(640, 480, 78), (8_000, 10, 78), (10, 8_000, 20), (1, 1, 8), (10_000, 10_000, 8)])
+@pytest.mark.parametrize(
+    ("width", "height", "room"),
+    [(640, 480, 78), (8_000, 10, 78), (10, 8_000, 20), (1, 1, 8), (10_000, 10_000, 8)],
+)
 def test_a_picture_keeps_to_its_room_and_to_a_screen(width: int, height: int, room: int) -> None:
     columns, rows = size_in_cells(width, height, room)
     assert 1 <= columns <= room
@@ -176,7 +214,16 @@ def test_a_picture_keeps_to_its_room_and_to_a_screen(width: int, height: int, ro
 
 
 @pytest.mark.parametrize(
-    ("form", "mode"), [("PNG", "RGB"), ("PNG", "RGBA"), ("PNG", "P"), ("PNG", "1"), ("PNG", "I;16"), ("JPEG", "RGB"), ("JPEG", "CMYK")]
+    ("form", "mode"),
+    [
+        ("PNG", "RGB"),
+        ("PNG", "RGBA"),
+        ("PNG", "P"),
+        ("PNG", "1"),
+        ("PNG", "I;16"),
+        ("JPEG", "RGB"),
+        ("JPEG", "CMYK"),
+    ],
 )
 def test_pictures_of_every_kind_are_half_blocks(form: str, mode: str) -> None:
     rows = picture_rows(shown_picture(picture(160, 80, form, mode)), 78)
@@ -188,8 +235,26 @@ def test_pictures_of_every_kind_are_half_blocks(form: str, mode: str) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    ["", "AAAA", "not base64", picture(40, 40)[:20], picture(4_000, 3_001, mode="1"), picture(4, 4, "GIF"), BOMB, HOSTILE],
-    ids=["nothing", "no picture", "no base64", "cut", "huge", "another kind", "bomb", "no end of marks"],
+    [
+        "",
+        "AAAA",
+        "not base64",
+        picture(40, 40)[:20],
+        picture(4_000, 3_001, mode="1"),
+        picture(4, 4, "GIF"),
+        BOMB,
+        HOSTILE,
+    ],
+    ids=[
+        "nothing",
+        "no picture",
+        "no base64",
+        "cut",
+        "huge",
+        "another kind",
+        "bomb",
+        "no end of marks",
+    ],
 )
 def test_what_is_no_picture_or_a_huge_one_is_its_text(data: str) -> None:
     output = OutputBuffer()
@@ -222,9 +287,20 @@ def test_what_is_kept_only_as_text_is_drawn_as_text() -> None:
     assert (rows[0].text, rows[0].picture) == ("<Image>", None)
 
 
-@given(st.sampled_from(["PNG", "JPEG"]), st.integers(1, 300), st.integers(1, 300), st.binary(max_size=70_000))
-def test_the_size_of_a_picture_is_read_from_its_beginning(form: str, width: int, height: int, comment: bytes) -> None:
-    options: dict[str, object] = {"comment": comment[:60_000], "exif": b"Exif\0\0" + comment[:60_000]} if form == "JPEG" else {}
+@given(
+    st.sampled_from(["PNG", "JPEG"]),
+    st.integers(1, 300),
+    st.integers(1, 300),
+    st.binary(max_size=70_000),
+)
+def test_the_size_of_a_picture_is_read_from_its_beginning(
+    form: str, width: int, height: int, comment: bytes
+) -> None:
+    options: dict[str, object] = (
+        {"comment": comment[:60_000], "exif": b"Exif\0\0" + comment[:60_000]}
+        if form == "JPEG"
+        else {}
+    )
     file = base64.b64encode(encoded(Image.new("RGB", (width, height)), form, **options)).decode()
     assert size_of(file) == (width, height)
 
@@ -255,7 +331,9 @@ def test_what_cannot_be_drawn_is_all_lines_of_its_text() -> None:
 def test_of_very_many_tables_the_first_and_the_last_are_drawn_and_all_are_bounded() -> None:
     output = OutputBuffer()
     for number in range(HEAD + TAIL + 100):
-        output.show(f"text {number}\n", "text/html", f"<table><tr><td>table {number}</td></tr></table>")
+        output.show(
+            f"text {number}\n", "text/html", f"<table><tr><td>table {number}</td></tr></table>"
+        )
     assert (len(output), output.left_out) == (HEAD + TAIL, 100)
     drawn = lines(output)
     assert sum("table" in line for line in drawn) <= SHOWN
@@ -278,37 +356,87 @@ def test_what_is_shown_stands_between_what_is_printed() -> None:
 
 def test_a_resumed_cell_shows_what_the_live_one_showed() -> None:
     code = record(tags.USER_REPL_IN, "df", cell=1, party="you")
-    shown = [record(tags.DISPLAY, "one\n", cell=1, mime="text/html", data=FRAME), record(tags.DISPLAY, "two\n", cell=1, mime="text/html", data=FRAME)]
-    whole = record(tags.USER_REPL_OUT, "aone\ntwo\nb", cell=1, status="ok", kinds=[["stdout", 1], ["display", 4], ["display", 4], ["value", 1]])
+    shown = [
+        record(tags.DISPLAY, "one\n", cell=1, mime="text/html", data=FRAME),
+        record(tags.DISPLAY, "two\n", cell=1, mime="text/html", data=FRAME),
+    ]
+    whole = record(
+        tags.USER_REPL_OUT,
+        "aone\ntwo\nb",
+        cell=1,
+        status="ok",
+        kinds=[["stdout", 1], ["display", 4], ["display", 4], ["value", 1]],
+    )
     stream = [
         record(tags.USER_REPL_OUT_STREAM, text, cell=1, kind=kind)
-        for kind, text in (("stdout", "a"), ("display", "one\n"), ("display", "two\n"), ("value", "b"))
+        for kind, text in (
+            ("stdout", "a"),
+            ("display", "one\n"),
+            ("display", "two\n"),
+            ("value", "b"),
+        )
     ]
     live = folded(code, stream[0], shown[0], stream[1], shown[1], *stream[2:], whole)
     resumed = folded(code, *shown, whole)
-    assert output_of(cell_of(live)) == output_of(cell_of(resumed)) == [("stdout", "a"), ("display", "one"), ("display", "two"), ("value", "b")]
+    assert (
+        output_of(cell_of(live))
+        == output_of(cell_of(resumed))
+        == [("stdout", "a"), ("display", "one"), ("display", "two"), ("value", "b")]
+    )
     assert lines(cell_of(live).output) == lines(cell_of(resumed).output)
 
 
 def test_who_watches_from_the_middle_of_a_cell_sees_the_right_pictures_and_in_the_end_all() -> None:
     def shown(name: str) -> Record:
-        return record(tags.DISPLAY, "frame\n", cell=1, mime="text/html", data=f"<table><tr><td>{name}</td></tr></table>")
+        return record(
+            tags.DISPLAY,
+            "frame\n",
+            cell=1,
+            mime="text/html",
+            data=f"<table><tr><td>{name}</td></tr></table>",
+        )
 
     def piece(kind: str, text: str) -> Record:
         return record(tags.USER_REPL_OUT_STREAM, text, cell=1, kind=kind)
 
-    transcript = folded(record(tags.USER_REPL_IN, "f()", cell=1), shown("first"), shown("second"), piece("display", "frame\n"), piece("stdout", "b"))
+    transcript = folded(
+        record(tags.USER_REPL_IN, "f()", cell=1),
+        shown("first"),
+        shown("second"),
+        piece("display", "frame\n"),
+        piece("stdout", "b"),
+    )
     cell = cell_of(transcript)
     assert [line.strip() for line in lines(cell.output)] == ["second", "b"]
     kinds = [["stdout", 1], ["display", 6], ["display", 6], ["stdout", 1]]
-    transcript.fold([record(tags.USER_REPL_OUT, "aframe\nframe\nb", cell=1, status="ok", kinds=kinds)])
+    transcript.fold(
+        [record(tags.USER_REPL_OUT, "aframe\nframe\nb", cell=1, status="ok", kinds=kinds)]
+    )
     assert [line.strip() for line in lines(cell.output)] == ["a", "first", "second", "b"]
     assert cell.displays == []
 
 
 def test_of_very_many_displays_of_a_running_cell_no_more_is_held_than_is_drawn() -> None:
-    number, whole = SHOWN + 10, record(tags.USER_REPL_OUT, "frame\n" * (SHOWN + 10), cell=1, status="ok", kinds=[["display", 6]] * (SHOWN + 10))
-    shown = [record(tags.DISPLAY, "frame\n", cell=1, mime="text/html", data=f"<table><tr><td>{n}</td></tr></table>") for n in range(number)]
+    number, whole = (
+        SHOWN + 10,
+        record(
+            tags.USER_REPL_OUT,
+            "frame\n" * (SHOWN + 10),
+            cell=1,
+            status="ok",
+            kinds=[["display", 6]] * (SHOWN + 10),
+        ),
+    )
+    shown = [
+        record(
+            tags.DISPLAY,
+            "frame\n",
+            cell=1,
+            mime="text/html",
+            data=f"<table><tr><td>{n}</td></tr></table>",
+        )
+        for n in range(number)
+    ]
     piece = record(tags.USER_REPL_OUT_STREAM, "frame\n", cell=1, kind="display")
     begun = record(tags.USER_REPL_IN, "f()", cell=1)
     live = folded(begun, *(one for each in shown for one in (each, piece)))
@@ -316,12 +444,18 @@ def test_of_very_many_displays_of_a_running_cell_no_more_is_held_than_is_drawn()
     resumed = folded(begun, *shown, whole)
     live.fold([whole])
     assert lines(cell_of(live).output) == lines(cell_of(resumed).output)
-    assert [lines(cell_of(resumed).output)[at].strip() for at in (0, SHOWN // 2 - 1, SHOWN // 2, -1)] == ["0", "19", "frame", str(number - 1)]
+    assert [
+        lines(cell_of(resumed).output)[at].strip() for at in (0, SHOWN // 2 - 1, SHOWN // 2, -1)
+    ] == ["0", "19", "frame", str(number - 1)]
 
 
 def test_a_text_whose_display_was_missed_is_not_taken_for_another_one() -> None:
     other = record(tags.DISPLAY, "other\n", cell=1, mime="text/html", data=FRAME)
-    transcript = folded(record(tags.USER_REPL_IN, "f()", cell=1), other, record(tags.USER_REPL_OUT_STREAM, "this\n", cell=1, kind="display"))
+    transcript = folded(
+        record(tags.USER_REPL_IN, "f()", cell=1),
+        other,
+        record(tags.USER_REPL_OUT_STREAM, "this\n", cell=1, kind="display"),
+    )
     assert output_of(cell_of(transcript)) == [("display", "this")]
     assert not any(isinstance(line, DisplayLine) for line in cell_of(transcript).output)
 
@@ -334,7 +468,9 @@ def test_a_killed_session_keeps_its_displays_apart() -> None:
     assert partial.record().attrs["kinds"] == [["display", 4], ["display", 4]]
 
 
-def test_old_pictures_leave_the_memory_and_their_text_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_pictures_leave_the_memory_and_their_text_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(memory, "BUDGET", 150_000)
     data = "x" * 110_000
     records = []
@@ -342,11 +478,18 @@ def test_old_pictures_leave_the_memory_and_their_text_stays(monkeypatch: pytest.
         records += [
             record(tags.USER_REPL_IN, "figure", cell=number, party="you"),
             record(tags.DISPLAY, "<Figure>\n", cell=number, mime="image/png", data=data),
-            record(tags.USER_REPL_OUT, "<Figure>\n", cell=number, status="ok", kinds=[["display", 9]]),
+            record(
+                tags.USER_REPL_OUT, "<Figure>\n", cell=number, status="ok", kinds=[["display", 9]]
+            ),
         ]
     transcript = folded(*records)
-    assert [output_of(cell_of(transcript, number)) for number in range(3)] == [[("display", "<Figure>")]] * 3
-    assert [[line.mime for line in cell_of(transcript, number).output if isinstance(line, DisplayLine)] for number in range(3)] == [
+    assert [output_of(cell_of(transcript, number)) for number in range(3)] == [
+        [("display", "<Figure>")]
+    ] * 3
+    assert [
+        [line.mime for line in cell_of(transcript, number).output if isinstance(line, DisplayLine)]
+        for number in range(3)
+    ] == [
         [""],
         [""],
         ["image/png"],

@@ -20,11 +20,15 @@ ANSWER = "First words.\n\n```python\na = 1\n```\n\nMore words.\n\n```python\nb =
 
 
 def token(text: str, kind: str = "chat", block: int = 0, step: int = 0) -> Record:
-    return record(tags.ASSISTANT_CHAT_STREAM, text, turn=1, step=step, party="claude", kind=kind, block=block)
+    return record(
+        tags.ASSISTANT_CHAT_STREAM, text, turn=1, step=step, party="claude", kind=kind, block=block
+    )
 
 
 def runs(code: str, cell: int, block: int, step: int = 0) -> Record:
-    return record(tags.ASSISTANT_REPL_IN, code, cell=cell, turn=1, step=step, block=block, party="claude")
+    return record(
+        tags.ASSISTANT_REPL_IN, code, cell=cell, turn=1, step=step, block=block, party="claude"
+    )
 
 
 def test_a_cell_has_its_output_its_end_and_its_changes() -> None:
@@ -33,7 +37,14 @@ def test_a_cell_has_its_output_its_end_and_its_changes() -> None:
         record(tags.USER_REPL_IN, "x = 1; x", cell=3, party="you"),
         record(tags.USER_REPL_OUT_STREAM, "printed\n", cell=3, kind="stdout"),
         record(tags.USER_REPL_OUT_STREAM, "1\n", cell=3, kind="value"),
-        record(tags.USER_REPL_OUT, "printed\n1\n", cell=3, status="ok", duration=0.08, kinds=[["stdout", 8], ["value", 2]]),
+        record(
+            tags.USER_REPL_OUT,
+            "printed\n1\n",
+            cell=3,
+            status="ok",
+            duration=0.08,
+            kinds=[["stdout", 8], ["value", 2]],
+        ),
         record(tags.NAMESPACE, cell=3, party="you", changes=changes),
     )
     cell = cell_of(transcript)
@@ -59,19 +70,37 @@ def test_what_the_model_thinks_stands_before_its_answer_and_collapses_at_its_end
 
 def test_a_resumed_session_shows_what_the_model_thought() -> None:
     transcript = folded(thought("```python\nboom()\n```", tags.ASSISTANT_THOUGHT), answer("So."))
-    assert [(type(entry), entry.thought) for entry in transcript.entries if isinstance(entry, Words)] == [(Words, True), (Words, False)]
+    assert [
+        (type(entry), entry.thought) for entry in transcript.entries if isinstance(entry, Words)
+    ] == [(Words, True), (Words, False)]
     assert not any(isinstance(entry, Cell) for entry in transcript.entries)
 
 
 def test_a_thought_of_an_answer_that_starts_again_is_hidden() -> None:
-    transcript = folded(thought("Let"), token("So"), record(tags.ASSISTANT_CHAT_STREAM, turn=1, step=0, party="claude", fresh=True), thought("Once"))
-    assert [entry.hidden for entry in transcript.entries if isinstance(entry, Words)] == [True, True, False]
+    transcript = folded(
+        thought("Let"),
+        token("So"),
+        record(tags.ASSISTANT_CHAT_STREAM, turn=1, step=0, party="claude", fresh=True),
+        thought("Once"),
+    )
+    assert [entry.hidden for entry in transcript.entries if isinstance(entry, Words)] == [
+        True,
+        True,
+        False,
+    ]
 
 
 def test_a_resumed_cell_gets_its_output_from_the_whole_record() -> None:
     transcript = folded(
         record(tags.USER_REPL_IN, "x", cell=1, party="you", at=NOW - 60),
-        record(tags.USER_REPL_OUT, "aTraceback\n", cell=1, status="error", kinds=[["stdout", 1], ["traceback", 10]], at=NOW - 60),
+        record(
+            tags.USER_REPL_OUT,
+            "aTraceback\n",
+            cell=1,
+            status="error",
+            kinds=[["stdout", 1], ["traceback", 10]],
+            at=NOW - 60,
+        ),
     )
     assert output_of(cell_of(transcript)) == [("stdout", "a"), ("traceback", "Traceback")]
 
@@ -106,14 +135,27 @@ def test_words_and_code_stream_into_entries_of_their_own() -> None:
         token("\n"), token("First "), token("words."), token("a = ", "code"), token("1", "code"),
         token("More"), token("b = 2", "code", block=1),
     )  # fmt: skip
-    assert outline(transcript) == [("words", "First words."), ("code", "a = 1"), ("words", "More"), ("code", "b = 2")]
+    assert outline(transcript) == [
+        ("words", "First words."),
+        ("code", "a = 1"),
+        ("words", "More"),
+        ("code", "b = 2"),
+    ]
     assert [entry.joined for entry in transcript.entries] == [False, True, True, True]
-    assert [entry.named for entry in transcript.entries if isinstance(entry, Words)] == [True, False]
+    assert [entry.named for entry in transcript.entries if isinstance(entry, Words)] == [
+        True,
+        False,
+    ]
 
 
 def test_the_whole_answer_replaces_what_streamed() -> None:
     transcript = folded(token("First wor"), token("a =", "code"), answer(ANSWER))
-    assert outline(transcript) == [("words", "First words."), ("code", "a = 1"), ("words", "More words."), ("code", "b = 2")]
+    assert outline(transcript) == [
+        ("words", "First words."),
+        ("code", "a = 1"),
+        ("words", "More words."),
+        ("code", "b = 2"),
+    ]
 
 
 def test_a_whole_answer_that_never_streamed_is_drawn_the_same() -> None:
@@ -128,18 +170,24 @@ def test_a_thought_and_the_words_after_it_are_one_entry_streamed_or_not() -> Non
     thought = "<think>\n```python\nno\n```\n</think>\n"
     whole = answer(f"{thought}So:\n```python\nx\n```")
     streamed = folded(token(thought), token("So:\n"), token("x\n", "code"), whole)
-    assert outline(streamed) == outline(folded(whole)) == [("words", f"{thought}\nSo:"), ("code", "x")]
+    assert (
+        outline(streamed) == outline(folded(whole)) == [("words", f"{thought}\nSo:"), ("code", "x")]
+    )
 
 
 def test_what_streamed_and_was_not_there_vanishes() -> None:
-    transcript = folded(token("First words."), token("x", "code"), token("more"), answer("First words.\n\nmore"))
+    transcript = folded(
+        token("First words."), token("x", "code"), token("more"), answer("First words.\n\nmore")
+    )
     assert outline(transcript) == [("words", "First words.\n\nmore")]
     transcript = folded(token("a tag"), token("x = 1", "code"), answer("```python\nx = 1\n```"))
     assert outline(transcript) == [("code", "x = 1")]
 
 
 def test_a_block_waits_runs_and_becomes_a_cell() -> None:
-    transcript = folded(answer(ANSWER), record(tags.APPROVAL, "a = 1", turn=1, step=0, block=0, state="waiting"))
+    transcript = folded(
+        answer(ANSWER), record(tags.APPROVAL, "a = 1", turn=1, step=0, block=0, state="waiting")
+    )
     assert [cell_of(transcript, number).approval for number in (0, 1)] == ["waiting", ""]
     transcript.fold(
         [
@@ -147,7 +195,9 @@ def test_a_block_waits_runs_and_becomes_a_cell() -> None:
             runs("a = 1", 4, 0),
             record(tags.ASSISTANT_REPL_OUT_STREAM, "out\n", cell=4, kind="stdout"),
             record(tags.ASSISTANT_REPL_OUT, "out\n", cell=4, status="ok", duration=0.2),
-            record(tags.APPROVAL, "b = 2", turn=1, step=0, block=1, state="skipped", reason="no need"),
+            record(
+                tags.APPROVAL, "b = 2", turn=1, step=0, block=1, state="skipped", reason="no need"
+            ),
         ]
     )
     first, second = cell_of(transcript, 0), cell_of(transcript, 1)
@@ -167,7 +217,9 @@ def test_an_edited_block_shows_the_code_that_runs() -> None:
 
 
 def test_steps_of_a_turn_do_not_mix() -> None:
-    transcript = folded(answer(ANSWER), answer("```python\nc = 3\n```", step=1), runs("c = 3", 5, 0, step=1))
+    transcript = folded(
+        answer(ANSWER), answer("```python\nc = 3\n```", step=1), runs("c = 3", 5, 0, step=1)
+    )
     assert outline(transcript)[-1] == ("code", "c = 3")
     assert [cell.number for cell in (cell_of(transcript, 0), cell_of(transcript, 2))] == [None, 5]
 
@@ -210,17 +262,34 @@ def test_the_spinner_turns_until_the_answer_is_there(state: str) -> None:
 
 
 def test_after_the_first_word_the_model_is_writing_and_its_seconds_go_on() -> None:
-    transcript = folded(record(tags.AGENT, turn=1, step=0, state="thinking", party="claude"), token("x"), token("y"))
+    transcript = folded(
+        record(tags.AGENT, turn=1, step=0, state="thinking", party="claude"), token("x"), token("y")
+    )
     assert transcript.activity is not None
     assert (transcript.activity.doing, transcript.activity.since) == ("is writing", NOW)
-    assert folded(token("x")).activity is None, "of a stream whose beginning was not seen nothing is known"
+    assert folded(token("x")).activity is None, (
+        "of a stream whose beginning was not seen nothing is known"
+    )
 
 
 def test_while_code_waits_the_model_waits_for_the_person() -> None:
-    waits = record(tags.APPROVAL, "x = 1", request="1", turn=1, step=0, block=0, blocks=1, state="waiting", party="claude")
+    waits = record(
+        tags.APPROVAL,
+        "x = 1",
+        request="1",
+        turn=1,
+        step=0,
+        block=0,
+        blocks=1,
+        state="waiting",
+        party="claude",
+    )
     transcript = folded(answer("```python\nx = 1\n```\n"), waits)
     assert transcript.activity is not None
-    assert (transcript.activity.doing, transcript.activity.waits_for_person) == ("waits for you", True)
+    assert (transcript.activity.doing, transcript.activity.waits_for_person) == (
+        "waits for you",
+        True,
+    )
     transcript.fold([waits.changed(state="run")])
     assert transcript.activity is None
 
@@ -235,13 +304,23 @@ def test_notices_and_deaths_are_notes_and_the_kernels_daily_life_is_not() -> Non
         record(tags.USAGE, model="x"),
         record(tags.INPUT, "name? ", request="1", state="waiting"),
     )
-    assert outline(transcript) == [("note", "mind this"), ("note", "The kernel died: segmentation fault."), ("note", "A new one runs.")]
+    assert outline(transcript) == [
+        ("note", "mind this"),
+        ("note", "The kernel died: segmentation fault."),
+        ("note", "A new one runs."),
+    ]
     assert [entry.gap for entry in transcript.entries] == [False, False, False]
-    assert [entry.level for entry in transcript.entries if isinstance(entry, Note)] == ["warning", "error", "info"]
+    assert [entry.level for entry in transcript.entries if isinstance(entry, Note)] == [
+        "warning",
+        "error",
+        "info",
+    ]
 
 
 def test_what_is_printed_before_the_first_cell_is_a_note() -> None:
-    assert outline(folded(record(tags.USER_REPL_OUT, "hello\n", cell=0, late=True, kinds=[["stdout", 6]]))) == [("note", "hello")]
+    assert outline(
+        folded(record(tags.USER_REPL_OUT, "hello\n", cell=0, late=True, kinds=[["stdout", 6]]))
+    ) == [("note", "hello")]
 
 
 def test_records_without_what_they_should_carry_do_no_harm() -> None:
@@ -255,14 +334,18 @@ def test_records_without_what_they_should_carry_do_no_harm() -> None:
 
 
 def test_only_what_changed_is_told() -> None:
-    transcript = folded(record(tags.USER_REPL_IN, "a", cell=1), record(tags.USER_REPL_IN, "b", cell=2))
+    transcript = folded(
+        record(tags.USER_REPL_IN, "a", cell=1), record(tags.USER_REPL_IN, "b", cell=2)
+    )
     assert transcript.take_changed() == [0, 1]
     transcript.fold([record(tags.USER_REPL_OUT_STREAM, "x", cell=1, kind="stdout")])
     assert transcript.take_changed() == [0]
     assert transcript.take_changed() == []
 
 
-def test_old_outputs_keep_their_ends_when_all_together_are_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_outputs_keep_their_ends_when_all_together_are_too_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(memory, "BUDGET", 1_000)
     transcript = Transcript(since=NOW)
     for number in range(5):
@@ -279,7 +362,13 @@ def test_old_outputs_keep_their_ends_when_all_together_are_too_long(monkeypatch:
 
 def test_what_comes_of_an_answer_that_was_hidden_meanwhile_is_hidden_too() -> None:
     hide = record(tags.HIDE, entry="answer 1.0", hidden=True)
-    transcript = folded(token("First words."), hide, token("a = 1", "code"), token("More words.", block=1), answer(ANSWER))
+    transcript = folded(
+        token("First words."),
+        hide,
+        token("a = 1", "code"),
+        token("More words.", block=1),
+        answer(ANSWER),
+    )
     assert [entry.left_out for entry in transcript.entries] == ["hidden", "", "hidden", ""]
     resumed = folded(hide, answer(ANSWER))
     assert [entry.left_out for entry in resumed.entries] == ["hidden", "", "hidden", ""]
@@ -289,7 +378,11 @@ def test_what_comes_of_an_answer_that_was_hidden_meanwhile_is_hidden_too() -> No
 
 def test_what_was_replaced_is_not_brought_back_by_being_shown_again() -> None:
     replaced = record(tags.REPLACE, "What is greyed has left.", entry="cell 1")
-    transcript = folded(record(tags.USER_REPL_IN, "x", cell=1), replaced, record(tags.HIDE, entry="cell 1", hidden=False))
+    transcript = folded(
+        record(tags.USER_REPL_IN, "x", cell=1),
+        replaced,
+        record(tags.HIDE, entry="cell 1", hidden=False),
+    )
     assert transcript.entries[0].left_out == "replaced"
 
 
@@ -305,7 +398,9 @@ def test_clearing_keeps_what_runs() -> None:
 
 def test_a_resumed_session_that_counts_its_turns_anew_keeps_old_answers() -> None:
     question = record(tags.USER_CHAT, "again?", turn=1)
-    transcript = folded(question, answer("Old words."), question, token("New wor"), answer("New words."))
+    transcript = folded(
+        question, answer("Old words."), question, token("New wor"), answer("New words.")
+    )
     assert outline(transcript) == [
         ("question", "again?"),
         ("words", "Old words."),
@@ -317,15 +412,29 @@ def test_a_resumed_session_that_counts_its_turns_anew_keeps_old_answers() -> Non
 def test_the_bar_runs_on_between_words_and_code_but_not_below_output() -> None:
     transcript = folded(answer(ANSWER))
     assert [entry.joined for entry in transcript.entries] == [False, True, True, True]
-    transcript.fold([runs("a = 1", 4, 0), record(tags.ASSISTANT_REPL_OUT_STREAM, "out\n", cell=4, kind="stdout")])
+    transcript.fold(
+        [
+            runs("a = 1", 4, 0),
+            record(tags.ASSISTANT_REPL_OUT_STREAM, "out\n", cell=4, kind="stdout"),
+        ]
+    )
     assert [entry.joined for entry in transcript.entries] == [False, True, False, True]
 
 
 def test_only_the_persons_last_error_shows_the_key_that_asks_about_it() -> None:
     def cell(number: int, status: str, tag: str = tags.USER_REPL_IN) -> list[Record]:
         out = tags.USER_REPL_OUT if tag == tags.USER_REPL_IN else tags.ASSISTANT_REPL_OUT
-        attrs: dict[str, Any] = {"cell": number, "party": "x", "turn": 1, "step": number, "block": 0}
-        return [record(tag, f"c{number}", **attrs), record(out, "E\n", **attrs, status=status, kinds=[["traceback", 2]])]
+        attrs: dict[str, Any] = {
+            "cell": number,
+            "party": "x",
+            "turn": 1,
+            "step": number,
+            "block": 0,
+        }
+        return [
+            record(tag, f"c{number}", **attrs),
+            record(out, "E\n", **attrs, status=status, kinds=[["traceback", 2]]),
+        ]
 
     transcript = folded(*cell(1, "error"))
     assert transcript.last_error is cell_of(transcript)
@@ -354,14 +463,24 @@ def test_what_was_printed_over_is_as_its_whole_record_tells_it() -> None:
     (cell,) = transcript.entries
     assert isinstance(cell, Cell)
     assert [line.text for line in cell.output] == ["ONE", "two"]
-    whole = record(tags.USER_REPL_OUT, "1\n2\n", cell=1, status="ok", duration=0.1, kinds=[["stdout", 4]], rewritten=True)
+    whole = record(
+        tags.USER_REPL_OUT,
+        "1\n2\n",
+        cell=1,
+        status="ok",
+        duration=0.1,
+        kinds=[["stdout", 4]],
+        rewritten=True,
+    )
     transcript.fold([whole])
     assert [line.text for line in cell.output] == ["1", "2"]
 
 
 def test_what_a_killed_session_has_printed_over_is_shown_as_it_stood() -> None:
     transcript = Transcript(since=0.0)
-    whole = record(tags.USER_REPL_OUT, "one\ntwo\x1b[A\rONE", cell=1, cut=True, kinds=[["stdout", 14]])
+    whole = record(
+        tags.USER_REPL_OUT, "one\ntwo\x1b[A\rONE", cell=1, cut=True, kinds=[["stdout", 14]]
+    )
     transcript.fold([record(tags.USER_REPL_IN, "bars()", cell=1, party="you"), whole])
     (cell,) = transcript.entries
     assert isinstance(cell, Cell)
@@ -369,8 +488,13 @@ def test_what_a_killed_session_has_printed_over_is_shown_as_it_stood() -> None:
 
 
 def test_a_stored_plan_shows_its_steps_once() -> None:
-    plans = (record(tags.PLAN, steps=["load it", "plot it"], state=state) for state in ("proposed", "running", "stopped"))
-    assert [entry.text for entry in folded(*plans).entries if isinstance(entry, Note)] == ["Plan\n- load it\n- plot it"]
+    plans = (
+        record(tags.PLAN, steps=["load it", "plot it"], state=state)
+        for state in ("proposed", "running", "stopped")
+    )
+    assert [entry.text for entry in folded(*plans).entries if isinstance(entry, Note)] == [
+        "Plan\n- load it\n- plot it"
+    ]
 
 
 def test_a_cell_that_an_earlier_screen_has_left_running_shows_since_when() -> None:
@@ -384,7 +508,24 @@ def test_a_cell_that_an_earlier_screen_has_left_running_shows_since_when() -> No
 
 
 def test_blocks_of_an_answer_that_wait_are_numbered() -> None:
-    answer = record(tags.ASSISTANT_CHAT, "```python\na\n```\nand\n```python\nb\n```", turn=1, step=0, party="demo")
-    about: dict[str, Any] = {"request": "r", "turn": 1, "step": 0, "block": 0, "blocks": 2, "state": "waiting"}
-    cells = [entry for entry in folded(answer, record(tags.APPROVAL, "a", **about)).entries if isinstance(entry, Cell)]
+    answer = record(
+        tags.ASSISTANT_CHAT,
+        "```python\na\n```\nand\n```python\nb\n```",
+        turn=1,
+        step=0,
+        party="demo",
+    )
+    about: dict[str, Any] = {
+        "request": "r",
+        "turn": 1,
+        "step": 0,
+        "block": 0,
+        "blocks": 2,
+        "state": "waiting",
+    }
+    cells = [
+        entry
+        for entry in folded(answer, record(tags.APPROVAL, "a", **about)).entries
+        if isinstance(entry, Cell)
+    ]
     assert [(cell.part, cell.approval) for cell in cells] == [("1/2", "waiting"), ("2/2", "")]

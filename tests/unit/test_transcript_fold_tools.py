@@ -12,7 +12,18 @@ from tests.unit.transcripts import NOW, answer, folded, outline, record
 
 
 def tool(state: str, text: str = "", call: str = "1.0.0", at: float = NOW) -> Record:
-    return record(tags.ASSISTANT_TOOL, text, at=at, call=call, turn=1, step=0, party="claude", name="read_file", arguments="{}", state=state)
+    return record(
+        tags.ASSISTANT_TOOL,
+        text,
+        at=at,
+        call=call,
+        turn=1,
+        step=0,
+        party="claude",
+        name="read_file",
+        arguments="{}",
+        state=state,
+    )
 
 
 def doing(transcript: Transcript) -> str:
@@ -51,17 +62,26 @@ def test_a_call_can_be_hidden_from_the_model() -> None:
 
 def test_a_skill_that_is_loaded_is_told() -> None:
     loaded: dict[str, Any] = {"name": "tidy", "chars": 1_200, "budget": 60_000}
-    transcript = folded(record(tags.SKILL, loaded=True, **loaded), record(tags.SKILL, loaded=False, **loaded))
-    assert outline(transcript) == [("note", "the skill tidy is loaded (1,200 characters)"), ("note", "the skill tidy is no longer loaded")]
+    transcript = folded(
+        record(tags.SKILL, loaded=True, **loaded), record(tags.SKILL, loaded=False, **loaded)
+    )
+    assert outline(transcript) == [
+        ("note", "the skill tidy is loaded (1,200 characters)"),
+        ("note", "the skill tidy is no longer loaded"),
+    ]
 
 
 def test_what_went_with_a_question_stands_under_it() -> None:
     transcript = Transcript(0.0)
     transcript.fold([record(tags.USER_CHAT, "see @a.txt", turn=1)])
     transcript.take_changed()
-    transcript.fold([record(tags.USER_ATTACHMENT, "abc", turn=1, label="@a.txt", size="3 B", problem="")])
+    transcript.fold(
+        [record(tags.USER_ATTACHMENT, "abc", turn=1, label="@a.txt", size="3 B", problem="")]
+    )
     assert list(transcript.take_changed()) == [0]
-    transcript.fold([record(tags.USER_ATTACHMENT, "abc", turn=7, label="@b.txt", size="3 B", problem="")])
+    transcript.fold(
+        [record(tags.USER_ATTACHMENT, "abc", turn=7, label="@b.txt", size="3 B", problem="")]
+    )
     [question] = transcript.entries
     assert isinstance(question, Question)
     assert question.attached == [AttachmentChip("@a.txt", "3 B", "")]

@@ -17,8 +17,14 @@ def built(numbers: list[int]) -> Heights:
     return heights
 
 
-@given(heights_of_entries, st.lists(st.tuples(st.integers(0, 39), st.integers(0, 9)), max_size=10), st.integers(0, 20))
-def test_sums_stay_right_through_appends_and_changes(numbers: list[int], changes: list[tuple[int, int]], more: int) -> None:
+@given(
+    heights_of_entries,
+    st.lists(st.tuples(st.integers(0, 39), st.integers(0, 9)), max_size=10),
+    st.integers(0, 20),
+)
+def test_sums_stay_right_through_appends_and_changes(
+    numbers: list[int], changes: list[tuple[int, int]], more: int
+) -> None:
     heights = built(numbers)
     for index, height in changes:
         if index < len(numbers):
@@ -26,7 +32,9 @@ def test_sums_stay_right_through_appends_and_changes(numbers: list[int], changes
             numbers[index] = height
     heights.append(more)
     numbers.append(more)
-    assert [heights.above(index) for index in range(len(numbers) + 1)] == [sum(numbers[:index]) for index in range(len(numbers) + 1)]
+    assert [heights.above(index) for index in range(len(numbers) + 1)] == [
+        sum(numbers[:index]) for index in range(len(numbers) + 1)
+    ]
     assert heights.total == sum(numbers)
 
 

@@ -91,7 +91,10 @@ def test_a_line_that_never_ends_is_bounded_and_says_by_how_much() -> None:
 def test_another_kind_begins_another_line() -> None:
     output = fed("no line end")
     output.feed("value", "42")
-    assert [(line.kind, line.text) for line in output] == [("stdout", "no line end"), ("value", "42")]
+    assert [(line.kind, line.text) for line in output] == [
+        ("stdout", "no line end"),
+        ("value", "42"),
+    ]
 
 
 def test_colours_go_on_over_lines_even_over_those_left_out() -> None:
@@ -118,11 +121,15 @@ def drawn(output: OutputBuffer) -> list[str]:
 
 
 @given(MOVED, st.lists(st.integers(0, 60), max_size=4))
-def test_a_cursor_that_moves_in_pieces_of_any_size_makes_the_same_picture(pieces: list[str], places: list[int]) -> None:
+def test_a_cursor_that_moves_in_pieces_of_any_size_makes_the_same_picture(
+    pieces: list[str], places: list[int]
+) -> None:
     text = "".join(pieces)
     cuts = sorted({0, len(text), *(min(place, len(text)) for place in places)})
     output = fed(*(text[start:end] for start, end in pairwise(cuts)))
-    assert drawn(output) == [line.expandtabs().rstrip() for line in plain(collapse(text)).rstrip().split("\n")]
+    assert drawn(output) == [
+        line.expandtabs().rstrip() for line in plain(collapse(text)).rstrip().split("\n")
+    ]
 
 
 def test_the_cursor_goes_over_the_border_between_the_first_lines_and_the_last() -> None:
@@ -135,12 +142,19 @@ def test_the_cursor_comes_to_nothing_but_the_last_printed_lines() -> None:
     output = OutputBuffer()
     output.feed("value", "42\n")
     output.feed("stdout", "printed\x1b[9A\rP")
-    assert [(line.kind, plain(line.text)) for line in output] == [("value", "42"), ("stdout", "Printed")]
+    assert [(line.kind, plain(line.text)) for line in output] == [
+        ("value", "42"),
+        ("stdout", "Printed"),
+    ]
     many = fed("line\n" * 500, "\x1b[999A\rover")
-    assert [number for number, text in enumerate(texts(many)) if text == "over"] == [500 + 1 - HEIGHT]
+    assert [number for number, text in enumerate(texts(many)) if text == "over"] == [
+        500 + 1 - HEIGHT
+    ]
 
 
-def test_of_a_flood_of_moves_the_end_is_followed_and_the_rest_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_flood_of_moves_the_end_is_followed_and_the_rest_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     moves = 0
 
     def counted(*_: object) -> None:

@@ -117,7 +117,9 @@ def test_cut_spans_make_up_the_rows(pieces: list[str], width: int) -> None:
     text = "".join(pieces)
     cuts = hard_cuts(text, width)
     rows = list(cut_spans([(piece, Style.null()) for piece in pieces], cuts))
-    assert ["".join(piece for piece, _ in row) for row in rows] == [text[start:end] for start, end in pairwise([*cuts, len(text)])]
+    assert ["".join(piece for piece, _ in row) for row in rows] == [
+        text[start:end] for start, end in pairwise([*cuts, len(text)])
+    ]
 
 
 def test_words_are_wrapped_between_words() -> None:
@@ -216,7 +218,12 @@ def test_markdown_shows_all_its_kinds() -> None:
 def test_hostile_words_are_drawn_as_text(source: str) -> None:
     text = "\n".join(lines(words_rows(source)))
     assert not set(text) & set("\x1b\x07\u202e\ud800")
-    for kept in ("[/x]", "[@click=app.quit]press[/]", "<b>bold</b> <script>x</script>", "[name]: https://example.org"):
+    for kept in (
+        "[/x]",
+        "[@click=app.quit]press[/]",
+        "<b>bold</b> <script>x</script>",
+        "[name]: https://example.org",
+    ):
         if source == kept:
             assert kept in text
     if source.startswith("<div>"):
@@ -263,7 +270,13 @@ def test_tabs_stop_every_eight_cells_whatever_is_before_them() -> None:
 def test_a_traceback_begins_with_its_error_in_bold() -> None:
     text = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    1/0\n    ~^~\nZeroDivisionError: no\nHint: x\n'
     rows = output_rows(text, kind="traceback")
-    assert lines(rows) == ["ZeroDivisionError: no", "Hint: x", '  File "a.py", line 3, in f', "    1/0", "    ~^~"]
+    assert lines(rows) == [
+        "ZeroDivisionError: no",
+        "Hint: x",
+        '  File "a.py", line 3, in f',
+        "    1/0",
+        "    ~^~",
+    ]
     assert [(style.color, style.bold) for _, style in rows[0].spans] == [(PALETTE.bad.color, True)]
     assert [style.color for _, style in rows[1].spans] == [PALETTE.moon.color, PALETTE.text.color]
     assert PALETTE.person.color in [style.color for _, style in rows[2].spans]
@@ -273,25 +286,46 @@ def test_the_words_between_chained_errors_say_how_they_are_linked() -> None:
     first = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: first\n'
     for words, lead in [
         ("The above exception was the direct cause of the following exception:", "caused by"),
-        ("During handling of the above exception, another exception occurred:", "raised while handling"),
+        (
+            "During handling of the above exception, another exception occurred:",
+            "raised while handling",
+        ),
     ]:
-        rows = lines(output_rows(f"{first}\n{words}\n\n{first.replace('first', 'second')}Hint: h\n", kind="traceback"))
-        assert [row for row in rows if row[:1] != " "][-3:] == ["ValueError: second", "Hint: h", f"{lead} ValueError: first"]
+        rows = lines(
+            output_rows(
+                f"{first}\n{words}\n\n{first.replace('first', 'second')}Hint: h\n", kind="traceback"
+            )
+        )
+        assert [row for row in rows if row[:1] != " "][-3:] == [
+            "ValueError: second",
+            "Hint: h",
+            f"{lead} ValueError: first",
+        ]
 
 
 def test_the_hint_of_a_traceback_is_wrapped_between_words() -> None:
     rows = output_rows("Hint: columns\ncolumns of df", width=10, kind="traceback")
-    assert [rows[number].text for number in range(len(rows))] == ["Hint: ", "columns", "columns of", " df"]
+    assert [rows[number].text for number in range(len(rows))] == [
+        "Hint: ",
+        "columns",
+        "columns of",
+        " df",
+    ]
 
 
 def test_notes_have_a_mark_for_their_level() -> None:
-    marks = [note_rows(Note(level=level, text="said"), 40, PALETTE)[0].text for level in ("info", "warning", "error")]
+    marks = [
+        note_rows(Note(level=level, text="said"), 40, PALETTE)[0].text
+        for level in ("info", "warning", "error")
+    ]
     assert marks == ["· said", "! said", "✗ said"]
 
 
 def test_a_row_that_there_was_only_by_a_guess_is_empty() -> None:
     """Empty lines of an answer are drawn as one, which is known once it is laid out."""
-    window = Window([Words(party="demo", source="its beginning" + "\n" * 30 + "its end")], 40, PALETTE)
+    window = Window(
+        [Words(party="demo", source="its beginning" + "\n" * 30 + "its end")], 40, PALETTE
+    )
     window.take([0])
     assert window.row(window.place_of(window.total - 1)).text == ""
     assert window.row(window.place_of(window.total - 1)).text == "its end"

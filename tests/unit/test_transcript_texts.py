@@ -29,34 +29,60 @@ def cell(code: str, *, person: bool = False, guest: int | None = None) -> Cell:
 
 def test_each_kind_of_entry_says_something_and_nothing_that_a_terminal_would_do() -> None:
     call = ToolUse(party="x", name="look", arguments='{"path": "a"}', text="found\x1b[2J\n")
-    entries = [cell("\nx = 1\n"), Words(party="x", source="Yes.\n"), call, Question(text="why\x07?"), Note(level="info", text="so")]
-    assert [text_of(entry) for entry in entries] == ["x = 1", "Yes.", 'look {"path": "a"}\nfound', "why?", "so"]
+    entries = [
+        cell("\nx = 1\n"),
+        Words(party="x", source="Yes.\n"),
+        call,
+        Question(text="why\x07?"),
+        Note(level="info", text="so"),
+    ]
+    assert [text_of(entry) for entry in entries] == [
+        "x = 1",
+        "Yes.",
+        'look {"path": "a"}\nfound',
+        "why?",
+        "so",
+    ]
     assert text_of(ToolUse(party="x", name="look", arguments="{}")) == "look {}"
 
 
 def test_lines_that_are_left_out_are_told_of_where_they_stood() -> None:
     printed = "".join(f"{number}\n" for number in range(2_000))
-    texts = output_of(cell_of(folded(record(tags.USER_REPL_IN, "x", cell=1), record(tags.USER_REPL_OUT, printed, cell=1)))).split("\n")
+    texts = output_of(
+        cell_of(
+            folded(
+                record(tags.USER_REPL_IN, "x", cell=1), record(tags.USER_REPL_OUT, printed, cell=1)
+            )
+        )
+    ).split("\n")
     assert texts[199:202] == ["199", "… 1,000 lines left out …", "1200"]
     assert texts[-1] == "1999"
 
 
 def test_each_place_is_found_on_its_own_row() -> None:
     rows = window(Note(gap=False, level="info", text="a straw\nnone\nstraw and straw\nstraw"))
-    found = [row_of(SearchMatch(0, number), rows, Pattern("STRAW", regex=False, any_case=True)).row for number in range(5)]
+    found = [
+        row_of(SearchMatch(0, number), rows, Pattern("STRAW", regex=False, any_case=True)).row
+        for number in range(5)
+    ]
     assert found == [0, 2, 2, 3, 3]  # the last one is hidden: near by
 
 
 def test_the_indent_of_a_wrapped_row_is_not_copied() -> None:
     rows = window(Note(gap=False, level="info", text="first words and second words"))
     assert rows.rows(0)[1].text.startswith("  ")
-    whole = Selection(Offset(0, number_of_place(RowPosition(0, 0))), Offset(40, number_of_place(RowPosition(0, 9))))
+    whole = Selection(
+        Offset(0, number_of_place(RowPosition(0, 0))),
+        Offset(40, number_of_place(RowPosition(0, 9))),
+    )
     assert selected_text(rows, 1, whole) == "· first words and second words"
 
 
 def test_what_has_no_room_among_the_pinned_is_counted() -> None:
     entries = [Question(text=str(number)) for number in range(6)]
     rows = window(*entries)
-    drawn = pinned_rows([(entry, rows.rows(number)) for number, entry in enumerate(entries)], 5, 20, PALETTE)
+    drawn = pinned_rows(
+        [(entry, rows.rows(number)) for number, entry in enumerate(entries)], 5, 20, PALETTE
+    )
     assert [row.row.text for row in drawn[3:-1]] == ["… 3 more pinned"]
     assert [row.entry for row in drawn] == [*entries[:3], None, None]

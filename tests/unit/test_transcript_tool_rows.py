@@ -30,7 +30,15 @@ def head(arguments: str, state: str = "ok") -> str:
         ("[" * 100_000, "[" * LONGEST + "… (100,000 characters)"),
         (f'"{"x" * (LONGEST - 2)}"', f'"{"x" * (LONGEST - 2)}"'),
     ],
-    ids=["keywords", "one line", "none", "no JSON", "a list", "nested without end", "as many as are drawn"],
+    ids=[
+        "keywords",
+        "one line",
+        "none",
+        "no JSON",
+        "a list",
+        "nested without end",
+        "as many as are drawn",
+    ],
 )
 def test_the_arguments_stand_in_one_line_as_they_run(arguments: str, told: str) -> None:
     assert head(arguments) == f"⚒ look  {told}"
@@ -47,7 +55,12 @@ def test_how_it_ended_is_said_in_words() -> None:
 
 def test_what_it_gave_stands_below_and_a_wrapped_line_is_one_to_who_copies_it() -> None:
     rows = tool_rows(use("{}", "a\n\tb\n" + "x" * 30 + "\n"), 20, PALETTE)
-    assert [(row.text, row.soft) for row in rows[1:]] == [("  a", False), ("      b", False), ("  " + "x" * 18, False), ("x" * 12, True)]
+    assert [(row.text, row.soft) for row in rows[1:]] == [
+        ("  a", False),
+        ("      b", False),
+        ("  " + "x" * 18, False),
+        ("x" * 12, True),
+    ]
 
 
 @pytest.mark.parametrize("text", ["a", "a\nb\nc"])

@@ -24,7 +24,10 @@ from mahtab_tui.tui.commands.registry import COMMANDS
 from tests.skills import write_skill
 from tests.trust import trust_project
 
-GROUPS = {**{each.id: each.group for each in PANE_COMMANDS}, **{each.id: each.group for each in COMMANDS}}
+GROUPS = {
+    **{each.id: each.group for each in PANE_COMMANDS},
+    **{each.id: each.group for each in COMMANDS},
+}
 """Of each command whose key a keymap can change."""
 WAITS: dict[str, object] = {
     "model": "replay:.mahtab/a.jsonl",
@@ -106,7 +109,13 @@ def write(project: Path, source: str, key: str, value: object) -> Path:
     """Have a file of the project set a key, on line 2."""
     (project / "inside").mkdir(exist_ok=True)
     if source == ".env":
-        text = ":".join(value) if isinstance(value, list) else json.dumps(value) if isinstance(value, dict) else str(value)
+        text = (
+            ":".join(value)
+            if isinstance(value, list)
+            else json.dumps(value)
+            if isinstance(value, dict)
+            else str(value)
+        )
         path, line = project / ".env", f"MAHTAB_{key.upper()}={text!r}"
     else:
         path, line = project / ".mahtab" / "config.toml", f"{key} = {toml(value)}"
@@ -139,7 +148,9 @@ def test_a_new_setting_waits_by_default(project: Path) -> None:
 
 @pytest.mark.parametrize("source", [".env", "config.toml"])
 @pytest.mark.parametrize("key", WAITS)
-def test_a_value_that_could_harm_is_used_once_it_is_trusted_and_not_when_it_changes(project: Path, home: Path, source: str, key: str) -> None:
+def test_a_value_that_could_harm_is_used_once_it_is_trusted_and_not_when_it_changes(
+    project: Path, home: Path, source: str, key: str
+) -> None:
     if key in OWN:
         write(home, "config.toml", key, OWN[key])
     default = getattr(load_settings(), key)
@@ -154,7 +165,10 @@ def test_a_value_that_could_harm_is_used_once_it_is_trusted_and_not_when_it_chan
     assert done.stdout.startswith(f"{path}, line 2: {key} = ")
     settings = load_settings()
     assert getattr(settings, key) != default
-    assert (settings.held_back, settings.place_of(key).text.endswith(f"{source}, line 2")) == ((), True)
+    assert (settings.held_back, settings.place_of(key).text.endswith(f"{source}, line 2")) == (
+        (),
+        True,
+    )
     assert run("trust").stdout == "Nothing here needs trusting.\n"
 
     changed = {
@@ -180,7 +194,9 @@ def test_a_value_that_could_harm_is_used_once_it_is_trusted_and_not_when_it_chan
 
 @pytest.mark.parametrize("source", [".env", "config.toml"])
 @pytest.mark.parametrize("key", FREE)
-def test_what_harms_nobody_is_used_at_once(project: Path, home: Path, source: str, key: str) -> None:
+def test_what_harms_nobody_is_used_at_once(
+    project: Path, home: Path, source: str, key: str
+) -> None:
     if key in OWN:
         write(home, "config.toml", key, OWN[key])
     write(project, source, key, FREE[key])
@@ -194,14 +210,38 @@ def test_a_limit_that_is_not_clearly_lower_waits(limit: str) -> None:
     assert trust.guarded({"max_usd": limit}, {"max_usd": 2.0})
 
 
-@pytest.mark.parametrize("keys", ["enter", "escape", "y", "ctrl+c", "ctrl+m", "f7", "f8", "alt+enter", "tab", "f2,y", "", "alt+é", "alt+p"])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "enter",
+        "escape",
+        "y",
+        "ctrl+c",
+        "ctrl+m",
+        "f7",
+        "f8",
+        "alt+enter",
+        "tab",
+        "f2,y",
+        "",
+        "alt+é",
+        "alt+p",
+    ],
+)
 def test_a_project_does_not_take_keys_that_type_stop_answer_or_are_the_persons(keys: str) -> None:
     assert trust.guarded({"keymap": {"help": keys}}, {"keymap": {"jump": "alt+o,alt+p"}})
 
 
 def test_no_key_that_a_project_may_use_stops_leaves_answers_or_approves_anything() -> None:
     for command in COMMANDS:
-        if command.id in ("stop", "interrupt-or-copy", "focus-approval", "cycle-approval", "reset", "quit"):
+        if command.id in (
+            "stop",
+            "interrupt-or-copy",
+            "focus-approval",
+            "cycle-approval",
+            "reset",
+            "quit",
+        ):
             for key in command.keys.split(","):
                 assert trust.guarded({"keymap": {"help": key}}, {}), command.id
 
@@ -214,8 +254,16 @@ def test_a_project_maps_only_commands_that_look_or_go_somewhere(command: str) ->
     assert waits or command not in ("quit", "copy", "suggest", "edit-input", "theme")
 
 
-@pytest.mark.parametrize(("name", "line"), [(".env", "OPENAI_API_KEY=sk-theirs"), (".mahtab/config.toml", 'api_keys = {openai = "sk-theirs"}')])
-def test_a_key_of_the_project_takes_the_place_of_the_persons_once_it_is_allowed(project: Path, home: Path, name: str, line: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        (".env", "OPENAI_API_KEY=sk-theirs"),
+        (".mahtab/config.toml", 'api_keys = {openai = "sk-theirs"}'),
+    ],
+)
+def test_a_key_of_the_project_takes_the_place_of_the_persons_once_it_is_allowed(
+    project: Path, home: Path, name: str, line: str
+) -> None:
     write(home, "config.toml", "api_keys", {"openai": "sk-mine"})
     path = project / name
     path.parent.mkdir(exist_ok=True)
@@ -224,7 +272,9 @@ def test_a_key_of_the_project_takes_the_place_of_the_persons_once_it_is_allowed(
     assert settings.model_access()["api_keys"] == {"openai": "sk-mine"}
     assert settings.held_back == (waiting(path, "api_keys"),)
     assert settings.secrets() == ["sk-theirs", "sk-mine"], "it is hidden all the same"
-    assert run("trust", "--yes").stdout.startswith(f"{path}, line 2: api_keys = 'openai'=••••••••\n")
+    assert run("trust", "--yes").stdout.startswith(
+        f"{path}, line 2: api_keys = 'openai'=••••••••\n"
+    )
     assert load_settings().model_access()["api_keys"] == {"openai": "sk-theirs"}
 
 
@@ -235,7 +285,11 @@ def test_what_the_persons_own_file_sets_holds_also_where_the_project_is_their_ho
     assert load_settings().approval == "auto"
     monkeypatch.chdir(home)
     write(home, ".env", "python", "mine")
-    assert (load_settings().approval, load_settings().python, load_settings().held_back) == ("auto", "mine", ())
+    assert (load_settings().approval, load_settings().python, load_settings().held_back) == (
+        "auto",
+        "mine",
+        (),
+    )
     write(home, "config.toml", "skills_dir", ["inside"])
     assert not load_settings().of_project("skills_dir")
 
@@ -263,11 +317,15 @@ def test_a_wrong_value_is_said_also_where_it_would_not_hold(project: Path) -> No
     path = write(project, "config.toml", "approval", "always")
     with pytest.raises(SettingsError) as raised:
         load_settings()
-    assert str(raised.value) == f"{path}, line 2: approval: input should be 'ask', 'review' or 'auto'."
+    assert (
+        str(raised.value) == f"{path}, line 2: approval: input should be 'ask', 'review' or 'auto'."
+    )
 
 
 @pytest.mark.parametrize("record", ["", "[1]", '{"x": 3}', "[" * 100_000])
-def test_a_record_that_cannot_be_read_allows_nothing_and_is_made_anew(project: Path, home: Path, record: str) -> None:
+def test_a_record_that_cannot_be_read_allows_nothing_and_is_made_anew(
+    project: Path, home: Path, record: str
+) -> None:
     write(project, "config.toml", "approval", "auto")
     (home / ".mahtab").mkdir()
     (home / ".mahtab" / "trusted.json").write_text(record)
@@ -276,7 +334,9 @@ def test_a_record_that_cannot_be_read_allows_nothing_and_is_made_anew(project: P
     assert load_settings().approval == "auto"
 
 
-def test_what_the_person_writes_by_the_program_is_allowed_but_nothing_beside_it(project: Path, home: Path) -> None:
+def test_what_the_person_writes_by_the_program_is_allowed_but_nothing_beside_it(
+    project: Path, home: Path
+) -> None:
     write(project, "config.toml", "python", "theirs")
     done = run("set", "--project", "approval", "auto")
     assert done.exit_code == 0
@@ -286,7 +346,9 @@ def test_what_the_person_writes_by_the_program_is_allowed_but_nothing_beside_it(
     assert (load_settings().approval, load_settings().python) == ("auto", sys.executable)
 
 
-def test_an_entry_that_the_person_adds_does_not_allow_the_others_of_its_table(project: Path, home: Path) -> None:
+def test_an_entry_that_the_person_adds_does_not_allow_the_others_of_its_table(
+    project: Path, home: Path
+) -> None:
     write(project, "config.toml", "keymap", {"cycle-approval": "enter"})
     run("set", "--project", "keymap.help", "f2")
     assert load_settings().keymap == {}
@@ -302,7 +364,9 @@ def test_it_is_told_by_every_command_that_shows_or_uses_settings(project: Path, 
     assert sentence in done.stderr
 
 
-def test_who_edits_the_projects_file_is_told_too(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_edits_the_projects_file_is_told_too(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EDITOR", "true")
     write(project, "config.toml", "approval", "auto")
     assert "until you trust it" in run("edit", "--project").stderr
@@ -332,14 +396,18 @@ def test_a_session_tells_it(project: Path, home: Path) -> None:
     assert session.approval == "ask"
 
 
-def test_folders_of_skills_that_a_projects_file_names_are_held_like_the_projects_own(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_of_skills_that_a_projects_file_names_are_held_like_the_projects_own(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(project, "config.toml", "skills_dir", ["inside"])
     trust_project()
     settings = load_settings()
     assert settings.of_project("skills_dir")
     inside = ProjectPlace(project / "inside", project)
     assert inside in skill_folders(project, settings.skills_dir, of_project=True)
-    assert skill_folders(project, [project.parent], of_project=True)[-1] == project.parent  # allowed, or it would not have come here
+    assert (
+        skill_folders(project, [project.parent], of_project=True)[-1] == project.parent
+    )  # allowed, or it would not have come here
     monkeypatch.setenv("MAHTAB_SKILLS_DIR", "inside")
     assert not load_settings().of_project("skills_dir")
     assert not load_settings(skills_dir=("inside",)).of_project("skills_dir")
@@ -384,7 +452,9 @@ def test_trust_shows_each_value_with_what_hides_in_it_and_asks(project: Path, ho
     assert load_settings().model is not None
 
 
-def test_the_model_of_a_project_does_not_answer_a_command_that_runs_its_code(project: Path, home: Path) -> None:
+def test_the_model_of_a_project_does_not_answer_a_command_that_runs_its_code(
+    project: Path, home: Path
+) -> None:
     write(project, "config.toml", "model", "replay:.mahtab/a.jsonl")
     record = {"tag": "x"}
     (project / ".mahtab" / "a.jsonl").write_text(json.dumps(record) + "\n")
@@ -397,11 +467,17 @@ def test_instructions_of_a_project_are_shown_and_trusted_with_its_settings(proje
     (project / "AGENTS.md").write_text("Use polars.\x1b[2J See @more.md")
     (project / "more.md").write_text("More.")
     done = CliRunner().invoke(app, ["config", "trust"], input="n\n")
-    assert f"{project}/AGENTS.md: instructions for the model, from AGENTS.md:\nUse polars.␛[2J See @more.md\n" in done.stdout
+    assert (
+        f"{project}/AGENTS.md: instructions for the model, from AGENTS.md:\nUse polars.␛[2J See @more.md\n"
+        in done.stdout
+    )
     assert f"{project}/AGENTS.md: instructions for the model, from more.md:\nMore.\n" in done.stdout
     assert find(project).held_back
     assert run("trust", "--yes").exit_code == 0
-    assert find(project).told() == {"AGENTS.md": "Use polars.\x1b[2J See @more.md", "more.md": "More."}
+    assert find(project).told() == {
+        "AGENTS.md": "Use polars.\x1b[2J See @more.md",
+        "more.md": "More.",
+    }
 
 
 def test_skills_of_a_project_are_shown_and_trusted_with_its_settings(project: Path) -> None:

@@ -18,7 +18,10 @@ from mahtab_tui.kernel.worker.undo.kinds import Kinds
 from mahtab_tui.kernel.worker.undo.restoring import Copy, Plan, carry_out
 from mahtab_tui.kernel.worker.undo.tables import block_of
 
-pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/pagemap"), reason="only Linux tells what another process's memory holds")
+pytestmark = pytest.mark.skipif(
+    not os.path.exists("/proc/self/pagemap"),
+    reason="only Linux tells what another process's memory holds",
+)
 SIZE = 1_000_003
 Forked = Callable[..., Any]
 
@@ -55,7 +58,10 @@ def filled(byte: bytes) -> Any:
 def plan_of(*arrays: Any) -> Plan:
     """Put back all of the arrays' memory."""
     blocks = [(array, block) for array in arrays if (block := block_of(array)) is not None]
-    copies = [Copy(array, block, [Span(block.address, block.address + block.size)]) for array, block in blocks]
+    copies = [
+        Copy(array, block, [Span(block.address, block.address + block.size)])
+        for array, block in blocks
+    ]
     return Plan({}, [], copies, [], [], [], {}, Graph(Kinds({})))
 
 

@@ -24,19 +24,32 @@ def conversation() -> Iterator[Record]:
     yield record(tags.USER_REPL_IN, "mine = 1", cell=1, party="you")
     yield record(tags.USER_CHAT, "first", turn=1)
     turn = {"turn": 1, "step": 0, "party": "claude"}
-    yield record(tags.ASSISTANT_CHAT, "Look.\n\n```python\na = 1\n```\n\nAnd:\n\n```python\nb = 2\n```\n", **turn, stopped=False)
+    yield record(
+        tags.ASSISTANT_CHAT,
+        "Look.\n\n```python\na = 1\n```\n\nAnd:\n\n```python\nb = 2\n```\n",
+        **turn,
+        stopped=False,
+    )
     yield record(tags.ASSISTANT_REPL_IN, "a = 1", cell=2, **turn, block=0)
     yield record(tags.ASSISTANT_REPL_IN, "c = 3", cell=3, party="codex", guest=0, call="c1")
     yield record(tags.USER_REPL_IN, "d = 4", cell=4, party="you")
     yield record(tags.ASSISTANT_REPL_IN, "b = 2", cell=5, **turn, block=1)
     yield record(tags.ASSISTANT_CHAT, "Done.", turn=1, step=1, party="claude", stopped=False)
     yield record(tags.USER_CHAT, "second", turn=2)
-    yield record(tags.ASSISTANT_CHAT, "Nothing to run.", turn=2, step=0, party="claude", stopped=False)
+    yield record(
+        tags.ASSISTANT_CHAT, "Nothing to run.", turn=2, step=0, party="claude", stopped=False
+    )
     yield record(tags.USER_REPL_IN, "e = 5", cell=6, party="you")
 
 
 def text(entry: Entry) -> str:
-    return entry.code if isinstance(entry, Cell) else entry.text if isinstance(entry, Question) else getattr(entry, "source", "").strip()
+    return (
+        entry.code
+        if isinstance(entry, Cell)
+        else entry.text
+        if isinstance(entry, Question)
+        else getattr(entry, "source", "").strip()
+    )
 
 
 BEGINS = {
@@ -69,15 +82,33 @@ def test_an_entry_of_an_answer_stands_for_the_whole_answer_and_a_cell_for_itself
 @pytest.mark.parametrize(("undone", "first"), [((2,), 5), ((2, 3, 4, 5), 2)])
 def test_the_answer_begins_with_what_was_not_undone(undone: tuple[int, ...], first: int) -> None:
     transcript = Transcript(0.0)
-    transcript.fold([*conversation(), made(tags.UNDO, "Undone.", {"cells": undone, "undone": True}, 1.0)])
-    entry = next(entry for entry in transcript.entries if isinstance(entry, Words) and text(entry) == "Done.")
+    transcript.fold(
+        [*conversation(), made(tags.UNDO, "Undone.", {"cells": undone, "undone": True}, 1.0)]
+    )
+    entry = next(
+        entry for entry in transcript.entries if isinstance(entry, Words) and text(entry) == "Done."
+    )
     assert begins(transcript, entry) == first
     assert begins(transcript, transcript.entries[-1]) is None, "a notice stands for nothing"
 
 
 def test_words_of_a_notebook_belong_to_no_answer() -> None:
     transcript = Transcript(0.0)
-    transcript.fold([*conversation(), made(tags.NOTEBOOK_CELL, "# Title", {"place": 1, "kind": "markdown"}, 1.0)])
-    transcript.fold([made(tags.ASSISTANT_REPL_IN, "f = 6", {"cell": 7, "turn": 2, "step": 1, "party": "claude"}, 1.0)])
+    transcript.fold(
+        [
+            *conversation(),
+            made(tags.NOTEBOOK_CELL, "# Title", {"place": 1, "kind": "markdown"}, 1.0),
+        ]
+    )
+    transcript.fold(
+        [
+            made(
+                tags.ASSISTANT_REPL_IN,
+                "f = 6",
+                {"cell": 7, "turn": 2, "step": 1, "party": "claude"},
+                1.0,
+            )
+        ]
+    )
     words = next(entry for entry in transcript.entries if entry.key == "place 1")
     assert cell_to_undo(transcript.entries, words) is None

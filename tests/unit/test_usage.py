@@ -16,7 +16,11 @@ def test_nothing_told_is_nothing() -> None:
 
 
 def test_what_the_transport_says_goes_before_the_tables() -> None:
-    used = told_usage(ChatDemo(), {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}, {"model_name": "gpt-4o", "cost_usd": 0.25})
+    used = told_usage(
+        ChatDemo(),
+        {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15},
+        {"model_name": "gpt-4o", "cost_usd": 0.25},
+    )
     assert used is not None
     assert used.cost == 0.25
 
@@ -39,14 +43,22 @@ def test_known_prices(provider: str, model: str) -> None:
 
 def test_tokens_from_the_cache_cost_less() -> None:
     model = ("anthropic", "claude-sonnet-4-20250514")
-    assert (price(*model, 10_000, 0, cache_read_tokens=9_000) or 0) < (price(*model, 10_000, 0) or 0)
+    assert (price(*model, 10_000, 0, cache_read_tokens=9_000) or 0) < (
+        price(*model, 10_000, 0) or 0
+    )
 
 
 def test_unknown_prices_are_none_and_local_ones_nothing() -> None:
     assert price("openai", "our-own-model", 1, 1) is None
     assert price("", "", 1, 1) is None
     assert price("anthropic", "claude-sonnet-4-20250514", 1, 1, cache_read_tokens=5) is None
-    for provider in ("local", "ollama", "http://localhost:8090/v1", "http://127.0.0.2:1/v1", "http://[::1]/v1"):
+    for provider in (
+        "local",
+        "ollama",
+        "http://localhost:8090/v1",
+        "http://127.0.0.2:1/v1",
+        "http://[::1]/v1",
+    ):
         assert price(provider, "gpt-4o", 1_000, 1_000) == 0.0
     assert price("http://127.example/v1", "gpt-4o", 1_000, 1_000) is None
 
@@ -54,7 +66,11 @@ def test_unknown_prices_are_none_and_local_ones_nothing() -> None:
 @pytest.mark.parametrize("told", [math.nan, math.inf, -1.0, "0.5", True, [1]])
 def test_a_cost_that_cannot_be_summed_is_looked_up(told: object) -> None:
     model = ChatDemo()
-    used = told_usage(model, {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}, {"model_name": "gpt-4o", "cost": told})
+    used = told_usage(
+        model,
+        {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15},
+        {"model_name": "gpt-4o", "cost": told},
+    )
     assert used is not None
     assert used.cost == 0, "it runs here"
 
@@ -67,6 +83,13 @@ def test_what_the_tables_know_of_a_model(monkeypatch: pytest.MonkeyPatch) -> Non
     assert read == pytest.approx((price("openai", "gpt-4o", 1_000, 0) or 0) / 1_000)
     assert 0 < read < written
     assert (window_of(unknown), window_of(ChatDemo())) == (None, None)
-    assert 0 < usd_per_token(unknown)[0] < usd_per_token(unknown)[1], "a dear model's, for estimates"
+    assert 0 < usd_per_token(unknown)[0] < usd_per_token(unknown)[1], (
+        "a dear model's, for estimates"
+    )
     tells = get_llm("claude:our-own")
-    assert [is_priced(llm) for llm in (known, unknown, ChatDemo(), tells)] == [True, False, True, True]
+    assert [is_priced(llm) for llm in (known, unknown, ChatDemo(), tells)] == [
+        True,
+        False,
+        True,
+        True,
+    ]

@@ -9,7 +9,9 @@ from mahtab_tui.llm.prompts import describe_variables, join_variables
 from mahtab_tui.session.variable_context import ROOM, _fit, choose_described
 
 
-def variable(name: str, type: str = "list", summary: str = "3 items", kind: VariableKind = "data") -> Variable:
+def variable(
+    name: str, type: str = "list", summary: str = "3 items", kind: VariableKind = "data"
+) -> Variable:
     return Variable(name, type, summary, kind)
 
 
@@ -57,7 +59,11 @@ def test_a_long_question_with_many_names_takes_no_long_time() -> None:
 
 
 def test_described_variables_are_followed_by_a_line_for_each_of_the_others() -> None:
-    described = {"cars": "cars: DataFrame, 406 rows x 9 columns\nName    object", "hidden": "secret", "_inner": "secret"}
+    described = {
+        "cars": "cars: DataFrame, 406 rows x 9 columns\nName    object",
+        "hidden": "secret",
+        "_inner": "secret",
+    }
     text = join_variables(describe_variables(NAMESPACE, described))
     assert text.split("\n")[:4] == [*described["cars"].split("\n"), "", "n: int = 5"]
     assert "secret" not in text

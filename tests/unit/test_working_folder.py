@@ -10,7 +10,9 @@ import pytest
 from mahtab_tui.system.working_folder import existing_folder, leave_deleted_folder
 
 
-def test_it_is_the_folder_itself_or_the_nearest_above_it_that_exists(tmp_path: Path, home: Path) -> None:
+def test_it_is_the_folder_itself_or_the_nearest_above_it_that_exists(
+    tmp_path: Path, home: Path
+) -> None:
     inner = tmp_path / "a" / "b"
     assert existing_folder(str(inner)) == str(tmp_path)
     inner.mkdir(parents=True)
@@ -20,12 +22,17 @@ def test_it_is_the_folder_itself_or_the_nearest_above_it_that_exists(tmp_path: P
     assert existing_folder("") == existing_folder("relative") == str(home)
 
 
-def test_a_process_leaves_a_deleted_folder_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_leaves_a_deleted_folder_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gone = tmp_path / "a" / "b"
     gone.mkdir(parents=True)
     monkeypatch.chdir(gone)
     assert leave_deleted_folder() == ""
     gone.rmdir()
     gone.parent.rmdir()
-    assert leave_deleted_folder() == f"The working directory {gone} can no longer be used; it is now {tmp_path}."
+    assert (
+        leave_deleted_folder()
+        == f"The working directory {gone} can no longer be used; it is now {tmp_path}."
+    )
     assert os.getcwd() == str(tmp_path)

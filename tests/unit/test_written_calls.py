@@ -42,7 +42,11 @@ def desk(project: Path) -> Iterator[Desk]:
 )
 def test_a_written_call_is_read(text: str) -> None:
     rest, (call,) = written_calls(f"Let me see.\n\n{text}" if text[0] in "`<" else text, TOOLS)
-    assert (call["name"], call["arguments"], call["problem"]) == ("read_file", {"path": "app.py"}, "")
+    assert (call["name"], call["arguments"], call["problem"]) == (
+        "read_file",
+        {"path": "app.py"},
+        "",
+    )
     assert rest in ("", "Let me see.")
 
 
@@ -67,7 +71,12 @@ def test_any_text_is_read(text: str) -> None:
 
 
 def test_a_written_call_runs_the_tool_and_not_the_code(desk: Desk) -> None:
-    model = Caller(answers=[says("```python\n{'name': 'read_file', 'arguments': {'path': 'app.py'}}\n```"), says("x is one.")])
+    model = Caller(
+        answers=[
+            says("```python\n{'name': 'read_file', 'arguments': {'path': 'app.py'}}\n```"),
+            says("x is one."),
+        ]
+    )
     agent = ReplAgent(desk.host, model, tools=desk.session.tools())
     assert agent.ask_sync("what is x?") == "x is one."
     assert desk.of(tags.ASSISTANT_REPL_IN) == []
@@ -80,18 +89,33 @@ def test_a_written_call_runs_the_tool_and_not_the_code(desk: Desk) -> None:
 
 def test_a_written_call_of_an_unknown_tool_is_refused_with_a_sentence(desk: Desk) -> None:
     text = "```python\n{'name': 'run_sql', 'arguments': {'q': 'drop'}}\n```"
-    agent = ReplAgent(desk.host, desk.replay(words(text), words("I see.", match="There is no tool 'run_sql'")), tools=desk.session.tools())
+    agent = ReplAgent(
+        desk.host,
+        desk.replay(words(text), words("I see.", match="There is no tool 'run_sql'")),
+        tools=desk.session.tools(),
+    )
     assert agent.ask_sync("what is x?") == "I see."
     assert desk.of(tags.ASSISTANT_REPL_IN) == []
 
 
 def test_copied_tags_are_taken_off_before_code_runs(desk: Desk) -> None:
     copied = code("print(6 * 7)</assistant-repl-out>")
-    agent = ReplAgent(desk.host, desk.replay(copied, words('<assistant-repl-out cell="1">42</assistant-repl-out>')))
+    agent = ReplAgent(
+        desk.host,
+        desk.replay(copied, words('<assistant-repl-out cell="1">42</assistant-repl-out>')),
+    )
     assert agent.ask_sync("what is it?") == "42"
     assert desk.of(tags.ASSISTANT_REPL_OUT)[0].attrs["status"] == "ok"
 
 
-@pytest.mark.parametrize("text", ["x = '</assistant-repl-out>' + y", "<assistant-repl-in>\nx = 1\n</assistant-repl-in>", "a < b > c", "<b>bold</b>"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = '</assistant-repl-out>' + y",
+        "<assistant-repl-in>\nx = 1\n</assistant-repl-in>",
+        "a < b > c",
+        "<b>bold</b>",
+    ],
+)
 def test_other_tags_stay(text: str) -> None:
     assert without_copied_tags(text) == text

@@ -14,7 +14,13 @@ from mahtab_tui.bus.records.chat import *
 from mahtab_tui.bus.records.search import *
 from mahtab_tui.bus.records.session import *
 
-Stream = UserReplOutStream | AssistantReplOutStream | AssistantChatStream | AssistantThoughtStream | SearchChatStream
+Stream = (
+    UserReplOutStream
+    | AssistantReplOutStream
+    | AssistantChatStream
+    | AssistantThoughtStream
+    | SearchChatStream
+)
 """A piece of a text that comes bit by bit: `stream` identifies the text."""
 
 
@@ -30,5 +36,11 @@ def record_of(logged: logging.LogRecord) -> Record:
     record = getattr(logged, "record", None)
     if isinstance(record, Record):
         return record
-    level = "error" if logged.levelno >= logging.ERROR else "warning" if logged.levelno >= logging.WARNING else "info"
+    level = (
+        "error"
+        if logged.levelno >= logging.ERROR
+        else "warning"
+        if logged.levelno >= logging.WARNING
+        else "info"
+    )
     return Notice(logged.getMessage(), level=level, time=logged.created)

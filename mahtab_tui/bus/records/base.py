@@ -38,7 +38,9 @@ class Record:
     time: float = field(default=0.0, kw_only=True)
     """When it was logged, in seconds since the epoch; `emit` sets it."""
 
-    def __init_subclass__(cls, *, tag: str = "", event: str = "", in_prompt: bool = False, in_store: bool = True) -> None:
+    def __init_subclass__(
+        cls, *, tag: str = "", event: str = "", in_prompt: bool = False, in_store: bool = True
+    ) -> None:
         # Equality and repr are inherited: compiling them for forty classes would take 10 ms at startup.
         dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
         if tag:
@@ -61,13 +63,21 @@ class Record:
         return replace(self, **changes)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, type(self)) and type(other) is type(self) and vars(other) == vars(self)
+        return (
+            isinstance(other, type(self))
+            and type(other) is type(self)
+            and vars(other) == vars(self)
+        )
 
     def __hash__(self) -> int:
         return hash((self.tag, self.text, self.time))
 
     def __repr__(self) -> str:
-        shown = (f"{each.name}={value!r}" for each in fields(self) if (value := getattr(self, each.name)) != each.default or each.default is MISSING)
+        shown = (
+            f"{each.name}={value!r}"
+            for each in fields(self)
+            if (value := getattr(self, each.name)) != each.default or each.default is MISSING
+        )
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
@@ -95,7 +105,9 @@ def _names(kind: type[Any]) -> tuple[str, ...]:
 
 @cache
 def _marked(kind: type[Any], mark: str) -> frozenset[str]:
-    return frozenset(name for name, hint in kind.hints().items() if mark in getattr(hint, "__metadata__", ()))
+    return frozenset(
+        name for name, hint in kind.hints().items() if mark in getattr(hint, "__metadata__", ())
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -25,7 +25,9 @@ UNKNOWN_END = 0
 class Held:
     """The `launch.Held` of a kernel of this machine."""
 
-    def __init__(self, spool: Spool, lifeline: socket.socket, path: Path, kernel: WaitingKernel | None = None) -> None:
+    def __init__(
+        self, spool: Spool, lifeline: socket.socket, path: Path, kernel: WaitingKernel | None = None
+    ) -> None:
         """lifeline: closed when this host leaves the kernel. kernel: as it was when this host attached to it; None if this host has started it."""
         self.lifeline = lifeline
         self.waited = kernel is not None
@@ -50,7 +52,11 @@ class AttachedProcess:
     has_our_clock = True
 
     def __init__(self, connections: Connections) -> None:
-        self.channel, self.output, self.token = connections.channel, connections.output, connections.token
+        self.channel, self.output, self.token = (
+            connections.channel,
+            connections.output,
+            connections.token,
+        )
         kernel = connections.kernel
         spool = Spool(connections.output, connections.spool)
         self.reader = SpooledOutput(spool)
@@ -71,7 +77,9 @@ class AttachedProcess:
         return UNKNOWN_END
 
 
-def start_held(executable: str, cwd: str, env: Mapping[str, str], session: str, hours: float) -> tuple[LocalProcess, str]:
+def start_held(
+    executable: str, cwd: str, env: Mapping[str, str], session: str, hours: float
+) -> tuple[LocalProcess, str]:
     """Start a session's kernel; returns it, and a sentence if it has no holder. hours: how long it waits for a host when idle. Raises `OSError`."""
     try:
         listener, path = listen(session)

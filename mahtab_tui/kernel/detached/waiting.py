@@ -119,7 +119,9 @@ def waiting_kernels(session: str | None = None) -> list[WaitingKernel]:
         if session not in (None, name):
             continue
         try:
-            told, _, _ = ask(path, {"op": "status"}, patience=PATIENCE if session is None else SWAPPED)
+            told, _, _ = ask(
+                path, {"op": "status"}, patience=PATIENCE if session is None else SWAPPED
+            )
             kernels.append(_kernel(path, name, told))
         except (ConnectionRefusedError, FileNotFoundError):
             if _is_old(path):
@@ -163,7 +165,9 @@ def keep_last_output(session: str, name: str, cell: int, output: Iterable[bytes]
     """Keep what a cell has printed in which a kernel elsewhere ended. name: the kernel's. Raises `OSError`."""
     path = held_folder() / f"{quote(session, safe='')}.{name}{_END}{LAST}"
     draft = path.with_suffix(".new")
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+    with open(
+        os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb"
+    ) as file:
         file.write(b"%d\n" % cell)
         file.writelines(output)
     draft.rename(path)
@@ -180,7 +184,16 @@ def _kernel(path: Path, session: str, told: dict[str, Any]) -> WaitingKernel:
     """Raises `KeyError`, `TypeError`, `ValueError`, `KernelError` for what no holder says."""
     ready = checked(KernelReady, told["hello"]) if told["hello"] else None
     time.localtime(since := float(told["since"]))
-    return WaitingKernel(session, int(told["pid"]), int(told["cell"]), since, bool(told["host"]), bool(told["has_run"]), ready, path)
+    return WaitingKernel(
+        session,
+        int(told["pid"]),
+        int(told["cell"]),
+        since,
+        bool(told["host"]),
+        bool(told["has_run"]),
+        ready,
+        path,
+    )
 
 
 def _attach(kernel: WaitingKernel) -> Connections:
@@ -188,7 +201,9 @@ def _attach(kernel: WaitingKernel) -> Connections:
     token = os.urandom(TOKEN_SIZE)
     ours.sendall(token)
     try:
-        told, descriptors, lifeline = ask(kernel.path, {"op": "attach", "by_force": True}, theirs, SWAPPED)
+        told, descriptors, lifeline = ask(
+            kernel.path, {"op": "attach", "by_force": True}, theirs, SWAPPED
+        )
         if told["op"] != "attached" or len(descriptors) != 2 or lifeline is None:
             raise FrameError("the holder did not hand its kernel over")
         kernel = _kernel(kernel.path, kernel.session, told)
@@ -201,7 +216,10 @@ def _attach(kernel: WaitingKernel) -> Connections:
 
 
 def ask(
-    path: Path, frame: dict[str, Any], channel: socket.socket | None = None, patience: float = PATIENCE
+    path: Path,
+    frame: dict[str, Any],
+    channel: socket.socket | None = None,
+    patience: float = PATIENCE,
 ) -> tuple[dict[str, Any], list[int], socket.socket | None]:
     """Ask a holder; returns its answer, the descriptors that came with it and, for an attaching host, the connection. Raises `OSError`, `FrameError`."""
     key = Path(f"{path}{KEY}").read_text("ascii")

@@ -62,9 +62,13 @@ def parse(text: str, token: str = "") -> Local | Server | Existing:
     except ValueError:
         raise KernelError(f"The address of the server cannot be read: {WANTED}.") from None
     if parts.scheme not in ("http", "https") or not host or "@" in parts.netloc:
-        raise KernelError(f"The address of the server cannot be read: {WANTED}, with the token as ?token=… or in the setting jupyter_token.")
+        raise KernelError(
+            f"The address of the server cannot be read: {WANTED}, with the token as ?token=… or in the setting jupyter_token."
+        )
     if unknown := sorted(query.keys() - {"token", "kernel", "id"}):
-        raise KernelError(f"The address of a server takes ?token=, &kernel= and &id=, not {', '.join(unknown)}.")
+        raise KernelError(
+            f"The address of a server takes ?token=, &kernel= and &id=, not {', '.join(unknown)}."
+        )
     values = {name: each[-1] for name, each in query.items()}
     url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
     return Server(url, values.get("token", token), values.get("kernel", ""), values.get("id", ""))

@@ -20,7 +20,13 @@ END_OF_INPUT = "\x04"
 class KernelCalls:
     """The open questions of one kernel. Any thread may call it."""
 
-    def __init__(self, host: KernelHost, token: str, reply: Callable[[str], None], echo: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        host: KernelHost,
+        token: str,
+        reply: Callable[[str], None],
+        echo: Callable[[str], None],
+    ) -> None:
         """token: what marked questions begin with. reply: sends a line. echo: shows what was asked and typed, since the kernel does not."""
         self._token = token
         self._reply = reply
@@ -97,7 +103,9 @@ class KernelCalls:
                     self._send_next()
                 return
         line = answer.get("value")
-        shown = str(answer.get("error", "")) or (line if isinstance(line, str) and not asked[1] else "")
+        shown = str(answer.get("error", "")) or (
+            line if isinstance(line, str) and not asked[1] else ""
+        )
         self._echo(f"{asked[0]}{shown}\n")
         self._reply(line if isinstance(line, str) else END_OF_INPUT)
 
@@ -112,4 +120,6 @@ class KernelCalls:
         try:
             self._reply(json.dumps(frame))
         except (TypeError, ValueError) as error:
-            self._reply(json.dumps({"op": "answer", "error": f"The answer cannot be sent: {error}"}))
+            self._reply(
+                json.dumps({"op": "answer", "error": f"The answer cannot be sent: {error}"})
+            )

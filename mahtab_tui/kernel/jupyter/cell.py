@@ -69,7 +69,13 @@ class JupyterCell:
         """A kernel that has failed inside may end a cell without a reply."""
         if self._idle and time.monotonic() - self._idle > REPLY and self._reply is None:
             name = "KeyboardInterrupt" if self.running.interrupting else "RuntimeError"
-            self.reply({"status": "error", "ename": name, "evalue": "the kernel did not report how the cell ended"})
+            self.reply(
+                {
+                    "status": "error",
+                    "ename": name,
+                    "evalue": "the kernel did not report how the cell ended",
+                }
+            )
 
     def connection_was_lost(self) -> str:
         """Why this cell has no end although the kernel is through with it, as a sentence. Empty if all is there but the end of its output."""
@@ -84,12 +90,18 @@ class JupyterCell:
     def payloads(self) -> bool:
         """Show the help that the reply carries beside its end; returns whether the cell has called `exit()`."""
         payload = (self._reply or {}).get("payload")
-        told = [each for each in payload if isinstance(each, dict)] if isinstance(payload, list) else []
+        told = (
+            [each for each in payload if isinstance(each, dict)]
+            if isinstance(payload, list)
+            else []
+        )
         for each in told:
             if each.get("source") == "page" and isinstance(each.get("data"), dict):
                 text = each["data"].get("text/plain")
                 if isinstance(text, str):
-                    self.running.shown({"mime": "text/plain", "data": "", "text": text.rstrip("\n") + "\n"})
+                    self.running.shown(
+                        {"mime": "text/plain", "data": "", "text": text.rstrip("\n") + "\n"}
+                    )
         return any(each.get("source") == "ask_exit" for each in told)
 
     def finish(self, told: Mapping[str, Any], duration: float) -> None:
@@ -103,8 +115,16 @@ class JupyterCell:
             pieces.append(("traceback", _traceback(error)))
         elif reply.get("status") in ("aborted", "abort"):
             status = Status.INTERRUPTED
-            pieces.append(("traceback", "The kernel did not run the cell, because an earlier one failed.\n"))
-        end = {"cell": self.running.cell, "status": status, "pieces": pieces, "frames": [], "duration": duration}
+            pieces.append(
+                ("traceback", "The kernel did not run the cell, because an earlier one failed.\n")
+            )
+        end = {
+            "cell": self.running.cell,
+            "status": status,
+            "pieces": pieces,
+            "frames": [],
+            "duration": duration,
+        }
         self.running.done(checked(CellEnd, {"changes": [], "cwd": "", **told, **end}))
 
     def _settle(self) -> None:
@@ -133,9 +153,19 @@ class JupyterCell:
         text = text if not text or text.endswith("\n") else f"{text}\n"
         for mime in (*PICTURES, *TEXTS):
             form = data.get(mime)
-            if isinstance(form, str) and 0 < len(form) <= LARGEST[mime] and (mime in TEXTS or _is_base64(form)):
+            if (
+                isinstance(form, str)
+                and 0 < len(form) <= LARGEST[mime]
+                and (mime in TEXTS or _is_base64(form))
+            ):
                 self._rows = 0
-                self.running.shown({"mime": mime, "data": form.replace("\n", "") if mime in PICTURES else form, "text": text or f"<{mime}>\n"})
+                self.running.shown(
+                    {
+                        "mime": mime,
+                        "data": form.replace("\n", "") if mime in PICTURES else form,
+                        "text": text or f"<{mime}>\n",
+                    }
+                )
                 return
         if not text:
             text = f"<{', '.join(sorted(map(str, data))[:5])}>\n"

@@ -76,21 +76,42 @@ class Conversation:
         self._begun = True
         language = info.get("language_info")
         language = language if isinstance(language, Mapping) else {}
-        self.language, self.version = str(language.get("name", "")), str(language.get("version", ""))
+        self.language, self.version = (
+            str(language.get("name", "")),
+            str(language.get("version", "")),
+        )
         if self.language != "python" or info.get("implementation") != "ipython":
             return
-        content = self._execution("", helping.loading(self._token, str(self._wire.session.session)), silent=True)
+        content = self._execution(
+            "", helping.loading(self._token, str(self._wire.session.session)), silent=True
+        )
         try:
-            self.ready = checked(KernelReady, helping.value_of(self._asked("shell", "execute_request", content).result(READY), "hello"))
+            self.ready = checked(
+                KernelReady,
+                helping.value_of(
+                    self._asked("shell", "execute_request", content).result(READY), "hello"
+                ),
+            )
         except FutureTimeout:
-            raise KernelError("The kernel is running another program's cell. Wait until it ends, then try again.") from None
+            raise KernelError(
+                "The kernel is running another program's cell. Wait until it ends, then try again."
+            ) from None
         self.cwd = self.ready.cwd
         features = info.get("supported_features")
         if isinstance(features, list) and "kernel subshells" in features:
             told = self._asked("control", "create_subshell_request", {}).result(READY)
             self._subshell = str(told.get("subshell_id", ""))
-        self._tell("shell", "comm_open", {"comm_id": self._comm, "target_name": helping.TARGET, "data": {}}, self._subshell)
-        self._requests.ask("functions", READY, functions=[function._asdict() for function in self._host.functions()])
+        self._tell(
+            "shell",
+            "comm_open",
+            {"comm_id": self._comm, "target_name": helping.TARGET, "data": {}},
+            self._subshell,
+        )
+        self._requests.ask(
+            "functions",
+            READY,
+            functions=[function._asdict() for function in self._host.functions()],
+        )
         if servers := self._host.servers():
             self._requests.ask("servers", READY, servers=[server._asdict() for server in servers])
 
@@ -104,7 +125,10 @@ class Conversation:
             if time.monotonic() - asked > AGAIN:
                 asked = time.monotonic()
                 told += [self._asked(channel, "kernel_info_request", {}) for channel in channels]
-            if self._heard.wait(0.02) and (done := next((each for each in told if each.done()), None)) is not None:
+            if (
+                self._heard.wait(0.02)
+                and (done := next((each for each in told if each.done()), None)) is not None
+            ):
                 return done.result()
             if how := self._over or self._wire.ended():
                 raise KernelError(how)
@@ -119,10 +143,19 @@ class Conversation:
             code.encode()
         except UnicodeEncodeError:
             cell = JupyterCell(running, "")
-            cell.reply({"status": "error", "ename": "SyntaxError", "evalue": "the cell has a character that UTF-8 cannot encode"})
+            cell.reply(
+                {
+                    "status": "error",
+                    "ename": "SyntaxError",
+                    "evalue": "the cell has a character that UTF-8 cannot encode",
+                }
+            )
             cell.finish({}, 0.0)
             return result_of(running.result)
-        message = self._message("execute_request", self._execution(code, helping.ENDED if self.ready else {}, silent=quiet))
+        message = self._message(
+            "execute_request",
+            self._execution(code, helping.ENDED if self.ready else {}, silent=quiet),
+        )
         request = str(message["header"]["msg_id"])
         cell = JupyterCell(running, request)
         with self._lock:
@@ -131,7 +164,9 @@ class Conversation:
                 self._ours.add(request)
         try:
             if not self._sent(message, cell):
-                running.lost(Status.INTERRUPTED, "The cell was not sent, because the connection was lost.")
+                running.lost(
+                    Status.INTERRUPTED, "The cell was not sent, because the connection was lost."
+                )
                 return result_of(running.result)
             cell.sent = True
             reply = self._reply_to(cell)
@@ -167,11 +202,15 @@ class Conversation:
         with self._lock:
             cell = self._cells[0] if self._cells else None
         if cell is not None and cell.sent and cell.sent_at < lost:
-            threading.Thread(target=self._look_after, args=(cell,), name="mahtab-jupyter-look", daemon=True).start()
+            threading.Thread(
+                target=self._look_after, args=(cell,), name="mahtab-jupyter-look", daemon=True
+            ).start()
 
     def _look_after(self, cell: JupyterCell) -> None:
         with suppress(KernelError):  # the connection is lost again, or the kernel has ended
-            self._asked("shell", "kernel_info_request", {}).result()  # it answers after the cell's end
+            self._asked(
+                "shell", "kernel_info_request", {}
+            ).result()  # it answers after the cell's end
             time.sleep(LATE)
             if not cell.replied.done() and (how := cell.connection_was_lost()):
                 cell.replied.set_exception(KernelError(how))
@@ -200,7 +239,9 @@ class Conversation:
         for cell in cells:
             cell.running.interrupting = True
         if any(cell.sent for cell in cells):
-            threading.Thread(target=self._interrupt, name="mahtab-jupyter-interrupt", daemon=True).start()
+            threading.Thread(
+                target=self._interrupt, name="mahtab-jupyter-interrupt", daemon=True
+            ).start()
         return bool(cells)
 
     def _interrupt(self) -> None:
@@ -213,7 +254,11 @@ class Conversation:
         if self.ready is None:
             return {}
         try:
-            told = helping.value_of(reply, "mahtab") if reply.get("status") == "ok" else self._requests.ask("ended", ENDED)
+            told = (
+                helping.value_of(reply, "mahtab")
+                if reply.get("status") == "ok"
+                else self._requests.ask("ended", ENDED)
+            )
             changes = checked(dict[str, Any], told)
         except KernelError:  # the cell has damaged our helper, or ended the kernel
             return {}
@@ -227,7 +272,9 @@ class Conversation:
         if self._over:
             raise KernelError(self._over)
         if self.ready is None:
-            raise KernelError(f"This is a kernel for {self.language or 'another language'}, which does not report its variables.")
+            raise KernelError(
+                f"This is a kernel for {self.language or 'another language'}, which does not report its variables."
+            )
         if self._cells and not self._subshell:
             raise KernelError(
                 "A cell is running. This kernel reports its variables only between cells; ipykernel 7 or newer reports them at any time."
@@ -252,7 +299,9 @@ class Conversation:
         if self.ready is not None and not self._over:
             self._requests.ask("leave", QUESTION)
             if self._subshell:
-                self._asked("control", "delete_subshell_request", {"subshell_id": self._subshell}).result(QUESTION)
+                self._asked(
+                    "control", "delete_subshell_request", {"subshell_id": self._subshell}
+                ).result(QUESTION)
 
     # The end.
 
@@ -305,7 +354,10 @@ class Conversation:
         elif kind == "comm_msg" and content.get("comm_id") == self._comm:
             self._told(content)
         elif kind == "status" and content.get("execution_state") in ("restarting", "dead"):
-            how, restarts = f"The kernel of {self._wire.label} has ended.", content["execution_state"] == "restarting"
+            how, restarts = (
+                f"The kernel of {self._wire.label} has ended.",
+                content["execution_state"] == "restarting",
+            )
             if self._begun:
                 self.dead(how, restarts)
             elif not restarts:  # otherwise it is asked until it answers
@@ -339,11 +391,17 @@ class Conversation:
                 cell = self._nested.pop(frame.get("cell", 0), None)
                 if cell is not None and self._cells:
                     self._cells.append(cell)
-        elif frame.get("op") == "done" and len(self._cells) > 1 and self._cells[-1].running.cell == frame.get("cell"):
+        elif (
+            frame.get("op") == "done"
+            and len(self._cells) > 1
+            and self._cells[-1].running.cell == frame.get("cell")
+        ):
             with self._lock:
                 cell = self._cells.pop()
             try:
-                cell.finish({"changes": frame.get("changes"), "cwd": frame.get("cwd")}, cell.running.seconds)
+                cell.finish(
+                    {"changes": frame.get("changes"), "cwd": frame.get("cwd")}, cell.running.seconds
+                )
             except KernelError as error:
                 cell.running.lost(Status.DIED, str(error))
 
@@ -355,7 +413,9 @@ class Conversation:
 
     # What is said to the kernel.
 
-    def _execution(self, code: str, expressions: Mapping[str, str], *, silent: bool) -> dict[str, Any]:
+    def _execution(
+        self, code: str, expressions: Mapping[str, str], *, silent: bool
+    ) -> dict[str, Any]:
         return {
             "code": code,
             "silent": silent,
@@ -368,7 +428,9 @@ class Conversation:
     def _message(self, kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
         return dict(self._wire.session.msg(kind, content=dict(content)))
 
-    def _asked(self, channel: Channel, kind: str, content: Mapping[str, Any]) -> Future[Mapping[str, Any]]:
+    def _asked(
+        self, channel: Channel, kind: str, content: Mapping[str, Any]
+    ) -> Future[Mapping[str, Any]]:
         """Send a request; returns its reply. Raises `KernelError`, as waiting for the reply does."""
         message = self._message(kind, content)
         reply: Future[Mapping[str, Any]] = Future()
@@ -379,7 +441,9 @@ class Conversation:
         self._wire.send(channel, message)
         return reply
 
-    def _tell(self, channel: Channel, kind: str, content: Mapping[str, Any], subshell: str = "") -> None:
+    def _tell(
+        self, channel: Channel, kind: str, content: Mapping[str, Any], subshell: str = ""
+    ) -> None:
         message = self._message(kind, content)
         if subshell:
             message["header"]["subshell_id"] = subshell
@@ -387,7 +451,12 @@ class Conversation:
 
     def _ask_helper(self, frame: Frame) -> None:
         """Raises `ValueError` if a frame cannot be sent."""
-        self._tell("shell", "comm_msg", {"comm_id": self._comm, "data": {"frame": json.dumps(frame)}}, self._subshell)
+        self._tell(
+            "shell",
+            "comm_msg",
+            {"comm_id": self._comm, "data": {"frame": json.dumps(frame)}},
+            self._subshell,
+        )
 
     def _send_line(self, line: str) -> None:
         with suppress(KernelError):  # as above

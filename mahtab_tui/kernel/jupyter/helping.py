@@ -39,10 +39,18 @@ def value_of(reply: Mapping[str, Any], name: str) -> Any:
     """Return the JSON that an expression has told. Raises `KernelError`."""
     told = reply.get("user_expressions")
     each = told.get(name) if isinstance(told, Mapping) else None
-    if isinstance(each, Mapping) and each.get("status") == "ok" and isinstance(each.get("data"), Mapping):
+    if (
+        isinstance(each, Mapping)
+        and each.get("status") == "ok"
+        and isinstance(each.get("data"), Mapping)
+    ):
         try:
             return json.loads(str(each["data"].get("text/plain")))
         except (ValueError, RecursionError):
             pass
-    why = f"{each.get('ename')}: {each.get('evalue')}" if isinstance(each, Mapping) and each.get("status") == "error" else "it does not answer"
+    why = (
+        f"{each.get('ename')}: {each.get('evalue')}"
+        if isinstance(each, Mapping) and each.get("status") == "error"
+        else "it does not answer"
+    )
     raise KernelError(f"The kernel's helper does not work ({why}).")

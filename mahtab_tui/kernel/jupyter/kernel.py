@@ -9,7 +9,16 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, NoReturn
 
-from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NullHost, NullPersistence, OnDisplay, OnOutput
+from mahtab_tui.kernel.base import (
+    KernelError,
+    KernelHost,
+    KernelInfo,
+    KernelState,
+    NullHost,
+    NullPersistence,
+    OnDisplay,
+    OnOutput,
+)
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.code_help import Completion, Completions, Detail, Explanation
 from mahtab_tui.kernel.jupyter.conversation import Conversation
@@ -83,7 +92,9 @@ class JupyterKernel(NullPersistence):
         lock: Lock | None = None,
     ) -> CellResult:
         if lock:
-            raise KernelError(f"The cell did not run: it cannot run in a locked fork, because {self.cannot_lock}.")
+            raise KernelError(
+                f"The cell did not run: it cannot run in a locked fork, because {self.cannot_lock}."
+            )
         running = RunningCell(cell, on_output, limit, on_display)
         with nullcontext() if nested else self._turn:
             with self._swap:  # a kernel that starts anew is waited for
@@ -110,7 +121,9 @@ class JupyterKernel(NullPersistence):
         self._replace(RESET, "Started a fresh kernel; its namespace is empty.")
 
     def activate(self, python: str) -> NoReturn:
-        raise KernelError("A Jupyter kernel has its own interpreter. Start mahtab-tui with another --kernel instead.")
+        raise KernelError(
+            "A Jupyter kernel has its own interpreter. Start mahtab-tui with another --kernel instead."
+        )
 
     def change_directory(self, path: str) -> str:
         talk = self._needed()
@@ -118,7 +131,12 @@ class JupyterKernel(NullPersistence):
         return talk.cwd
 
     def installed(self, module: str, *, load: bool = False) -> bool:
-        return checked(bool, self._ask("installed", LOAD_TIMEOUT if load else VARIABLES_TIMEOUT, module=module, load=load))
+        return checked(
+            bool,
+            self._ask(
+                "installed", LOAD_TIMEOUT if load else VARIABLES_TIMEOUT, module=module, load=load
+            ),
+        )
 
     def set_size(self, columns: int, lines: int) -> None:
         self._size = (columns, lines)
@@ -136,13 +154,18 @@ class JupyterKernel(NullPersistence):
         return checked(list[Variable], self._ask("variables", VARIABLES_TIMEOUT))
 
     def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
-        return checked(PrivateUse, self._ask("private_use", PRIVATE_TIMEOUT, names=list(names), codes=list(codes)))
+        return checked(
+            PrivateUse,
+            self._ask("private_use", PRIVATE_TIMEOUT, names=list(names), codes=list(codes)),
+        )
 
     def inspect(self, name: str, *, run_code: bool = True) -> Detail:
         return checked(Detail, self._ask("inspect", INSPECT_TIMEOUT, name=name, run_code=run_code))
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
-        return checked(dict[str, str], self._ask("describe", DESCRIBE_TIMEOUT, names=list(names), limit=limit))
+        return checked(
+            dict[str, str], self._ask("describe", DESCRIBE_TIMEOUT, names=list(names), limit=limit)
+        )
 
     def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         return checked(dict[str, Any], self._ask("look", LOOK_TIMEOUT, asked=asked))
@@ -150,12 +173,25 @@ class JupyterKernel(NullPersistence):
     def complete(self, code: str, cursor: int) -> Completions:
         talk = self._needed()
         if talk.ready is not None:
-            return checked(Completions, talk.ask("complete", COMPLETE_TIMEOUT, code=code, cursor=cursor))
-        told = talk.request("complete_request", {"code": code, "cursor_pos": cursor}, COMPLETE_TIMEOUT)
+            return checked(
+                Completions, talk.ask("complete", COMPLETE_TIMEOUT, code=code, cursor=cursor)
+            )
+        told = talk.request(
+            "complete_request", {"code": code, "cursor_pos": cursor}, COMPLETE_TIMEOUT
+        )
         start, matches = told.get("cursor_start"), told.get("matches")
-        if not isinstance(start, int) or not isinstance(matches, list) or not 0 <= start <= cursor or told.get("cursor_end", cursor) != cursor:
+        if (
+            not isinstance(start, int)
+            or not isinstance(matches, list)
+            or not 0 <= start <= cursor
+            or told.get("cursor_end", cursor) != cursor
+        ):
             return Completions(cursor, (), 0)
-        return Completions(start, tuple(Completion(str(each), str(each), "name", "") for each in matches[:MOST]), max(0, len(matches) - MOST))
+        return Completions(
+            start,
+            tuple(Completion(str(each), str(each), "name", "") for each in matches[:MOST]),
+            max(0, len(matches) - MOST),
+        )
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
         if self._needed().ready is None:
@@ -180,7 +216,16 @@ class JupyterKernel(NullPersistence):
         if talk is None or talk.ready is None:
             return self._info_as(self._state)
         ready = talk.ready
-        return KernelInfo(ready.python, ready.executable, talk.cwd, ready.pid, self._state, self._wire.label, self._wire.next_try, self._wire.address)
+        return KernelInfo(
+            ready.python,
+            ready.executable,
+            talk.cwd,
+            ready.pid,
+            self._state,
+            self._wire.label,
+            self._wire.next_try,
+            self._wire.address,
+        )
 
     def close(self, *, leave: bool = False, on_purpose: bool = False) -> None:
         if self._closed.is_set():
@@ -270,7 +315,12 @@ class JupyterKernel(NullPersistence):
 
     def _said_dead(self, talk: Conversation, how: str, restarts: bool) -> None:
         """On a thread of its own: the wire's thread must go on reading."""
-        threading.Thread(target=self._died, args=(how, talk, restarts), name="mahtab-jupyter-restart", daemon=True).start()
+        threading.Thread(
+            target=self._died,
+            args=(how, talk, restarts),
+            name="mahtab-jupyter-restart",
+            daemon=True,
+        ).start()
 
     def _died(self, how: str, talk: Conversation, restarts: bool = False) -> None:
         """restarts: the server starts the kernel anew, which it does badly if it is asked to at the same time."""
@@ -291,7 +341,10 @@ class JupyterKernel(NullPersistence):
                 except KernelError:
                     if attempt == ATTEMPTS - 1 or self._closed.is_set():
                         return
-        self._tell(KernelState.IDLE, f"Started a new kernel; its namespace is empty. {self._run_startup()}".strip())
+        self._tell(
+            KernelState.IDLE,
+            f"Started a new kernel; its namespace is empty. {self._run_startup()}".strip(),
+        )
 
     def _take(self, channel: Channel, message: Message) -> None:
         talk = self._talk

@@ -34,11 +34,15 @@ class Sockets:
     def __init__(self, client: BlockingKernelClient, on_message: OnMessage) -> None:
         self._client = client
         self._on_message = on_message
-        self._outgoing: queue.SimpleQueue[tuple[Channel, Mapping[str, Any]] | None] = queue.SimpleQueue()
+        self._outgoing: queue.SimpleQueue[tuple[Channel, Mapping[str, Any]] | None] = (
+            queue.SimpleQueue()
+        )
         self._wake_read, self._wake_write = os.pipe()
         self._lock = threading.Lock()
         self._closed = False
-        client.session.copy_threshold = sys.maxsize  # messages that are not copied need a thread of zmq's, which our end could leave behind
+        client.session.copy_threshold = (
+            sys.maxsize
+        )  # messages that are not copied need a thread of zmq's, which our end could leave behind
         client.start_channels(hb=False)
         self._thread = threading.Thread(target=self._live, name="mahtab-jupyter", daemon=True)
         self._thread.start()
@@ -60,7 +64,9 @@ class Sockets:
 
     def _live(self) -> None:
         client = self._client
-        channels: dict[Channel, Any] = {name: getattr(client, f"{name}_channel").socket for name in get_args(Channel)}
+        channels: dict[Channel, Any] = {
+            name: getattr(client, f"{name}_channel").socket for name in get_args(Channel)
+        }
         poller = zmq.Poller()
         poller.register(self._wake_read, zmq.POLLIN)
         for socket in channels.values():
@@ -85,7 +91,9 @@ class Sockets:
             item = self._outgoing.get()
             if item is None:
                 return False
-            with suppress(ValueError, TypeError):  # it cannot be written as JSON; who sends it sees to it that it can
+            with suppress(
+                ValueError, TypeError
+            ):  # it cannot be written as JSON; who sends it sees to it that it can
                 self._client.session.send(channels[item[0]], dict(item[1]))
         return True
 
@@ -93,7 +101,12 @@ class Sockets:
         while True:
             try:
                 _, message = self._client.session.recv(socket)
-            except (ValueError, TypeError, KeyError, RecursionError):  # it is not signed, or no message
+            except (
+                ValueError,
+                TypeError,
+                KeyError,
+                RecursionError,
+            ):  # it is not signed, or no message
                 continue
             if message is None:
                 return
@@ -143,11 +156,19 @@ class LocalWire(ZmqWire):
     def open(self, on_message: OnMessage) -> None:
         names = sorted(KernelSpecManager().find_kernel_specs())
         if self._name not in names:
-            raise KernelError(f"Jupyter has no kernel named {self._name}; it has {', '.join(names) or 'none'}.")
+            raise KernelError(
+                f"Jupyter has no kernel named {self._name}; it has {', '.join(names) or 'none'}."
+            )
         self._manager = KernelManager(kernel_name=self._name, shutdown_wait_time=SHUTDOWN)
         env = environment(True, 80, 24)
         try:
-            self._manager.start_kernel(cwd=self._cwd, env=env, stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._said)
+            self._manager.start_kernel(
+                cwd=self._cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=self._said,
+                stderr=self._said,
+            )
         except (OSError, NoSuchKernel, RuntimeError, ValueError) as error:
             raise KernelError(f"The kernel {self._name} could not be started: {error}.") from None
         self._client = self._manager.blocking_client()
@@ -158,11 +179,19 @@ class LocalWire(ZmqWire):
             return ""
         self._said.seek(0, os.SEEK_END)
         self._said.seek(max(0, self._said.tell() - SAID))
-        lines = [line for line in self._said.read().decode(errors="replace").splitlines() if line.strip() and "WARNING" not in line]
-        return f"The kernel {self._name} has ended{f' ({lines[-1][:200].strip()})' if lines else ''}."
+        lines = [
+            line
+            for line in self._said.read().decode(errors="replace").splitlines()
+            if line.strip() and "WARNING" not in line
+        ]
+        return (
+            f"The kernel {self._name} has ended{f' ({lines[-1][:200].strip()})' if lines else ''}."
+        )
 
     def interrupt(self) -> None:
-        with suppress(RuntimeError, ProcessLookupError):  # it has just ended, which is told otherwise
+        with suppress(
+            RuntimeError, ProcessLookupError
+        ):  # it has just ended, which is told otherwise
             self._manager.interrupt_kernel()
 
     def restart(self) -> None:
@@ -204,13 +233,19 @@ class ExistingWire(ZmqWire):
             if not all(ports):
                 raise ValueError("it names no ports")
         except Exception as error:  # the library passes on whatever is wrong in the file
-            raise KernelError(f"The connection file {self._file} is broken: {type(error).__name__}: {error}.") from None
+            raise KernelError(
+                f"The connection file {self._file} is broken: {type(error).__name__}: {error}."
+            ) from None
         self._sockets = Sockets(client, on_message)
         client.hb_channel.start()
         client.hb_channel.unpause()
 
     def ended(self) -> str:
-        return "" if self._client.hb_channel.is_beating() else f"The kernel of {self._file} no longer answers."
+        return (
+            ""
+            if self._client.hb_channel.is_beating()
+            else f"The kernel of {self._file} no longer answers."
+        )
 
     def interrupt(self) -> None:
         self.send("control", self.session.msg("interrupt_request", content={}))

@@ -66,11 +66,18 @@ class ServerWire:
             kernel_id=kernel_id or None,
             server_url=self._address.url,
             token=self._address.token,
-            client_kwargs={"log": self._log, "reconnect_interval": RECONNECT, "timeout": ANSWER, "ping_interval": SILENT},
+            client_kwargs={
+                "log": self._log,
+                "reconnect_interval": RECONNECT,
+                "timeout": ANSWER,
+                "ping_interval": SILENT,
+            },
             log=self._log,
         )
         if not kernel_id:
-            self._do("start a kernel", lambda: self._manager.start_kernel(name, path="", timeout=START))
+            self._do(
+                "start a kernel", lambda: self._manager.start_kernel(name, path="", timeout=START)
+            )
         self._client, self._since = self._manager.client, time.time()
         # Its thread must not keep the program from ending, and threads are of the kind of those that start them.
         starting = threading.Thread(target=self._client.start_channels, daemon=True)
@@ -78,11 +85,18 @@ class ServerWire:
         starting.join(ANSWER + 1)
         if not self._client.channels_running:
             trust = f" {_TRUST}" if self._address.url.startswith("https:") else ""
-            raise KernelError(f"{self.label} has started a kernel, but refuses a connection to it.{trust}")
+            raise KernelError(
+                f"{self.label} has started a kernel, but refuses a connection to it.{trust}"
+            )
         connection = self._client.kernel_socket
         connection.on_message = partial(_acknowledged, connection.on_message)
         for channel in get_args(Channel):
-            threading.Thread(target=self._read, args=(self._client, channel, on_message), name=f"mahtab-jupyter-{channel}", daemon=True).start()
+            threading.Thread(
+                target=self._read,
+                args=(self._client, channel, on_message),
+                name=f"mahtab-jupyter-{channel}",
+                daemon=True,
+            ).start()
 
     @property
     def session(self) -> Any:
@@ -92,11 +106,15 @@ class ServerWire:
         try:
             getattr(self._client, f"{channel}_channel").send(dict(message))
         except Exception as error:  # the library passes on what its own libraries raise
-            raise NotConnected(f"The connection to {self.label} is lost ({type(error).__name__}).") from None
+            raise NotConnected(
+                f"The connection to {self.label} is lost ({type(error).__name__})."
+            ) from None
 
     def ended(self) -> str:
         connection = self._client.kernel_socket
-        websocket = getattr(connection, "sock", None)  # the library does not tell while it tries to connect again
+        websocket = getattr(
+            connection, "sock", None
+        )  # the library does not tell while it tries to connect again
         if websocket is not None and websocket.connected:
             self._next_look = self.next_try = 0.0
             if connection.last_ping_tm - max(connection.last_pong_tm, self._since) > 1.5 * SILENT:
@@ -116,7 +134,11 @@ class ServerWire:
         if not self._manager.has_kernel:
             return f"{self.label} did not start a kernel."
         try:
-            fetch(f"{self._address.url}/api/kernels/{self._manager.kernel['id']}", token=self._address.token, timeout=RECONNECT)
+            fetch(
+                f"{self._address.url}/api/kernels/{self._manager.kernel['id']}",
+                token=self._address.token,
+                timeout=RECONNECT,
+            )
         except requests.HTTPError as error:
             if error.response is not None and error.response.status_code == 404:
                 return f"{self.label} has ended the kernel."
@@ -140,7 +162,9 @@ class ServerWire:
         self._closed.set()
         if self.ours and self._manager is not None and self._manager.has_kernel:
             with suppress(KernelError):
-                self._do("end the kernel", lambda: self._manager.shutdown_kernel(now=True, timeout=LEAVE))
+                self._do(
+                    "end the kernel", lambda: self._manager.shutdown_kernel(now=True, timeout=LEAVE)
+                )
         self._hang_up()
 
     def _hang_up(self) -> None:
@@ -165,7 +189,9 @@ class ServerWire:
             raise KernelError(f"{self.label} is not a Jupyter server.")
         name = self._address.name or str(told.get("default"))
         if name not in specs:
-            raise KernelError(f"{self.label} has no kernel named {name}; it has {', '.join(sorted(map(str, specs))) or 'none'}.")
+            raise KernelError(
+                f"{self.label} has no kernel named {name}; it has {', '.join(sorted(map(str, specs))) or 'none'}."
+            )
         return name
 
     def _ask(self, path: str, what: str) -> Any:
@@ -179,8 +205,12 @@ class ServerWire:
         except requests.HTTPError as error:
             code = 0 if error.response is None else error.response.status_code
             if code in (401, 403):
-                raise KernelError(f"{self.label} refuses the token: give ?token=… in the address, or the setting jupyter_token.") from None
-            raise KernelError(f"{self.label} could not {what}: it answered with HTTP status {code}.") from None
+                raise KernelError(
+                    f"{self.label} refuses the token: give ?token=… in the address, or the setting jupyter_token."
+                ) from None
+            raise KernelError(
+                f"{self.label} could not {what}: it answered with HTTP status {code}."
+            ) from None
         except requests.Timeout:
             raise KernelError(f"{self.label} took too long to {what}.") from None
         except requests.exceptions.SSLError:

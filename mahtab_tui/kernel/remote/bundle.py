@@ -26,7 +26,10 @@ def bundle() -> Bundle:
     """Pack the files. The same files make the same bytes, so that they are known there by their digest. Raises `KernelError`."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for folder, name in ((Path(worker.__file__).parent, "worker"), (Path(cloudpickle_folder()), "cloudpickle")):
+        for folder, name in (
+            (Path(worker.__file__).parent, "worker"),
+            (Path(cloudpickle_folder()), "cloudpickle"),
+        ):
             for file in sorted(folder.rglob("*.py")):
                 entry = zipfile.ZipInfo(f"{name}/{file.relative_to(folder).as_posix()}")
                 entry.compress_type = zipfile.ZIP_DEFLATED

@@ -49,7 +49,11 @@ def note(session: str, station: Station) -> Noted | None:
     """Write down where a session's kernel is; None if that cannot be written."""
     with contextlib.suppress(OSError):
         path = held_folder() / f"{quote(session, safe='')}.{station.name}{_END}"
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w", encoding="utf-8") as file:
+        with open(
+            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600),
+            "w",
+            encoding="utf-8",
+        ) as file:
             json.dump(station._asdict(), file)
         return Noted(session, time.time(), station, path)
     return None
@@ -61,7 +65,10 @@ def noted_kernels(session: str | None = None) -> list[Noted]:
         paths = list(held_folder().glob(f"*{_END}"))
     except OSError:
         return []
-    return sorted((noted for noted in map(_read, paths) if noted and session in (None, noted.session)), key=lambda noted: -noted.since)
+    return sorted(
+        (noted for noted in map(_read, paths) if noted and session in (None, noted.session)),
+        key=lambda noted: -noted.since,
+    )
 
 
 def _read(path: Path) -> Noted | None:

@@ -19,7 +19,13 @@ class Elsewhere:
 
     problem = ""
 
-    def __init__(self, address: Address, keep_hours: float, session: str = "", waiting: Connected | None = None) -> None:
+    def __init__(
+        self,
+        address: Address,
+        keep_hours: float,
+        session: str = "",
+        waiting: Connected | None = None,
+    ) -> None:
         """keep_hours: how long an idle kernel is kept there without a wire, or without a screen.
 
         session: the id of the one that shall find it again; empty for none. waiting: the session's kernel, if it has one; the first `start` returns it.
@@ -45,9 +51,16 @@ class Elsewhere:
         """The interpreter is looked up there."""
         return python or ""
 
-    def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire) -> RemoteProcess:
+    def start(
+        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire
+    ) -> RemoteProcess:
         waiting, self._waiting = self._waiting, None
-        asked = {"python": executable, "cwd": cwd, "env": screen_variables(color, *size), "keep": self._keep}
+        asked = {
+            "python": executable,
+            "cwd": cwd,
+            "env": screen_variables(color, *size),
+            "keep": self._keep,
+        }
         connected = waiting or start(self._address, asked, self._session, wire.ask, wire.given_up)
         if self._session and connected.noted is None:
             self.problem = "This kernel ends with its screen, because mahtab-tui's folder `run` cannot be used there."
@@ -55,6 +68,13 @@ class Elsewhere:
 
     def keep_settings(self, place: KeepPlace) -> dict[str, Any]:
         """In the home folder there, with a key of its own: the user's key stays here."""
-        key = hmac.new(bytes.fromhex(place.key), self._address.text.encode(errors="surrogateescape"), "sha256")
+        key = hmac.new(
+            bytes.fromhex(place.key), self._address.text.encode(errors="surrogateescape"), "sha256"
+        )
         folder = f"{KEPT}/{PurePath(place.folder).name}"
-        return {"folder": folder, "key": key.hexdigest(), "megabytes": place.megabytes, "cloudpickle": ""}
+        return {
+            "folder": folder,
+            "key": key.hexdigest(),
+            "megabytes": place.megabytes,
+            "cloudpickle": "",
+        }

@@ -31,13 +31,21 @@ class Questions:
         self._folder = tempfile.mkdtemp(prefix="mahtab-")
         program, self._path = os.path.join(self._folder, "askpass"), os.path.join(self._folder, "s")
         script = Path(__file__).with_name("askpass.py")
-        Path(program).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S {shlex.quote(str(script))} "$@"\n', "utf-8")
+        Path(program).write_text(
+            f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S {shlex.quote(str(script))} "$@"\n',
+            "utf-8",
+        )
         os.chmod(program, 0o700)
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self._path)
         self._listener.listen()
         # Older versions of ssh ask that way only where there is a DISPLAY.
-        self.env = {"SSH_ASKPASS": program, "SSH_ASKPASS_REQUIRE": "force", "SUDO_ASKPASS": program, "MAHTAB_ASKPASS": self._path}
+        self.env = {
+            "SSH_ASKPASS": program,
+            "SSH_ASKPASS_REQUIRE": "force",
+            "SUDO_ASKPASS": program,
+            "MAHTAB_ASKPASS": self._path,
+        }
         self.env["DISPLAY"] = os.environ.get("DISPLAY", ":")
         threading.Thread(target=self._serve, name="mahtab-askpass", daemon=True).start()
 
@@ -55,7 +63,8 @@ class Questions:
             except OSError:
                 return
             with asking, contextlib.suppress(OSError):
-                prompt = b"".join(iter(lambda: asking.recv(4096), b"")).decode(errors="replace")[:_LONGEST]  # noqa: B023
+                read = b"".join(iter(lambda: asking.recv(4096), b""))  # noqa: B023
+                prompt = read.decode(errors="replace")[:_LONGEST]
                 self.waits = True
                 try:
                     answer = self._ask(prompt, "(yes/no" not in prompt)

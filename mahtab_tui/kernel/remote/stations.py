@@ -60,8 +60,12 @@ def start(
     station = Station(address.text, address.label, secrets.token_hex(8), secrets.token_hex(16))
     host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
     began = {**asked, "bootstrap": BOOTSTRAP, "kernel_token": token.hex()}
-    transport = Transport(address, {**_asked(station, host), "received": 0, "start": began}, ask, given_up)
-    return Connected(station, host, transport, token, noted=note(session, station) if session else None)
+    transport = Transport(
+        address, {**_asked(station, host), "received": 0, "start": began}, ask, given_up
+    )
+    return Connected(
+        station, host, transport, token, noted=note(session, station) if session else None
+    )
 
 
 def attach(noted: Noted, ask: Ask) -> Connected:
@@ -79,7 +83,9 @@ def attach(noted: Noted, ask: Ask) -> Connected:
     try:
         hello = transport.answer["hello"]
         ready = checked(KernelReady, hello) if hello else None
-        return Connected(noted.station, host, transport, token, int(transport.answer["cell"]), True, ready, noted)
+        return Connected(
+            noted.station, host, transport, token, int(transport.answer["cell"]), True, ready, noted
+        )
     except (KeyError, TypeError, ValueError, KernelError):
         transport.close()
         raise KernelError(f"{noted.station.label} does not respond like a kernel.") from None
@@ -88,7 +94,9 @@ def attach(noted: Noted, ask: Ask) -> Connected:
 def stop(noted: Noted, ask: Ask) -> None:
     """End a kernel that waits, and wait for its end; what its cell has printed is kept. Raises `KernelError` if the other machine cannot be reached."""
     with contextlib.suppress(KernelGone):
-        transport = Transport(parse(noted.station.address), {**_asked(noted.station, ""), "stop": True}, ask)
+        transport = Transport(
+            parse(noted.station.address), {**_asked(noted.station, ""), "stop": True}, ask
+        )
         with contextlib.closing(transport):
             if "last" in transport.answer:
                 _keep_last(noted, transport)
@@ -119,7 +127,9 @@ def _keep_last(noted: Noted, transport: Transport) -> None:
         keep_last_output(noted.session, noted.station.name, int(transport.answer["last"]), output)
     except (OSError, TypeError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise KernelError(f"The output of the last cell on {noted.station.label} cannot be saved: {why}.") from None
+        raise KernelError(
+            f"The output of the last cell on {noted.station.label} cannot be saved: {why}."
+        ) from None
     with contextlib.suppress(OSError):
         os.write(transport.stdin, confirmed)  # it may leave then
     transport.finish(LAST_WORDS)

@@ -76,7 +76,11 @@ class Transport:
         except OSError as error:
             self._questions.close()
             raise KernelError(f"{address.argv[0]} cannot be started: {error.strerror}.") from None
-        self._files = [file for file in (self._child.stdin, self._child.stdout, self._child.stderr) if file is not None]
+        self._files = [
+            file
+            for file in (self._child.stdin, self._child.stdout, self._child.stderr)
+            if file is not None
+        ]
         self.stdin, self.stdout, self.stderr = (file.fileno() for file in self._files)
         for descriptor in (self.stdin, self.stdout, self.stderr):
             os.set_blocking(descriptor, False)
@@ -134,20 +138,29 @@ class Transport:
         deadline = time.monotonic() + CONNECT_TIMEOUT
         # Said before it is asked for: each round trip counts on a slow wire.
         with contextlib.suppress(KernelError):  # it has ended: what it said before tells why
-            self._write(json.dumps({"digest": files.digest, "size": len(files.data)}).encode() + b"\n", deadline)
+            self._write(
+                json.dumps({"digest": files.digest, "size": len(files.data)}).encode() + b"\n",
+                deadline,
+            )
         words = self._greeting(deadline)
         version = words[0] if words else "?"
         if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (3, 9):
-            raise KernelError(f"{self._address.label} has Python {version[:20]}; a kernel needs Python 3.9 or later.")
+            raise KernelError(
+                f"{self._address.label} has Python {version[:20]}; a kernel needs Python 3.9 or later."
+            )
         if self._line(deadline) == b"send":
             self._write(files.data, deadline)
         self._write(json.dumps(asked).encode() + b"\n", deadline)
         try:
             answer = json.loads(self._line(deadline))
             if "error" in answer:
-                raise KernelGone(f"{self._address.label} was reached, but {str(answer['error'])[:200]}.")
+                raise KernelGone(
+                    f"{self._address.label} was reached, but {str(answer['error'])[:200]}."
+                )
             if "taken" in answer:
-                raise KernelClaimed(f"The kernel on {self._address.label} is now open in another terminal.")
+                raise KernelClaimed(
+                    f"The kernel on {self._address.label} is now open in another terminal."
+                )
             self.answer: dict[str, Any] = dict(answer)
             return int(answer["received"])
         except (ValueError, KeyError, TypeError, RecursionError):
@@ -162,7 +175,9 @@ class Transport:
             if line.startswith(MAGIC.encode() + b" "):
                 return line.decode(errors="replace").split()[1:]
             if read > _BANNER:
-                raise KernelError(f"{self._address.label} prints something, but does not run Python.")
+                raise KernelError(
+                    f"{self._address.label} prints something, but does not run Python."
+                )
 
     def _line(self, deadline: float) -> bytes:
         while b"\n" not in self._buffer:
@@ -225,6 +240,8 @@ def clean_up(address: Address, ask: Ask) -> tuple[int, list[str]]:
     transport = Transport(address, {"clean": True}, ask)
     transport.close()
     try:
-        return int(transport.answer["kernels"]), [str(folder)[:1000] for folder in transport.answer["removed"]]
+        return int(transport.answer["kernels"]), [
+            str(folder)[:1000] for folder in transport.answer["removed"]
+        ]
     except (KeyError, TypeError, ValueError):
         raise KernelError(f"{address.label} did not report what it removed.") from None

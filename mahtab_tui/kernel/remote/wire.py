@@ -20,8 +20,25 @@ from mahtab_tui.kernel.launch import DetachHandle, Wire
 from mahtab_tui.kernel.remote.address import parse
 from mahtab_tui.kernel.remote.output import FarOutput
 from mahtab_tui.kernel.remote.stations import Connected
-from mahtab_tui.kernel.remote.transport import LAST_WORDS, LONGEST_LAST_WORDS, KernelClaimed, KernelGone, Transport
-from mahtab_tui.kernel.worker.station.link import AT, END, EXITED, FRAMES, OUTPUT, PIECE, SIGNAL, STORED, Link, LinkError
+from mahtab_tui.kernel.remote.transport import (
+    LAST_WORDS,
+    LONGEST_LAST_WORDS,
+    KernelClaimed,
+    KernelGone,
+    Transport,
+)
+from mahtab_tui.kernel.worker.station.link import (
+    AT,
+    END,
+    EXITED,
+    FRAMES,
+    OUTPUT,
+    PIECE,
+    SIGNAL,
+    STORED,
+    Link,
+    LinkError,
+)
 
 PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
 """Seconds before each further try to connect again; the last one from then on."""
@@ -68,7 +85,9 @@ class RemoteProcess:
         self._connected = True
         self._killed = False
         self._last_tries = LAST_TRIES
-        self._thread = threading.Thread(target=self._live, args=(connected.transport,), name="mahtab-wire", daemon=True)
+        self._thread = threading.Thread(
+            target=self._live, args=(connected.transport,), name="mahtab-wire", daemon=True
+        )
         self._thread.start()
 
     @property
@@ -160,7 +179,12 @@ class RemoteProcess:
             if self._leaving.wait(pause):
                 return None
             try:
-                transport = Transport(self._address, {**self._asked, "received": self._link.received}, self._wire.ask, self._leaving)
+                transport = Transport(
+                    self._address,
+                    {**self._asked, "received": self._link.received},
+                    self._wire.ask,
+                    self._leaving,
+                )
             except (KernelGone, KernelClaimed):
                 raise
             except KernelError as error:
@@ -186,12 +210,18 @@ class RemoteProcess:
             selector.register(self._woken, selectors.EVENT_READ)
             selector.register(self._inner, selectors.EVENT_READ)
             writing = False
-            while self._exited is None and not (self._told_all and self._leaving.is_set() and link.settled):
+            while self._exited is None and not (
+                self._told_all and self._leaving.is_set() and link.settled
+            ):
                 while self._orders:
                     link.send(*self._orders.popleft())
                 if bool(link.outgoing) != writing:
                     writing = not writing
-                    (selector.register(transport.stdin, selectors.EVENT_WRITE) if writing else selector.unregister(transport.stdin))
+                    (
+                        selector.register(transport.stdin, selectors.EVENT_WRITE)
+                        if writing
+                        else selector.unregister(transport.stdin)
+                    )
                 for key, _ in selector.select(_BEAT):
                     try:
                         if key.fd == transport.stdout:
@@ -219,7 +249,9 @@ class RemoteProcess:
                 if now - beat > _BEAT:
                     beat = now
                     link.alive()
-        with contextlib.suppress(OSError):  # that its end is known here; if this is lost, the station leaves later
+        with contextlib.suppress(
+            OSError
+        ):  # that its end is known here; if this is lost, the station leaves later
             os.write(transport.stdin, link.outgoing)
         transport.finish(LONGEST_LAST_WORDS)
         return ""

@@ -108,8 +108,12 @@ class Worker:
             {
                 "variables": lambda frame: self._executor.watch.listing(),
                 "interrupt": self._interrupt,
-                "cannot_lock": lambda frame: late_import(f"{__package__}.sandbox.read_only").missing(),
-                "undo_steps": lambda frame: [] if self._executor.undo is None else self._executor.undo.steps(),
+                "cannot_lock": lambda frame: late_import(
+                    f"{__package__}.sandbox.read_only"
+                ).missing(),
+                "undo_steps": lambda frame: (
+                    [] if self._executor.undo is None else self._executor.undo.steps()
+                ),
                 "kept": lambda frame: self._made_keeper().index(),
             },
             {
@@ -155,20 +159,38 @@ class Worker:
         self._loop.close()
 
     def _hello(self) -> Frame:
-        return {"op": "ready", "python": python_version(), "executable": sys.executable, "cwd": working_directory(), "pid": os.getpid()}
+        return {
+            "op": "ready",
+            "python": python_version(),
+            "executable": sys.executable,
+            "cwd": working_directory(),
+            "pid": os.getpid(),
+        }
 
     def _execute(self, frame: Frame, refusal: str | None) -> None:
         start = time.perf_counter()
-        seal = frame.pop("seal", "")  # in no object: code that reaches the channel cannot say that its cell has ended
+        seal = frame.pop(
+            "seal", ""
+        )  # in no object: code that reaches the channel cannot say that its cell has ended
         cell, code, limit, needs = frame["cell"], frame["code"], frame["limit"], ""
         self._unsaved = True
         if lock := frame.get("lock"):
-            fork = late_import(f"{__package__}.locked").LockedFork(self._executor, self._surroundings, self._calls)
-            outcome, needs = self._executor.run_apart(cell, code, partial(fork.run, cell, code, limit), refusal, keep=lock == "keep")
+            fork = late_import(f"{__package__}.locked").LockedFork(
+                self._executor, self._surroundings, self._calls
+            )
+            outcome, needs = self._executor.run_apart(
+                cell, code, partial(fork.run, cell, code, limit), refusal, keep=lock == "keep"
+            )
         else:
             outcome = self._executor.run(cell, code, limit, refusal)
         self._open.discard(cell)
-        told = {"cell": cell, "duration": time.perf_counter() - start, "cwd": working_directory(), "needs": needs, **outcome._asdict()}
+        told = {
+            "cell": cell,
+            "duration": time.perf_counter() - start,
+            "cwd": working_directory(),
+            "needs": needs,
+            **outcome._asdict(),
+        }
         self._channel.send({"op": "done", "seal": seal, **told})
 
     def _received(self, frame: Frame) -> None:
@@ -209,7 +231,9 @@ class Worker:
             os.killpg(0, signal.SIGINT)
 
     def _reload(self, frame: Frame) -> None:
-        magics.Reloading.reloader = late_import(f"{__package__}.habits.reloading").Reloader() if frame["on"] else None
+        magics.Reloading.reloader = (
+            late_import(f"{__package__}.habits.reloading").Reloader() if frame["on"] else None
+        )
 
     def _limit_undo(self, frame: Frame) -> None:
         """How much can be undone: steps and megabytes."""
@@ -235,9 +259,14 @@ class Worker:
         folder = os.path.expanduser(frame["folder"])
         if folder != frame["folder"]:  # the host does not know the home folder here
             os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
-        cloudpickle = frame["cloudpickle"] or os.path.join(os.path.dirname(os.path.dirname(__file__)), "cloudpickle")
+        cloudpickle = frame["cloudpickle"] or os.path.join(
+            os.path.dirname(os.path.dirname(__file__)), "cloudpickle"
+        )
         self._surroundings.cloudpickle = cloudpickle
-        self._keep_settings = {**frame, "folder": folder, "cloudpickle": cloudpickle}, dict(self._executor.namespace)
+        self._keep_settings = (
+            {**frame, "folder": folder, "cloudpickle": cloudpickle},
+            dict(self._executor.namespace),
+        )
 
     def _made_keeper(self) -> Any:
         """Made on the control thread where a host asks, so that no cell waits for it."""
@@ -257,21 +286,34 @@ class Worker:
         try:
             writer = self._keeper.start_writing(frame)
         except OSError as error:
-            self._channel.send(reply_to(frame, value={"error": f"the kernel cannot be forked ({error.strerror})"}))
+            self._channel.send(
+                reply_to(frame, value={"error": f"the kernel cannot be forked ({error.strerror})"})
+            )
             return
 
         def answer() -> None:
-            self._channel.send(reply_to(frame, value=late_import(f"{__package__}.keeping.keeper").finish(writer)))
+            self._channel.send(
+                reply_to(frame, value=late_import(f"{__package__}.keeping.keeper").finish(writer))
+            )
 
         threading.Thread(target=answer, daemon=True).start()
 
     def _keep_alone(self, frame: Frame) -> None:
         """Write the namespace, if there is no host that asks for it. The kernel does not end before that."""
-        if self._story is None or not self._channel.absent or not self._unsaved or not self._keep_settings[0]:
+        if (
+            self._story is None
+            or not self._channel.absent
+            or not self._unsaved
+            or not self._keep_settings[0]
+        ):
             return
         self._unsaved = False
         kept, keeper = self._story.kept, self._made_keeper()
-        carried = [file["name"] for file in keeper.index()["files"]] if kept["carried"] is None else kept["carried"]
+        carried = (
+            [file["name"] for file in keeper.index()["files"]]
+            if kept["carried"] is None
+            else kept["carried"]
+        )
         with suppress(OSError):
             self._saving = writer = keeper.start_writing({"carried": carried, "lost": kept["lost"]})
 
@@ -322,7 +364,12 @@ class Worker:
         if self._executor.undo is not None:
             self._executor.undo.forget("variables have come back since")
         self._open.discard(frame["cell"])
-        self._channel.send(reply_to(frame, value={"changes": self._executor.watch.changes(None), "missing": loading.missing()}))
+        self._channel.send(
+            reply_to(
+                frame,
+                value={"changes": self._executor.watch.changes(None), "missing": loading.missing()},
+            )
+        )
 
     def _host_is_elsewhere(self, frame: Frame) -> None:
         Host.is_elsewhere = True

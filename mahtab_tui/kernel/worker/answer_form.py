@@ -24,7 +24,13 @@ _SIMPLE: dict[Any, str] = {
     datetime: "a time such as 2026-03-01T12:00:00",
     time: "a time such as 12:00:00",
 }
-_LISTS: dict[Any, Callable[[Any], Any]] = {list: list, set: set, frozenset: frozenset, tuple: tuple, Sequence: list}
+_LISTS: dict[Any, Callable[[Any], Any]] = {
+    list: list,
+    set: set,
+    frozenset: frozenset,
+    tuple: tuple,
+    Sequence: list,
+}
 _DICTS = (dict, Mapping)
 _UNIONS = (Union, getattr(types, "UnionType", Union))
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -62,7 +68,8 @@ def described(wanted: Any, within: tuple[Any, ...] = ()) -> str:
         return " or ".join(json.dumps(each.value) for each in wanted)
     if isinstance(wanted, type) and dataclasses.is_dataclass(wanted):
         names = [
-            f"{json.dumps(name)}: {described(kind, (*within, wanted))}{'' if must else ' (or left out)'}" for name, kind, must in _fields(wanted)
+            f"{json.dumps(name)}: {described(kind, (*within, wanted))}{'' if must else ' (or left out)'}"
+            for name, kind, must in _fields(wanted)
         ]
         return f"{{{', '.join(names)}}}"
     raise _no_form(wanted)
@@ -99,7 +106,11 @@ def _clean(data: Any) -> Any:
         return _CONTROLS.sub("", data)
     if isinstance(data, (list, tuple, set, frozenset)):
         return [_clean(each) for each in data]
-    return {_clean(name): _clean(each) for name, each in data.items()} if isinstance(data, dict) else data
+    return (
+        {_clean(name): _clean(each) for name, each in data.items()}
+        if isinstance(data, dict)
+        else data
+    )
 
 
 def _read(wanted: Any, data: Any, path: str) -> Any:
@@ -131,7 +142,10 @@ def _read(wanted: Any, data: Any, path: str) -> Any:
         if not isinstance(data, dict):
             raise _wrong(wanted, data, path)
         key, kind = inner or (Any, Any)
-        return {_read_key(key, name, path): _read(kind, each, f"{path}[{name!r}]") for name, each in data.items()}
+        return {
+            _read_key(key, name, path): _read(kind, each, f"{path}[{name!r}]")
+            for name, each in data.items()
+        }
     return _read_object(wanted, data, path)
 
 
@@ -145,7 +159,10 @@ def _read_list(wanted: Any, data: Any, path: str) -> Any:
         if len(data) != len(kinds):
             raise _wrong(wanted, data, path)
     try:
-        return _LISTS[origin](_read(kind, each, f"{path}[{place}]") for place, (kind, each) in enumerate(zip(kinds, data)))
+        return _LISTS[origin](
+            _read(kind, each, f"{path}[{place}]")
+            for place, (kind, each) in enumerate(zip(kinds, data))
+        )
     except TypeError:  # a set of lists
         raise _wrong(wanted, data, path) from None
 
@@ -177,8 +194,16 @@ def _read_object(wanted: Any, data: Any, path: str) -> Any:
     missing = [name for name, _, must in fields if must and name not in data]
     unknown = sorted(str(name) for name in data.keys() - {name for name, _, _ in fields})
     if missing or unknown:
-        raise WrongForm(f"{path}: " + "; ".join([f"{name!r} is missing" for name in missing] + [f"there is no {name!r}" for name in unknown]))
-    values = {name: _read(kind, data[name], f"{path}.{name}") for name, kind, _ in fields if name in data}
+        raise WrongForm(
+            f"{path}: "
+            + "; ".join(
+                [f"{name!r} is missing" for name in missing]
+                + [f"there is no {name!r}" for name in unknown]
+            )
+        )
+    values = {
+        name: _read(kind, data[name], f"{path}.{name}") for name, kind, _ in fields if name in data
+    }
     try:
         return wanted(**values)
     except Exception as error:  # its __post_init__ is the user's
@@ -190,7 +215,11 @@ def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
     kinds = get_type_hints(wanted)
     without = dataclasses.MISSING
     return [
-        (field.name, kinds[field.name], field.default is without and field.default_factory is without)
+        (
+            field.name,
+            kinds[field.name],
+            field.default is without and field.default_factory is without,
+        )
         for field in dataclasses.fields(wanted)
         if field.init
     ]
@@ -198,8 +227,12 @@ def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
 
 def _wrong(wanted: Any, data: Any, path: str) -> WrongForm:
     shown = json.dumps(data, default=str)
-    return WrongForm(f"{path} must be {described(wanted)}, not {shown if len(shown) <= 100 else shown[:100] + '…'}")
+    return WrongForm(
+        f"{path} must be {described(wanted)}, not {shown if len(shown) <= 100 else shown[:100] + '…'}"
+    )
 
 
 def _no_form(wanted: Any) -> TypeError:
-    return TypeError(f"returns: {wanted!r} cannot describe an answer. Give int, list[str], a dataclass, a pydantic model or the like.")
+    return TypeError(
+        f"returns: {wanted!r} cannot describe an answer. Give int, list[str], a dataclass, a pydantic model or the like."
+    )

@@ -11,9 +11,13 @@ class CellAttribution:
     """Knows of each thread and task in which cell it was started. Cells begin and end on the kernel's main thread."""
 
     def __init__(self) -> None:
-        self._cell: contextvars.ContextVar[int | None] = contextvars.ContextVar("cell", default=None)
+        self._cell: contextvars.ContextVar[int | None] = contextvars.ContextVar(
+            "cell", default=None
+        )
         """Tasks and `asyncio.to_thread` copy it."""
-        self._threads: weakref.WeakKeyDictionary[threading.Thread, int | None] = weakref.WeakKeyDictionary()
+        self._threads: weakref.WeakKeyDictionary[threading.Thread, int | None] = (
+            weakref.WeakKeyDictionary()
+        )
         """The cells of threads, but for those that the running cell has started."""
         self._running: list[tuple[int, contextvars.Token[int | None]]] = []
 

@@ -62,21 +62,35 @@ class EventLoop:
         `asyncio.run` works as without a current loop, and leaves it current.
         """
         asyncio = late_import("asyncio")
-        if self._thread != threading.get_ident() or self._own_functions or asyncio.events._get_running_loop() is not None:
+        if (
+            self._thread != threading.get_ident()
+            or self._own_functions
+            or asyncio.events._get_running_loop() is not None
+        ):
             return
         with suppress(Exception):  # of an event loop policy that the user has set
             loop, events, process = self._get(asyncio), asyncio.events, os.getpid()
-            get_running, set_running = self._own_functions = events._get_running_loop, events._set_running_loop
+            get_running, set_running = self._own_functions = (
+                events._get_running_loop,
+                events._set_running_loop,
+            )
 
             def get_really_running() -> Any:
                 running = get_running()
                 return None if running is loop and not loop.is_running() else running
 
             def set_running_or_current(running: Any) -> None:
-                ours = running is None and threading.get_ident() == self._thread and os.getpid() == process
+                ours = (
+                    running is None
+                    and threading.get_ident() == self._thread
+                    and os.getpid() == process
+                )
                 set_running(loop if ours else running)
 
-            events._get_running_loop, events._set_running_loop = get_really_running, set_running_or_current
+            events._get_running_loop, events._set_running_loop = (
+                get_really_running,
+                set_running_or_current,
+            )
             set_running(loop)
 
     def _leave_current(self) -> None:
@@ -87,14 +101,18 @@ class EventLoop:
         self._own_functions = None
         asyncio._set_running_loop(None)
         if loop is not None and not loop.is_closed():
-            self.used = self.used or bool(asyncio.all_tasks(loop) or getattr(loop, "_scheduled", True))
+            self.used = self.used or bool(
+                asyncio.all_tasks(loop) or getattr(loop, "_scheduled", True)
+            )
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine to its end. Raises `KeyboardInterrupt` if `cancel` stopped it."""
         asyncio = late_import("asyncio")
         if asyncio.events._get_running_loop() is not None:
             coroutine.close()
-            raise RuntimeError("this code awaits, but the cell that waits for it already runs inside the event loop")
+            raise RuntimeError(
+                "this code awaits, but the cell that waits for it already runs inside the event loop"
+            )
         loop = self._get(asyncio)
         context = contextvars.copy_context()
 
@@ -125,7 +143,12 @@ class EventLoop:
                 coroutine.close()  # it has not begun if the task was cancelled at once
                 if not task.cancelled():
                     task.exception()  # so that asyncio does not report it a second time
-            for variable, value in context.items():  # a task has a copy of the context, but its variables are the cell's
+            for (
+                variable,
+                value,
+            ) in (
+                context.items()
+            ):  # a task has a copy of the context, but its variables are the cell's
                 if variable.get(None) is not value:
                     variable.set(value)
 
@@ -181,7 +204,9 @@ class EventLoop:
 
     def _drop_broken(self, error: BaseException) -> None:
         """Go on without a loop that fails by itself, since it would fail again at once: a cell has replaced what it needs."""
-        if isinstance(error, Exception) and not isinstance(error, RuntimeError):  # which says that a task has stopped it
+        if isinstance(error, Exception) and not isinstance(
+            error, RuntimeError
+        ):  # which says that a task has stopped it
             self._loop = None
 
     def _get(self, asyncio: Any) -> asyncio.AbstractEventLoop:
@@ -221,7 +246,9 @@ class NeverAwaited:
             return
         needed = {id(value) for value in list(namespace.values())}
         with suppress(Exception):  # no loop is there, or a task is of the user's own class
-            needed.update(id(task.get_coro()) for task in asyncio.all_tasks(asyncio.get_running_loop()))
+            needed.update(
+                id(task.get_coro()) for task in asyncio.all_tasks(asyncio.get_running_loop())
+            )
         file, line = "<unknown>", 0
         while traceback is not None:
             frame = traceback.tb_frame
@@ -243,7 +270,9 @@ class NeverAwaited:
             self._warn(coroutine, frame.f_code.co_filename, frame.f_lineno)
 
     def _warn(self, coroutine: CoroutineType[Any, Any, Any], file: str, line: int) -> None:
-        warnings.warn_explicit(f"coroutine {coroutine.__qualname__!r} was never awaited", RuntimeWarning, file, line)
+        warnings.warn_explicit(
+            f"coroutine {coroutine.__qualname__!r} was never awaited", RuntimeWarning, file, line
+        )
 
 
 def _is_new(coroutine: CoroutineType[Any, Any, Any]) -> bool:

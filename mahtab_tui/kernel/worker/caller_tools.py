@@ -42,9 +42,16 @@ class CallerTools:
         if len(self._functions) > _MOST_TOOLS:
             raise ValueError(f"A search may have at most {_MOST_TOOLS} tools.")
 
-    def start(self, call: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], done: Done) -> None:
+    def start(
+        self, call: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], done: Done
+    ) -> None:
         """Call a tool on a thread of its own, with arguments that hostile code may have made up."""
-        thread = threading.Thread(target=self._run, args=(call, name, args, kwargs, done), name=f"tool-{name}"[:60], daemon=True)
+        thread = threading.Thread(
+            target=self._run,
+            args=(call, name, args, kwargs, done),
+            name=f"tool-{name}"[:60],
+            daemon=True,
+        )
         with self._lock:
             if not self._ended:
                 self._running[call] = thread
@@ -55,7 +62,9 @@ class CallerTools:
         with self._lock:
             thread = self._running.pop(call, None)
             if thread is not None and thread.ident is not None:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(ToolStopped))
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(thread.ident), ctypes.py_object(ToolStopped)
+                )
 
     def end(self) -> None:
         """End all calls; later ones do not start."""
@@ -78,13 +87,21 @@ class CallerTools:
         except (TypeError, ValueError):
             signature = "(...)"
         self._functions[name] = function
-        self.described.append(DescribedTool(name, signature[:_LONGEST_DOC], (inspect.getdoc(function) or "")[:_LONGEST_DOC]))
+        self.described.append(
+            DescribedTool(
+                name, signature[:_LONGEST_DOC], (inspect.getdoc(function) or "")[:_LONGEST_DOC]
+            )
+        )
 
-    def _run(self, call: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], done: Done) -> None:
+    def _run(
+        self, call: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], done: Done
+    ) -> None:
         try:
             try:
                 result = {"value": self._result(name, args, kwargs)}
-            except BaseException as error:  # the caller's function, even if it exits: this is its thread
+            except (
+                BaseException
+            ) as error:  # the caller's function, even if it exits: this is its thread
                 result = {"error": f"{name} failed: {_told(error)}"}
             with self._lock:  # from here on nothing is raised in this thread
                 wanted = self._running.pop(call, None) is not None
@@ -96,7 +113,10 @@ class CallerTools:
     def _result(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         if name not in self._functions:
             raise LookupError("There is no such tool.")
-        given, named = plain_data(list(args), "An argument"), plain_data(dict(kwargs), "An argument")
+        given, named = (
+            plain_data(list(args), "An argument"),
+            plain_data(dict(kwargs), "An argument"),
+        )
         value = self._functions[name](*given, **named)
         if inspect.iscoroutine(value):
             value = late_import("asyncio").run(value)

@@ -29,7 +29,9 @@ class LimitedOutput(io.TextIOBase):
     as stdout and stderr do.
     """
 
-    def __init__(self, stream: TextIO | None = None, limit: int = LIMIT, sharing: LimitedOutput | None = None) -> None:
+    def __init__(
+        self, stream: TextIO | None = None, limit: int = LIMIT, sharing: LimitedOutput | None = None
+    ) -> None:
         super().__init__()
         self._stream: TextIO = io.StringIO() if stream is None else stream
         self.limit = limit
@@ -80,7 +82,12 @@ class ErrorStream(io.TextIOWrapper):
     """stderr, which flushes stdout before it writes, so that the output stays in order."""
 
     def __init__(self, stdout: TextIO, fd: int) -> None:
-        super().__init__(io.BufferedWriter(io.FileIO(fd, "w", closefd=False)), encoding="utf-8", errors="backslashreplace", newline="\n")
+        super().__init__(
+            io.BufferedWriter(io.FileIO(fd, "w", closefd=False)),
+            encoding="utf-8",
+            errors="backslashreplace",
+            newline="\n",
+        )
         self._stdout = stdout
 
     def write(self, text: str) -> int:
@@ -94,7 +101,9 @@ class ErrorStream(io.TextIOWrapper):
 def open_stdout(fd: int) -> io.TextIOWrapper:
     """Open stdout on a pipe, block-buffered in C, because a write for each print costs twenty times as much."""
     raw = io.FileIO(fd, "w", closefd=False)
-    return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", newline="\n")
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", newline="\n"
+    )
 
 
 def flush(*streams: TextIO | None) -> None:

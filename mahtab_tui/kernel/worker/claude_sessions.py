@@ -16,9 +16,13 @@ def load_claude_sessions(limit: int = 10) -> list[dict[str, Any]]:
     limit: at most this many. Empty if there are none.
     Example: load_claude_sessions()[0]["title"].
     """
-    folder = os.path.join(os.path.expanduser("~"), ".claude", "projects", re.sub(r"[^A-Za-z0-9]", "-", os.getcwd()))
+    folder = os.path.join(
+        os.path.expanduser("~"), ".claude", "projects", re.sub(r"[^A-Za-z0-9]", "-", os.getcwd())
+    )
     try:
-        paths = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".jsonl")]
+        paths = [
+            os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".jsonl")
+        ]
         paths.sort(key=os.path.getmtime, reverse=True)
     except OSError:
         return []
@@ -36,7 +40,13 @@ def _described(path: str) -> dict[str, Any]:
             moment = str(entry.get("timestamp") or moment)
             if not title and entry["type"] == "user":
                 title = " ".join(_words(entry).split())[:_TITLE]
-    return {"id": os.path.splitext(os.path.basename(path))[0], "time": moment, "title": title, "messages": messages, "path": path}
+    return {
+        "id": os.path.splitext(os.path.basename(path))[0],
+        "time": moment,
+        "title": title,
+        "messages": messages,
+        "path": path,
+    }
 
 
 def _entry(line: str) -> dict[str, Any] | None:

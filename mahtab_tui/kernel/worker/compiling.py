@@ -28,25 +28,44 @@ def remember(source: str, filename: str) -> None:
     """Keep a source for tracebacks, the debugger and `inspect`."""
     if type(linecache.cache) is not dict:  # a cell has put something else in its place
         linecache.cache = {}
-    linecache.cache[filename] = (len(source), None, [line + "\n" for line in source.split("\n")], filename)
+    linecache.cache[filename] = (
+        len(source),
+        None,
+        [line + "\n" for line in source.split("\n")],
+        filename,
+    )
 
 
-def compile_parts(tree: ast.Module, filename: str, flags: int, shown: bool = True) -> tuple[CodeType, CodeType | None]:
+def compile_parts(
+    tree: ast.Module, filename: str, flags: int, shown: bool = True
+) -> tuple[CodeType, CodeType | None]:
     """Compile the statements, and by itself the last expression, if there is one and its value is shown. flags: of `compile`."""
     last = tree.body[-1] if shown and tree.body else None
     if not isinstance(last, ast.Expr):
         return compile(tree, filename, "exec", flags, dont_inherit=True), None
-    body = compile(ast.Module(tree.body[:-1], tree.type_ignores), filename, "exec", flags, dont_inherit=True)
-    return body, compile(ast.Expression(last.value), filename, "eval", flags | body.co_flags & FUTURES, dont_inherit=True)
+    body = compile(
+        ast.Module(tree.body[:-1], tree.type_ignores), filename, "exec", flags, dont_inherit=True
+    )
+    return body, compile(
+        ast.Expression(last.value),
+        filename,
+        "eval",
+        flags | body.co_flags & FUTURES,
+        dont_inherit=True,
+    )
 
 
-def compiled(source: str, filename: str, namespace: dict[str, Any], await_: Callable[[Any], Any]) -> Callable[[], Any]:
+def compiled(
+    source: str, filename: str, namespace: dict[str, Any], await_: Callable[[Any], Any]
+) -> Callable[[], Any]:
     """Return a function that runs code, which may await, and returns the value of its last expression. filename: shown in tracebacks.
 
     Raises `SyntaxError`.
     """
     remember(source, filename)
-    parts = compile_parts(ast.parse(source.strip("\n"), filename), filename, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    parts = compile_parts(
+        ast.parse(source.strip("\n"), filename), filename, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    )
 
     def run() -> Any:
         value = None

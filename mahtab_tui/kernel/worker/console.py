@@ -46,7 +46,9 @@ class Console:
             raise EOFError("no more input")
         return answer
 
-    def getpass(self, prompt: str = "Password: ", stream: TextIO | None = None, **options: Any) -> str:
+    def getpass(
+        self, prompt: str = "Password: ", stream: TextIO | None = None, **options: Any
+    ) -> str:
         """Read a hidden line, like Python's `getpass.getpass`."""
         answer = self._line(str(prompt), password=True)
         print(prompt)
@@ -188,12 +190,16 @@ def _debugger() -> Any:
         def canonic(self, filename: str) -> str:
             return filename if filename.startswith(CELL) else str(super().canonic(filename))
 
-        def get_stack(self, frame: FrameType | None, tb: TracebackType | None) -> tuple[list[tuple[FrameType, int]], int]:
+        def get_stack(
+            self, frame: FrameType | None, tb: TracebackType | None
+        ) -> tuple[list[tuple[FrameType, int]], int]:
             stack, current = super().get_stack(frame, tb)
             chosen = stack[current]
             ours = [entry[0].f_code.co_filename.startswith(HERE) for entry in stack]
             below = ours.index(True) if True in ours else 0
-            kept = [entry for place, entry in enumerate(stack) if place >= below and not ours[place]]
+            kept = [
+                entry for place, entry in enumerate(stack) if place >= below and not ours[place]
+            ]
             return kept, kept.index(chosen) if chosen in kept else len(kept) - 1
 
     return Debugger(nosigint=True, skip=[f"{__package__}.*"])

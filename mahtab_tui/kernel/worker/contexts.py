@@ -82,7 +82,9 @@ def take(given: Any) -> ContextText:
         return _path(Path(given))
     if _is_table(given):
         return _table(given)
-    if hasattr(given, "to_frame") and _is_labelled(getattr(given, "index", None)):  # a Series, whose labels would be lost in a list
+    if hasattr(given, "to_frame") and _is_labelled(
+        getattr(given, "index", None)
+    ):  # a Series, whose labels would be lost in a list
         return _table(given.to_frame())
     if isinstance(given, Mapping):
         return _joined("dict", ((str(key), _document(value)) for key, value in given.items()))
@@ -92,7 +94,9 @@ def take(given: Any) -> ContextText:
     if own is not None:
         return ContextText(own)
     if hasattr(given, "__iter__"):
-        return _joined("list", ((str(number), _document(value)) for number, value in enumerate(given)))
+        return _joined(
+            "list", ((str(number), _document(value)) for number, value in enumerate(given))
+        )
     raise ContextError(
         f"A value of type {type(given).__name__} cannot be searched. A context is a str, bytes, a path object, a list of strings or documents, a dict, or a DataFrame."
     )
@@ -108,9 +112,13 @@ def take_all(context: Any, named: Mapping[str, Any], options: Iterable[str]) -> 
             raise ContextError("There is nothing to search: give a text, or several by name.")
         return take(context)
     if context is not None:
-        raise ContextError(f"Give one context, or all of them by name: the first one has no name, unlike {', '.join(named)}.")
+        raise ContextError(
+            f"Give one context, or all of them by name: the first one has no name, unlike {', '.join(named)}."
+        )
     if len(named) > _MOST_NAMED:
-        raise ContextError(f"At most {_MOST_NAMED} contexts can have names; {len(named)} are given. Pass a dict of them instead.")
+        raise ContextError(
+            f"At most {_MOST_NAMED} contexts can have names; {len(named)} are given. Pass a dict of them instead."
+        )
     texts: list[str] = []
     contexts: list[NamedContext] = []
     notices: list[str] = []
@@ -118,26 +126,41 @@ def take_all(context: Any, named: Mapping[str, Any], options: Iterable[str]) -> 
     for name, value in named.items():
         close = difflib.get_close_matches(name, options, 1, 0.75)
         if close:
-            raise ContextError(f"There is no option {name!r}; did you mean {close[0]!r}? A context needs a name that is less like an option.")
+            raise ContextError(
+                f"There is no option {name!r}; did you mean {close[0]!r}? A context needs a name that is less like an option."
+            )
         if why := why_not_a_name(name):
             raise ContextError(f"A context cannot be named {name!r}: {why}.")
         try:
             taken = take(value)
         except ContextError as error:
-            raise ContextError(f"{name}, which is not an option and so a context: {error}") from None
+            raise ContextError(
+                f"{name}, which is not an option and so a context: {error}"
+            ) from None
         parts = tuple((part, low + start, high + start) for part, low, high in taken.parts)
-        contexts.append(NamedContext(name, taken.kind, start, start + len(taken.text), parts, taken.about))
+        contexts.append(
+            NamedContext(name, taken.kind, start, start + len(taken.text), parts, taken.about)
+        )
         texts.append(taken.text)
         notices += taken.notices
         start += len(taken.text) + 1
     whole = tuple((context.name, context.start, context.end) for context in contexts)
-    return ContextText("\n".join(texts), "dict", whole, notices=tuple(notices), contexts=tuple(contexts))
+    return ContextText(
+        "\n".join(texts), "dict", whole, notices=tuple(notices), contexts=tuple(contexts)
+    )
 
 
 def _meant_a_file(text: str) -> tuple[str, ...]:
-    if len(text) > _LONGEST_NAME or not text.strip() or not text.isprintable() or not os.path.exists(text):
+    if (
+        len(text) > _LONGEST_NAME
+        or not text.strip()
+        or not text.isprintable()
+        or not os.path.exists(text)
+    ):
         return ()
-    return (f"The string {text!r} itself is searched; to search the file of that name, pass pathlib.Path({text!r}).",)
+    return (
+        f"The string {text!r} itself is searched; to search the file of that name, pass pathlib.Path({text!r}).",
+    )
 
 
 def _decoded(data: bytes, what: str) -> tuple[str, tuple[str, ...]]:
@@ -149,10 +172,16 @@ def _decoded(data: bytes, what: str) -> tuple[str, tuple[str, ...]]:
         if not encoding:
             with suppress(UnicodeDecodeError):
                 if any(0x80 <= byte < 0xA0 for byte in set(data)):
-                    return data.decode("cp1252"), (f"{what} are not valid UTF-8, and were read as Windows-1252.",)
-            return data.decode("latin-1"), (f"{what} are not valid UTF-8, and were read as Latin-1.",)
+                    return data.decode("cp1252"), (
+                        f"{what} are not valid UTF-8, and were read as Windows-1252.",
+                    )
+            return data.decode("latin-1"), (
+                f"{what} are not valid UTF-8, and were read as Latin-1.",
+            )
         text = data.decode(encoding, "replace")
-        return text, (f"{what} are not valid {encoding.upper().removesuffix('-SIG')}; characters replaced: {text.count(chr(0xFFFD)):,}.",)
+        return text, (
+            f"{what} are not valid {encoding.upper().removesuffix('-SIG')}; characters replaced: {text.count(chr(0xFFFD)):,}.",
+        )
 
 
 def _path(path: Path) -> ContextText:
@@ -174,7 +203,9 @@ def _read(path: Path) -> bytes:
     # O_NONBLOCK, since opening a pipe without a writer would block.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ContextError(f"{path} is not a file but a device or a pipe, which may be endless. Read what you need from it, and pass that.")
+            raise ContextError(
+                f"{path} is not a file but a device or a pipe, which may be endless. Read what you need from it, and pass that."
+            )
         return file.read()
 
 
@@ -221,7 +252,9 @@ def _files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
                 continue
             count += 1
             if count > _FILES:
-                raise ContextError(f"There are more than {_FILES:,} files in {path}. Pass a subfolder, or a list of texts.")
+                raise ContextError(
+                    f"There are more than {_FILES:,} files in {path}. Pass a subfolder, or a list of texts."
+                )
             yield file
 
 
@@ -252,11 +285,17 @@ def _table(frame: Any) -> ContextText:
         labelled = _is_labelled(getattr(frame, "index", None))
         text = str(frame.to_csv(index=labelled))
         if labelled:
-            columns[:0] = ["(the index)" if name is None else str(name) for name in frame.index.names]
+            columns[:0] = [
+                "(the index)" if name is None else str(name) for name in frame.index.names
+            ]
     else:
         text = str(frame.write_csv())
-    named = ", ".join(columns[:_COLUMNS]) + (f", and {len(columns) - _COLUMNS} more" if len(columns) > _COLUMNS else "")
-    return ContextText(text, about=f"CSV of a DataFrame of {len(frame):,} rows with the columns {named}")
+    named = ", ".join(columns[:_COLUMNS]) + (
+        f", and {len(columns) - _COLUMNS} more" if len(columns) > _COLUMNS else ""
+    )
+    return ContextText(
+        text, about=f"CSV of a DataFrame of {len(frame):,} rows with the columns {named}"
+    )
 
 
 def _document(value: Any) -> str:

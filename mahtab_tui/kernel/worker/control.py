@@ -29,7 +29,14 @@ FLUSH_EVERY = 50
 class Channel:
     """Sends frames: whole, one after the other, from any thread."""
 
-    def __init__(self, fd: int, interrupts: Interrupts, limit: int = MAX_FRAME, token: bytes = b"", beside: Beside | None = None) -> None:
+    def __init__(
+        self,
+        fd: int,
+        interrupts: Interrupts,
+        limit: int = MAX_FRAME,
+        token: bytes = b"",
+        beside: Beside | None = None,
+    ) -> None:
         """beside: the holder, with which the kernel may outlive its host; None for none."""
         self.fd = fd
         self.beside = beside
@@ -58,7 +65,9 @@ class Channel:
         if self.fd < 0:
             raise RuntimeError("a forked process cannot reach the session")
         with self._lock:
-            data = encode(frame, self._limit, self._token)  # with the token of the host that is there now
+            data = encode(
+                frame, self._limit, self._token
+            )  # with the token of the host that is there now
             if self.beside is not None:
                 self.beside.story.note(frame)
             if not self.absent:
@@ -92,7 +101,9 @@ class Channel:
             os.close(fd)
             self._token, self.absent = token, False
             assert self.beside is not None
-            self._write_all(encode({**hello, "story": self.beside.story.whole()}, self._limit, token))
+            self._write_all(
+                encode({**hello, "story": self.beside.story.whole()}, self._limit, token)
+            )
 
     def _cut(self) -> None:
         """In a forked child: the conversation with the host is the parent's."""
@@ -148,11 +159,17 @@ class Control:
         self._making = threading.Lock()
         self._aside = {
             "inspect": self._describe,
-            "describe": lambda frame: late_import(f"{__package__}.description").describe(namespace, frame["names"], frame["limit"]),
+            "describe": lambda frame: late_import(f"{__package__}.description").describe(
+                namespace, frame["names"], frame["limit"]
+            ),
             "look": self._look,
-            "complete": lambda frame: late_import(f"{__package__}.completion.complete").complete(namespace, frame["code"], frame["cursor"]),
+            "complete": lambda frame: late_import(f"{__package__}.completion.complete").complete(
+                namespace, frame["code"], frame["cursor"]
+            ),
             "explain": self._explanation,
-            "private_use": lambda frame: late_import(f"{__package__}.private_use").private_use(namespace, frame["names"], frame["codes"]),
+            "private_use": lambda frame: late_import(f"{__package__}.private_use").private_use(
+                namespace, frame["names"], frame["codes"]
+            ),
             "installed": _installed,
         }
         """Answered on threads: describing may run the user's own code, completing may look at a slow disk."""
@@ -174,7 +191,10 @@ class Control:
         while True:
             try:
                 busy = self._active() or _thread._count() > 1
-                active, was_busy = busy or was_busy, busy  # once more: a thread may have printed just before its end
+                active, was_busy = (
+                    busy or was_busy,
+                    busy,
+                )  # once more: a thread may have printed just before its end
                 ready = self._ready(active)
                 if active:
                     self._flush()
@@ -193,7 +213,12 @@ class Control:
             poll.register(self._channel.fd, select.POLLIN)
         if self._staying is not None and self._staying.fd >= 0:
             poll.register(self._staying.fd, select.POLLIN)
-        return [fd for fd, _ in poll.poll(FLUSH_EVERY if active else None if self._staying is None else self._staying.wait())]
+        return [
+            fd
+            for fd, _ in poll.poll(
+                FLUSH_EVERY if active else None if self._staying is None else self._staying.wait()
+            )
+        ]
 
     def _serve(self, ready: list[int]) -> bool:
         """Serve the host; returns whether the kernel goes on."""
@@ -203,7 +228,9 @@ class Control:
         if staying is None:
             return True
         if staying.fd in ready:
-            while not self._host_gone and select.select([self._channel.fd], [], [], 0)[0]:  # what the host before has still said
+            while (
+                not self._host_gone and select.select([self._channel.fd], [], [], 0)[0]
+            ):  # what the host before has still said
                 if not self._read():
                     return False
             if not staying.serve():
@@ -224,7 +251,9 @@ class Control:
         try:
             op = frame["op"]
             if op in self._aside:
-                threading.Thread(target=self._answer_aside, args=(frame, self._aside[op]), daemon=True).start()
+                threading.Thread(
+                    target=self._answer_aside, args=(frame, self._aside[op]), daemon=True
+                ).start()
             elif op in self._answers:
                 self._channel.send(reply_to(frame, value=self._answers[op](frame)))
             else:
@@ -237,7 +266,9 @@ class Control:
             reply = reply_to(frame, value=work(frame))
         except Exception as error:  # the thread's outermost frame
             reply = reply_to(frame, error=str(error) or type(error).__name__)
-        except BaseException as error:  # an object of the user's has ended the thread: whoever waits shall know
+        except (
+            BaseException
+        ) as error:  # an object of the user's has ended the thread: whoever waits shall know
             reply = reply_to(frame, error=f"{type(error).__name__} was raised.")
         self._channel.send(reply)
 
@@ -245,7 +276,9 @@ class Control:
         name = frame["name"]
         if name not in self._namespace:
             raise LookupError(f"There is no variable named {name}.")
-        return late_import(f"{__package__}.detail").describe(self._namespace, name, run_code=frame["run_code"])
+        return late_import(f"{__package__}.detail").describe(
+            self._namespace, name, run_code=frame["run_code"]
+        )
 
     def _look(self, frame: Frame) -> Any:
         module = late_import(f"{__package__}.inspection.inspection")
@@ -255,7 +288,9 @@ class Control:
         return self._inspection.answer(frame["asked"])
 
     def _explanation(self, frame: Frame) -> Any:
-        found = late_import(f"{__package__}.completion.explaining").explain_at(self._namespace, frame["code"], frame["cursor"])
+        found = late_import(f"{__package__}.completion.explaining").explain_at(
+            self._namespace, frame["code"], frame["cursor"]
+        )
         return None if found is None else found._asdict()
 
 

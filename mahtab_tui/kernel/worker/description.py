@@ -17,8 +17,28 @@ from .inspection.children import base_of, field_names
 from .inspection.texts import base_of as text_base_of
 from .limits import run_with_timeout
 from .secret_names import looks_secret
-from .short_values import SAMPLE, SCALARS, SEQUENCES, kinds_of, literal, short_key, short_value, stored_fields
-from .statics import BOUND, MISSING, attributes, class_dict, is_class, is_module, module_of, name_of, own_dict, unwrapped
+from .short_values import (
+    SAMPLE,
+    SCALARS,
+    SEQUENCES,
+    kinds_of,
+    literal,
+    short_key,
+    short_value,
+    stored_fields,
+)
+from .statics import (
+    BOUND,
+    MISSING,
+    attributes,
+    class_dict,
+    is_class,
+    is_module,
+    module_of,
+    name_of,
+    own_dict,
+    unwrapped,
+)
 from .summary import counted, kind_of, one_line, summary, type_name
 from .table_description import describe_table
 
@@ -57,7 +77,9 @@ def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dic
         if value is MISSING or left <= 0 or (looks_secret(name) and kind_of(value) == "data"):
             continue
         try:
-            found[name] = run_with_timeout(min(SECONDS, left), partial(describe_value, name, value, limit))
+            found[name] = run_with_timeout(
+                min(SECONDS, left), partial(describe_value, name, value, limit)
+            )
         except Exception:  # a library's object in a state that nobody foresaw, or too slow
             continue
     return found
@@ -139,7 +161,10 @@ def _item_lines(title: str, value: Any) -> list[str]:
         return [f"{title}: {{{', '.join(words)}}}" if words else title]
     lines = [title, *(f"  {word}" for word in words)]
     if size > _ITEMS:
-        names = [*(short_key(key) for key, _ in items[_ITEMS:]), *(["..."] if size > len(items) else [])]
+        names = [
+            *(short_key(key) for key, _ in items[_ITEMS:]),
+            *(["..."] if size > len(items) else []),
+        ]
         lines.append(f"  and {size - _ITEMS:,} more keys: {', '.join(names)}")
     return lines
 
@@ -152,14 +177,26 @@ def _sequence_lines(name: str, value: Any, base: Any) -> list[str]:
     if kinds == "dict" and type(sample[0]) is dict:
         return [title, *_item_lines("  first item", sample[0])]
     fields = field_names(type(value)) if base is tuple else ()
-    words = [short_value(item, field) for item, field in zip(sample, [*fields, *[""] * _ITEMS][:_ITEMS])]
+    words = [
+        short_value(item, field) for item, field in zip(sample, [*fields, *[""] * _ITEMS][:_ITEMS])
+    ]
     if fields:
         words = [f"{field}={word}" for field, word in zip(fields, words)]
-    if all(type(item) in SCALARS for item in sample[:_ITEMS]) and sum(map(len, words)) <= _ONE_LINE * 2:
+    if (
+        all(type(item) in SCALARS for item in sample[:_ITEMS])
+        and sum(map(len, words)) <= _ONE_LINE * 2
+    ):
         more = [f"... and {size - len(words):,} more"] if size > len(words) else []
         return [f"{title}: {', '.join([*words, *more])}" if words else title]
-    shown = [f"  {word}" if fields or base not in (list, tuple) else f"  [{at}]: {word}" for at, word in enumerate(words)]
-    return [title, *shown, *([f"  ... and {size - len(words):,} more"] if size > len(words) else [])]
+    shown = [
+        f"  {word}" if fields or base not in (list, tuple) else f"  [{at}]: {word}"
+        for at, word in enumerate(words)
+    ]
+    return [
+        title,
+        *shown,
+        *([f"  ... and {size - len(words):,} more"] if size > len(words) else []),
+    ]
 
 
 # Functions, classes and instances.
@@ -167,7 +204,13 @@ def _sequence_lines(name: str, value: Any, base: Any) -> list[str]:
 
 def _function_lines(name: str, value: Any) -> list[str]:
     function = unwrapped(value)
-    word = "function" if function is None else "async def" if function.__code__.co_flags & _COROUTINE else "def"
+    word = (
+        "function"
+        if function is None
+        else "async def"
+        if function.__code__.co_flags & _COROUTINE
+        else "def"
+    )
     return [*f"{word} {signature_of(value, name)}".split("\n"), *_doc_line(value)]
 
 
@@ -183,10 +226,16 @@ def _doc_line(value: Any) -> list[str]:
 
 
 def _class_lines(name: str, value: Any) -> list[str]:
-    bases = [one_line(name_of(base)) for base in type.__dict__["__bases__"].__get__(value) if base is not object]
+    bases = [
+        one_line(name_of(base))
+        for base in type.__dict__["__bases__"].__get__(value)
+        if base is not object
+    ]
     signature = signature_of(value, name)
     methods = _methods(value)
-    others = [label for label in attributes(value) if not label.startswith("_") and label not in methods]
+    others = [
+        label for label in attributes(value) if not label.startswith("_") and label not in methods
+    ]
     return [
         f"class {one_line(name_of(value))}{f'({chr(44).join(bases)})' if bases else ''}",
         *_doc_line(value),
@@ -199,7 +248,11 @@ def _class_lines(name: str, value: Any) -> list[str]:
 def _methods(value: Any) -> list[str]:
     """Return the names of the public methods of a class or an object."""
     found = attributes(value).items()
-    return [label for label, item in found if not label.startswith("_") and (type(item) in BOUND or kind_of(item) == "function")]
+    return [
+        label
+        for label, item in found
+        if not label.startswith("_") and (type(item) in BOUND or kind_of(item) == "function")
+    ]
 
 
 def _names_line(word: str, names: Sequence[str]) -> list[str]:

@@ -21,7 +21,9 @@ SECONDS = 2.0
 """Time limit for an object's `__repr__`."""
 CHARACTERS = 200_000
 ATTRIBUTES = 500
-_PLAIN = Classes(bool, int, float, complex, str, bytes, bytearray, type(None), list, tuple, set, frozenset, dict)
+_PLAIN = Classes(
+    bool, int, float, complex, str, bytes, bytearray, type(None), list, tuple, set, frozenset, dict
+)
 """Classes that write no objects but those inside them."""
 _SEARCHED = 1_000_000
 """Characters of a file: longer ones are not searched for a class."""
@@ -51,11 +53,17 @@ def describe(namespace: dict[str, Any], name: str, *, run_code: bool = True) -> 
         return result
     try:
         if run_code:
-            result["text"], was_cut = run_with_timeout(SECONDS, lambda: limited_repr(value, CHARACTERS))
+            result["text"], was_cut = run_with_timeout(
+                SECONDS, lambda: limited_repr(value, CHARACTERS)
+            )
         else:
-            result["text"], was_cut = run_with_timeout(SECONDS, lambda: _text_without_code(name, value))
+            result["text"], was_cut = run_with_timeout(
+                SECONDS, lambda: _text_without_code(name, value)
+            )
             if type(value) not in _PLAIN:
-                result["error"] = f"Described without running code of its class; a cell with `{name}` shows more."
+                result["error"] = (
+                    f"Described without running code of its class; a cell with `{name}` shows more."
+                )
     except TimeLimitError:
         result["error"] = f"Its __repr__ did not end within {SECONDS:g} s."
     except BaseException as error:  # raised by the object's code, SystemExit included
@@ -63,7 +71,9 @@ def describe(namespace: dict[str, Any], name: str, *, run_code: bool = True) -> 
     else:
         if was_cut:
             size = size_of(value)
-            result["cut"] = max(1, size - CHARACTERS) if size is not None and type(value) in (str, bytes) else 1
+            result["cut"] = (
+                max(1, size - CHARACTERS) if size is not None and type(value) in (str, bytes) else 1
+            )
     if kind_of(value) in ("function", "class"):
         result["source"], result["where"] = source_of(value)
     return result
@@ -74,7 +84,9 @@ def _text_without_code(name: str, value: Any) -> tuple[str, bool]:
     if type(value) not in _PLAIN:
         description = late_import(f"{__package__}.description")  # which imports this file
         return description.describe_value(name, value, CHARACTERS), False
-    return limited_repr(value, CHARACTERS, lambda each: repr(each) if type(each) in _PLAIN else about(each))
+    return limited_repr(
+        value, CHARACTERS, lambda each: repr(each) if type(each) in _PLAIN else about(each)
+    )
 
 
 def _message(error: BaseException) -> str:
@@ -90,7 +102,10 @@ def _attributes(value: Any) -> list[dict[str, Any]]:
     for cls in reversed(mro_of(type(value))):
         found.update(named(class_dict(cls)))
     found.update(named(class_dict(value) if is_class(value) else own_dict(value)))
-    names = sorted((name for name in found if not name.startswith("__")), key=lambda name: (name.startswith("_"), name))
+    names = sorted(
+        (name for name in found if not name.startswith("__")),
+        key=lambda name: (name.startswith("_"), name),
+    )
     return [_attribute(name, found[name]) for name in names[:ATTRIBUTES]]
 
 
@@ -156,7 +171,13 @@ def _file(cls: Any) -> str:
     names = class_dict(cls)
     module = names.get("__module__")
     for item in list(names.values()):
-        function = item.fget if type(item) is property else item.__func__ if type(item) is staticmethod or type(item) is classmethod else item
+        function = (
+            item.fget
+            if type(item) is property
+            else item.__func__
+            if type(item) is staticmethod or type(item) is classmethod
+            else item
+        )
         if type(function) is types.FunctionType and function.__module__ == module:
             return function.__code__.co_filename
     loaded = sys.modules.get(module) if type(module) is str else None
@@ -170,7 +191,11 @@ def _definition(text: str, way: list[str]) -> ast.ClassDef | None:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     for name in way:
-        inside = [child for child in ast.walk(node) if isinstance(child, (ast.ClassDef, ast.FunctionDef)) and child.name == name]
+        inside = [
+            child
+            for child in ast.walk(node)
+            if isinstance(child, (ast.ClassDef, ast.FunctionDef)) and child.name == name
+        ]
         if name == "<locals>":
             continue
         if not inside:

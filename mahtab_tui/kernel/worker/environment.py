@@ -19,7 +19,9 @@ from .interrupts import Interrupts
 from .stdlib import is_ours, late_import
 from .tracebacks import format_safely
 
-_FLUSH_BEFORE = frozenset({"subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.spawn", "pty.spawn"})
+_FLUSH_BEFORE = frozenset(
+    {"subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.spawn", "pty.spawn"}
+)
 """Audit events after which another process writes to fd 1 and 2. (`os.fork` has its own hook.)"""
 
 _STARTERS = frozenset({"multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver"})
@@ -42,7 +44,9 @@ class Stage(NamedTuple):
 class ProcessSurroundings:
     """Streams, descriptors, builtins and signals of the kernel's process. Make it after our names are in builtins."""
 
-    def __init__(self, main: ModuleType, interrupts: Interrupts, on_asyncio: Callable[[], None]) -> None:
+    def __init__(
+        self, main: ModuleType, interrupts: Interrupts, on_asyncio: Callable[[], None]
+    ) -> None:
         """on_asyncio: called when code of a cell imports asyncio for the first time."""
         self._main = main
         self._on_asyncio = on_asyncio
@@ -168,15 +172,26 @@ class ProcessSurroundings:
         if self._watch is not None and self._interrupts.running:
             self._watch(event, args)
         if event in ("open", "sqlite3.connect"):
-            if self._interrupts.running and len(self.loaded) < _LOADED and type(args[0]) is str and not args[0].startswith(_LIBRARIES):
+            if (
+                self._interrupts.running
+                and len(self.loaded) < _LOADED
+                and type(args[0]) is str
+                and not args[0].startswith(_LIBRARIES)
+            ):
                 self.loaded.setdefault(os.path.abspath(args[0]))
         elif event in _FLUSH_BEFORE:
             self.flush()
-        elif event == "import" and args[0].startswith("matplotlib."):  # before pyplot has chosen a backend
+        elif event == "import" and args[0].startswith(
+            "matplotlib."
+        ):  # before pyplot has chosen a backend
             late_import(f"{__package__}.showing.plots").choose_backend()
         elif event == "import" and args[0].startswith("pandas.") and not self._pandas_fits:
             self._pandas_fits = _fit_pandas()
-        elif event == "import" and args[0].partition(".")[0] == "asyncio" and self._interrupts.running:
+        elif (
+            event == "import"
+            and args[0].partition(".")[0] == "asyncio"
+            and self._interrupts.running
+        ):
             if "asyncio" not in sys.modules and is_ours("asyncio"):
                 self._on_asyncio()
         elif event == "import" and args[0] in _STARTERS:

@@ -30,7 +30,24 @@ KEEP = 4_000_000
 DEPTH = 3
 """Cells that may run one inside the other: a cell, and nested ones two levels deep."""
 
-_PLAIN = frozenset({int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, type})
+_PLAIN = frozenset(
+    {
+        int,
+        float,
+        complex,
+        bool,
+        str,
+        bytes,
+        bytearray,
+        list,
+        tuple,
+        dict,
+        set,
+        frozenset,
+        range,
+        type,
+    }
+)
 """Types whose values are text and no more."""
 
 Piece = tuple[str, str]
@@ -92,7 +109,13 @@ class NotCompiledError(Exception):
 class Executor:
     """Cells over one namespace. `run` is called on one thread only, and by itself again for nested cells."""
 
-    def __init__(self, namespace: dict[str, Any], surroundings: Surroundings, interrupts: Interrupts, loop: EventLoop) -> None:
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        surroundings: Surroundings,
+        interrupts: Interrupts,
+        loop: EventLoop,
+    ) -> None:
         self.namespace = namespace
         self.watch = NamespaceTracker(namespace)
         self.depth = 0
@@ -122,9 +145,15 @@ class Executor:
     def _refused(self, refusal: str | None) -> Outcome | None:
         if refusal is None and self.depth >= DEPTH:
             refusal = "cells can be nested at most two levels deep"
-        return None if refusal is None else Outcome("error", [("traceback", f"RuntimeError: {refusal}\n")], [], [])
+        return (
+            None
+            if refusal is None
+            else Outcome("error", [("traceback", f"RuntimeError: {refusal}\n")], [], [])
+        )
 
-    def run_apart(self, cell: int, source: str, run: Callable[[], Report], refusal: str | None, *, keep: bool) -> tuple[Outcome, str]:
+    def run_apart(
+        self, cell: int, source: str, run: Callable[[], Report], refusal: str | None, *, keep: bool
+    ) -> tuple[Outcome, str]:
         """Run one cell in a fork, and put what it has made into the namespace; returns why it needs more than the fork, too.
 
         run: runs it; see `locked.LockedFork`. keep: False to leave what it has made in the fork.
@@ -136,7 +165,9 @@ class Executor:
             with self._interrupts.allowed(cell):
                 report = run()
         except KeyboardInterrupt:
-            return Outcome("interrupted", [("traceback", "KeyboardInterrupt\n")], self._end(), []), ""
+            return Outcome(
+                "interrupted", [("traceback", "KeyboardInterrupt\n")], self._end(), []
+            ), ""
         outcome = report.outcome
         apart = late_import(f"{__package__}.locked").tell_apart(report, self.namespace, keep=keep)
         if keep and not report.needs:
@@ -147,7 +178,13 @@ class Executor:
             self.namespace.update(report.values)
             for name in report.deleted:
                 self.namespace.pop(name, None)
-        last = [("stdout", apart)] if apart else [("stdout", f"stopped: {report.needs}; nothing was kept\n")] if report.needs else []
+        last = (
+            [("stdout", apart)]
+            if apart
+            else [("stdout", f"stopped: {report.needs}; nothing was kept\n")]
+            if report.needs
+            else []
+        )
         return outcome._replace(pieces=[*outcome.pieces, *last], changes=self._end()), report.needs
 
     def use_loop(self, loop: EventLoop) -> None:
@@ -177,7 +214,11 @@ class Executor:
             if told is not None:
                 pieces.append(("traceback", told.text))
                 # In a text that is shortened, the rows would be others.
-                frames = told.frames if len(told.text) <= KEEP else [frame._replace(row=0) for frame in told.frames]
+                frames = (
+                    told.frames
+                    if len(told.text) <= KEEP
+                    else [frame._replace(row=0) for frame in told.frames]
+                )
         finally:
             if origins is not None:
                 origins.end()
@@ -186,9 +227,13 @@ class Executor:
                 magics.Reloading.reloader.note()
             changes = self._end()
             cell_ended()
-        return Outcome(status, [(kind, shorten(text, KEEP)) for kind, text in pieces], changes, frames)
+        return Outcome(
+            status, [(kind, shorten(text, KEEP)) for kind, text in pieces], changes, frames
+        )
 
-    def _run(self, cell: int, source: str, pieces: list[Piece], output: LimitedOutput | None) -> None:
+    def _run(
+        self, cell: int, source: str, pieces: list[Piece], output: LimitedOutput | None
+    ) -> None:
         undo = self.undo if self.depth == 1 else None
         if undo is not None:
             undo.begin(cell)
@@ -217,9 +262,17 @@ class Executor:
 
     def _compile(self, source: str, filename: str) -> Compiled:
         try:
-            plain = source if SIGNS.isdisjoint(source) else late_import(f"{__package__}.habits.lines").transform(source)
-            tree: ast.Module = compile(plain, filename, "exec", self._flags | ast.PyCF_ONLY_AST, True)
-            body, last = compile_parts(tree, filename, self._flags, bool(tree.body) and not _hidden(plain, tree.body[-1]))
+            plain = (
+                source
+                if SIGNS.isdisjoint(source)
+                else late_import(f"{__package__}.habits.lines").transform(source)
+            )
+            tree: ast.Module = compile(
+                plain, filename, "exec", self._flags | ast.PyCF_ONLY_AST, True
+            )
+            body, last = compile_parts(
+                tree, filename, self._flags, bool(tree.body) and not _hidden(plain, tree.body[-1])
+            )
             self._flags |= body.co_flags & FUTURES
         except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
             raise NotCompiledError from error
@@ -287,7 +340,9 @@ class Executor:
     def _expect(self, undo: UndoHistory | None = None) -> None:
         if self._compiled and (cell := self._compiled[-1]) is not None:
             with self._interrupts.shielded():
-                self.watch.expect(cell.tree, (cell.body,) if cell.last is None else (cell.body, cell.last), undo)
+                self.watch.expect(
+                    cell.tree, (cell.body,) if cell.last is None else (cell.body, cell.last), undo
+                )
 
     def _changes(self, cell: Compiled | None) -> list[dict[str, Any]]:
         return self.watch.changes(None if cell is None else cell.tree)

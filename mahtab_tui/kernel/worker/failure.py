@@ -88,18 +88,33 @@ class Failure:
         tree = _parsed("".join(lines)) if len(lines) <= _LINES else None
         if tree is None and 0 < line <= len(lines):  # a long file, or a cell with a magic command
             tree = _parsed("\n" * (line - 1) + lines[line - 1].strip())
-        found = [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
+        found = (
+            [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
+        )
         found = [node for node in found if node.lineno <= line <= (node.end_lineno or 0)]
         start, end = _position(self.user)
-        return [node for node in found if start <= (node.lineno, node.col_offset) and _end(node) <= end] or found
+        return [
+            node for node in found if start <= (node.lineno, node.col_offset) and _end(node) <= end
+        ] or found
 
     def value_of(self, node: ast.expr) -> Any:
         """Return the value of an expression; `MISSING` if it cannot be known without running code."""
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and type(node.slice.value) is str:
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.slice, ast.Constant)
+            and type(node.slice.value) is str
+        ):
             table = as_library_type(self.value_of(node.value))
             if is_one_of(table, "pandas", "DataFrame") and has_own_indexes(table):
                 columns = islice(table.columns, _COMPARED)
-                return next((table.iloc[:, place] for place, name in enumerate(columns) if type(name) is str and name == node.slice.value), MISSING)
+                return next(
+                    (
+                        table.iloc[:, place]
+                        for place, name in enumerate(columns)
+                        if type(name) is str and name == node.slice.value
+                    ),
+                    MISSING,
+                )
         value = resolve(ast.unparse(node), self.names)
         return MISSING if type(value) is Instance else value
 
@@ -123,11 +138,22 @@ class Failure:
 
     def library_values(self, module: str, *classes: str) -> Iterator[Any]:
         """Yield the objects of a library's classes, those of subclasses converted."""
-        return (value for value in map(as_library_type, self.objects()) if is_one_of(value, module, *classes))
+        return (
+            value
+            for value in map(as_library_type, self.objects())
+            if is_one_of(value, module, *classes)
+        )
 
     def name_of(self, value: object) -> str:
         """Return the name of a variable that holds an object; empty if there is none."""
-        return next((name for name, each in self.names.items() if each is value and type(name) is str and name[:1] != "_"), "")
+        return next(
+            (
+                name
+                for name, each in self.names.items()
+                if each is value and type(name) is str and name[:1] != "_"
+            ),
+            "",
+        )
 
     def tables(self, like: str) -> list[str]:
         """Describe up to five tables of the namespace, those with a similar name first: ``cars (DataFrame, 406 × 9)``."""
@@ -135,11 +161,16 @@ class Failure:
         found = [
             name
             for name, value in self.names.items()
-            if type(name) is str and name[:1] != "_" and any(is_one_of(as_library_type(value), *kind) for kind in kinds)
+            if type(name) is str
+            and name[:1] != "_"
+            and any(is_one_of(as_library_type(value), *kind) for kind in kinds)
         ]
         first = nearest(like, found)
         names = [*first, *(name for name in reversed(found) if name not in first)][:5]
-        return [f"{one_line(name, 40)} ({type_name(self.names[name])}, {summary(self.names[name])})" for name in names]
+        return [
+            f"{one_line(name, 40)} ({type_name(self.names[name])}, {summary(self.names[name])})"
+            for name in names
+        ]
 
 
 def locals_of_frame(frame: FrameType) -> dict[str, Any]:
@@ -147,7 +178,9 @@ def locals_of_frame(frame: FrameType) -> dict[str, Any]:
     found = frame.f_locals
     if isinstance(found, dict):
         return dict(dict.items(found))
-    proxy = type(found).__name__ == "FrameLocalsProxy" and type(found).__module__ == "builtins"  # since Python 3.13
+    proxy = (
+        type(found).__name__ == "FrameLocalsProxy" and type(found).__module__ == "builtins"
+    )  # since Python 3.13
     return dict(found) if proxy else {}
 
 
@@ -158,9 +191,18 @@ def nearest(name: str, names: Iterable[str]) -> list[str]:
     wanted = _plain(name)
     if equal := [each for each in known if plain[each] == wanted]:
         return equal[:3]
-    near = late_import("difflib").get_close_matches(wanted, set(plain.values()), 3, 0.6 if len(wanted) > 3 else 0.75)
-    part = [each for each in known if min(len(wanted), len(plain[each])) >= 3 and (wanted in plain[each] or plain[each] in wanted)]
-    return list(dict.fromkeys([*(each for value in near for each in known if plain[each] == value), *part]))[:3]
+    near = late_import("difflib").get_close_matches(
+        wanted, set(plain.values()), 3, 0.6 if len(wanted) > 3 else 0.75
+    )
+    part = [
+        each
+        for each in known
+        if min(len(wanted), len(plain[each])) >= 3
+        and (wanted in plain[each] or plain[each] in wanted)
+    ]
+    return list(
+        dict.fromkeys([*(each for value in near for each in known if plain[each] == value), *part])
+    )[:3]
 
 
 def did_you_mean(names: Iterable[str]) -> str:
@@ -176,7 +218,9 @@ def listed(names: Iterable[str], room: int = _LIST) -> str:
     for name in every:
         room -= len(name) + 2
         if room < 0:
-            return f"{', '.join(shown)}, …" + (f" ({len(every):,} in all)" if len(every) < _COMPARED else "")
+            return f"{', '.join(shown)}, …" + (
+                f" ({len(every):,} in all)" if len(every) < _COMPARED else ""
+            )
         shown.append(name)
     return ", ".join(shown)
 
@@ -211,7 +255,14 @@ def _end(node: ast.expr) -> tuple[int, int]:
 def _position(failed: Frame) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return where the code that failed begins and ends: line and column, an empty range if that is unknown."""
     if sys.version_info >= (3, 11):
-        line, end_line, column, end_column = next(islice(failed.frame.f_code.co_positions(), failed.instruction // 2, None), (None,) * 4)
-        if line is not None and end_line is not None and column is not None and end_column is not None:
+        line, end_line, column, end_column = next(
+            islice(failed.frame.f_code.co_positions(), failed.instruction // 2, None), (None,) * 4
+        )
+        if (
+            line is not None
+            and end_line is not None
+            and column is not None
+            and end_column is not None
+        ):
             return (line, column), (end_line, end_column)
     return (1, 0), (0, 0)

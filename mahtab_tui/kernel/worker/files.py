@@ -12,7 +12,12 @@ from .text_forms import mark_as_text
 
 _LINE_END = re.compile(r"\r?\n")
 _DECLARED = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
-_MARKS = ((b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_MARKS = (
+    (b"\xff\xfe\0\0", "utf-32"),
+    (b"\0\0\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
 """Byte order marks. That of UTF-8 is a character of the text, so that it stays."""
 
 
@@ -23,11 +28,15 @@ def read(path: str, start: int = 1, end: int | None = None) -> str:
     Raises FileNotFoundError, IsADirectoryError, PermissionError.
     Example: print(read("app.py", 10, 40)).
     """
-    lines = [line.removesuffix("\r") for line in _text(path)[0].split("\n")]  # not at form feeds, so that the numbers match those of editors
+    lines = [
+        line.removesuffix("\r") for line in _text(path)[0].split("\n")
+    ]  # not at form feeds, so that the numbers match those of editors
     lines = lines if lines[-1] else lines[:-1]
     last = len(lines) if end is None else min(end, len(lines))
     first = max(1, start)
-    return mark_as_text("\n".join(f"{number:>6}  {lines[number - 1]}" for number in range(first, last + 1)))
+    return mark_as_text(
+        "\n".join(f"{number:>6}  {lines[number - 1]}" for number in range(first, last + 1))
+    )
 
 
 def edit(path: str, old: str, new: str) -> None:
@@ -47,10 +56,14 @@ def edit(path: str, old: str, new: str) -> None:
     if count == 0:
         raise ValueError(f"{path}: the text to replace does not occur.{_nearest(before, old)}")
     if count > 1:
-        raise ValueError(f"{path}: the text to replace occurs {count} times; include more of the text around it")
+        raise ValueError(
+            f"{path}: the text to replace occurs {count} times; include more of the text around it"
+        )
     after = before.replace(old, new)
     _write(path, after, encoding)
-    diff = late_import("difflib").unified_diff(before.splitlines(), after.splitlines(), path, path, lineterm="", n=2)
+    diff = late_import("difflib").unified_diff(
+        before.splitlines(), after.splitlines(), path, path, lineterm="", n=2
+    )
     print("\n".join(diff))
     _reload(path)
 
@@ -66,8 +79,12 @@ def create(name: str, content: str) -> None:
         with open(name, "x", encoding="utf-8", errors="surrogateescape", newline="") as file:
             file.write(content)
     except FileExistsError:
-        raise FileExistsError(f"{name} already exists; change it with edit(path, old, new)") from None
-    print(f"{name}: {content.count(chr(10)) + (not content.endswith(chr(10)) and bool(content))} lines written")
+        raise FileExistsError(
+            f"{name} already exists; change it with edit(path, old, new)"
+        ) from None
+    print(
+        f"{name}: {content.count(chr(10)) + (not content.endswith(chr(10)) and bool(content))} lines written"
+    )
     _reload(name)
 
 
@@ -88,7 +105,14 @@ def _encoding_of(data: bytes) -> str:
     invalid = sum("\udc80" <= each <= "\udcff" for each in text)
     if not invalid or b"\0" in data:
         return "utf-8"
-    declared = next((found[1].decode() for line in data.split(b"\n", 2)[:2] if (found := _DECLARED.match(line))), "")
+    declared = next(
+        (
+            found[1].decode()
+            for line in data.split(b"\n", 2)[:2]
+            if (found := _DECLARED.match(line))
+        ),
+        "",
+    )
     for encoding in (declared, "cp1252"):
         with suppress(LookupError, ValueError):
             if encoding and data.decode(encoding).encode(encoding) == data:
@@ -102,10 +126,14 @@ def _write(path: str, text: str, encoding: str) -> None:
     try:
         data = text.encode(encoding, "surrogateescape")
     except UnicodeEncodeError as error:
-        raise ValueError(f"{path} is written in {encoding}, which has no {text[error.start]!r}; nothing was changed") from None
+        raise ValueError(
+            f"{path} is written in {encoding}, which has no {text[error.start]!r}; nothing was changed"
+        ) from None
     target = os.path.realpath(path)
     mode = os.stat(target).st_mode & 0o7777
-    handle, draft = late_import("tempfile").mkstemp(dir=os.path.dirname(target), prefix=".", suffix=".draft")
+    handle, draft = late_import("tempfile").mkstemp(
+        dir=os.path.dirname(target), prefix=".", suffix=".draft"
+    )
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -120,7 +148,9 @@ def _nearest(text: str, old: str) -> str:
     """Describe the line that is most similar to the first line of the searched text."""
     wanted = old.strip().split("\n")[0].strip()
     lines = text.splitlines()
-    close = late_import("difflib").get_close_matches(wanted, [line.strip() for line in lines[:20000]], n=1, cutoff=0.7)
+    close = late_import("difflib").get_close_matches(
+        wanted, [line.strip() for line in lines[:20000]], n=1, cutoff=0.7
+    )
     if not close:
         return ""
     number = next(number for number, line in enumerate(lines, 1) if line.strip() == close[0])

@@ -45,7 +45,9 @@ class FrameReader:
     empty list become sixty, while a string needs about its own size.
     """
 
-    def __init__(self, limit: int = MAX_FRAME, bare_limit: int | None = None, token: bytes = b"") -> None:
+    def __init__(
+        self, limit: int = MAX_FRAME, bare_limit: int | None = None, token: bytes = b""
+    ) -> None:
         self._limit = limit
         self._token = token
         self._bare_limit = bare_limit
@@ -80,7 +82,9 @@ def check_bare(body: bytes, limit: int) -> None:
 
     Linear in time and memory for any bytes. A regular expression for JSON strings would not be, and would block all other threads.
     """
-    unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")  # each remaining quote starts or ends a string
+    unescaped = body.replace(b"\\\\", b"").replace(
+        b'\\"', b""
+    )  # each remaining quote starts or ends a string
     bare = unescaped.count(b'"')
     if bare <= limit:
         bare += sum(map(len, unescaped.split(b'"')[::2]))

@@ -22,7 +22,16 @@ from .completion.signatures import function_of, parameters
 from .failure import Failure, did_you_mean, listed, nearest
 from .library_types import as_library_type
 from .limits import run_with_timeout
-from .statics import MISSING, attributes, in_class, is_module, is_one_of, loaded, own_dict, unwrapped
+from .statics import (
+    MISSING,
+    attributes,
+    in_class,
+    is_module,
+    is_one_of,
+    loaded,
+    own_dict,
+    unwrapped,
+)
 from .summary import one_line, type_name
 from .tracebacks import library_of
 
@@ -33,12 +42,16 @@ LONGEST = 600
 _FILES, _ENTRIES = 10, 1_000
 """Files that are named, and entries of a folder that are read."""
 
-_ATTRIBUTE = re.compile(r"(?:partially initialized )?(?:type object |module )?'(?P<type>[\w.]+)' (?:object )?has no attribute '(?P<name>\w+)'")
+_ATTRIBUTE = re.compile(
+    r"(?:partially initialized )?(?:type object |module )?'(?P<type>[\w.]+)' (?:object )?has no attribute '(?P<name>\w+)'"
+)
 _CALL = re.compile(
     r"(?P<function>[\w.<>]+)\(\) (?:got an unexpected keyword argument '(?P<name>\w+)'|missing \d+ required|takes .*but \d+ \w+ given"
     r"|got multiple values for|got some positional-only)"
 )
-_BUILTIN_CALL = re.compile(r"'(?P<name>\w+)' is an invalid keyword argument for (?P<function>\w+)\(\)")
+_BUILTIN_CALL = re.compile(
+    r"'(?P<name>\w+)' is an invalid keyword argument for (?P<function>\w+)\(\)"
+)
 _TABLE_NAME = re.compile(r"df\d*|data\w*|table|frame|\w+_df|df_\w+", re.IGNORECASE)
 
 _TABLES = (
@@ -99,7 +112,9 @@ def hint_for(error: BaseException, shown: str) -> str:
     """Return a line that helps to fix an error, empty if there is none. shown: the text of its traceback."""
     try:
         text = run_with_timeout(SECONDS, lambda: _hint(error, shown))
-    except BaseException:  # also an interrupt, and whatever a library's object raises: the error itself matters more
+    except (
+        BaseException
+    ):  # also an interrupt, and whatever a library's object raises: the error itself matters more
         return ""
     return one_line(f"Hint: {text}", LONGEST) if text else ""
 
@@ -115,9 +130,20 @@ def missing_attribute(failed: Failure) -> str:
     if found is None:
         return ""
     name = found["name"]
-    node = next((each for each in failed.expressions if isinstance(each, ast.Attribute) and each.attr == name), None)
+    node = next(
+        (
+            each
+            for each in failed.expressions
+            if isinstance(each, ast.Attribute) and each.attr == name
+        ),
+        None,
+    )
     if found["type"] == "NoneType":
-        what = f"{one_line(ast.unparse(node.value), 60)} is None here" if node is not None else "the value is None here"
+        what = (
+            f"{one_line(ast.unparse(node.value), 60)} is None here"
+            if node is not None
+            else "the value is None here"
+        )
         return f"{what}. Functions that change an object in place (inplace=True, .sort(), .append()) return None: do not assign their result"
     value = _owner(failed, found["type"], node)
     if value is MISSING:
@@ -126,11 +152,21 @@ def missing_attribute(failed: Failure) -> str:
     if text := table_hints.table_attribute(failed, value, name):
         return text
     series = loaded("pandas", "Series")
-    if type_name(value) in ("list", "tuple", "dict", "ndarray") and series is not MISSING and in_class(series, name) is not MISSING:
+    if (
+        type_name(value) in ("list", "tuple", "dict", "ndarray")
+        and series is not MISSING
+        and in_class(series, name) is not MISSING
+    ):
         what = "DataFrame" if type(value) is dict else "Series"
         return f"a {type_name(value)} has no .{name}, a pandas {what} has: pd.{what}({'values' if node is None else one_line(ast.unparse(node.value), 60)}).{name}"
     names = own_dict(value) if is_module(value) else attributes(value)
-    near = "" if failed.suggests else did_you_mean(nearest(name, [each for each in names if type(each) is str and each[:1] != "_"]))
+    near = (
+        ""
+        if failed.suggests
+        else did_you_mean(
+            nearest(name, [each for each in names if type(each) is str and each[:1] != "_"])
+        )
+    )
     return f"there is no {name!r} in {one_line(found['type'], 60)}.{near}" if near else ""
 
 
@@ -148,7 +184,11 @@ def _owner(failed: Failure, kind: str, node: ast.Attribute | None) -> Any:
 
 def undefined_name(failed: Failure) -> str:
     """Name the import that was forgotten, the tables, or the variables that are much like the name."""
-    found = re.match(r"name '(\w+)' is not defined", failed.message) if failed.kind == "NameError" else None
+    found = (
+        re.match(r"name '(\w+)' is not defined", failed.message)
+        if failed.kind == "NameError"
+        else None
+    )
     if found is None:
         return ""
     name = found[1]
@@ -158,7 +198,11 @@ def undefined_name(failed: Failure) -> str:
     tables = failed.tables(name) if _TABLE_NAME.fullmatch(name) else []
     if tables:
         return f"there is no variable {name!r}. Tables: {', '.join(tables)}"
-    known = [each for each in (*failed.names, *builtins.__dict__) if type(each) is str and each[:1] != "_"]
+    known = [
+        each
+        for each in (*failed.names, *builtins.__dict__)
+        if type(each) is str and each[:1] != "_"
+    ]
     near = "" if failed.suggests else did_you_mean(nearest(name, known))
     return f"there is no variable {name!r}.{near}" if near else ""
 
@@ -187,10 +231,14 @@ def wrong_arguments(failed: Failure) -> str:
 def _called(failed: Failure, qualified: str, name: str) -> str:
     """Return the function of a name that the user's line calls, with its parameters; empty if it is not known."""
     for node in failed.expressions:
-        if not isinstance(node, ast.Call) or name != getattr(node.func, "attr", getattr(node.func, "id", "")):
+        if not isinstance(node, ast.Call) or name != getattr(
+            node.func, "attr", getattr(node.func, "id", "")
+        ):
             continue
         value = failed.value_of(node.func)
-        function, bound = function_of(value) if value is not MISSING else (_method(qualified, name), 1)
+        function, bound = (
+            function_of(value) if value is not MISSING else (_method(qualified, name), 1)
+        )
         if function is not None:
             return _written(function, bound, name)
         signature = signature_of(value, name)
@@ -214,9 +262,15 @@ def _written(function: FunctionType, bound: int, name: str) -> str:
     """Return a function's name with its parameters and defaults, without annotations."""
     texts = []
     for each in parameters(function, bound):
-        _, equals, default = each.text.partition(" = " if each.text.startswith(f"{each.name}: ") else "=")
+        _, equals, default = each.text.partition(
+            " = " if each.text.startswith(f"{each.name}: ") else "="
+        )
         stars = "*" * (len(each.text) - len(each.text.lstrip("*")))
-        texts.append(each.text if each.name in "/*" else f"{stars}{each.name}{'=' if equals else ''}{default}")
+        texts.append(
+            each.text
+            if each.name in "/*"
+            else f"{stars}{each.name}{'=' if equals else ''}{default}"
+        )
     return f"{name}({', '.join(texts)})"
 
 
@@ -233,7 +287,11 @@ def missing_file(failed: Failure) -> str:
     gone = folder != "" and not os.path.isdir(folder)
     files = _files("." if gone or not folder else folder)
     place = f"in {one_line(folder, 80)!r}" if folder else "here"
-    text = f"there is no folder {one_line(folder, 80)!r}." if gone else f"no file {one_line(name, 80)!r} {place}."
+    text = (
+        f"there is no folder {one_line(folder, 80)!r}."
+        if gone
+        else f"no file {one_line(name, 80)!r} {place}."
+    )
     place = "here" if gone else place
     tables = failed.tables(PurePath(name).stem)
     if tables:
@@ -242,7 +300,9 @@ def missing_file(failed: Failure) -> str:
     if near := nearest(name, files):
         return text + did_you_mean(near)
     if files:
-        return f"{text} Files {place}: {listed(files[:_FILES], 150)}" + ", …" * (len(files) > _FILES)
+        return f"{text} Files {place}: {listed(files[:_FILES], 150)}" + ", …" * (
+            len(files) > _FILES
+        )
     return text if tables else f"{text} There are no files {place}."
 
 
@@ -262,7 +322,11 @@ def _path(failed: Failure) -> str:
 def _files(folder: str) -> list[str]:
     """Return the files of a folder by name, without hidden ones."""
     with os.scandir(folder) as entries:
-        return sorted(entry.name for entry in islice(entries, _ENTRIES) if entry.name[:1] != "." and entry.is_file())
+        return sorted(
+            entry.name
+            for entry in islice(entries, _ENTRIES)
+            if entry.name[:1] != "." and entry.is_file()
+        )
 
 
 def broken_pool(failed: Failure) -> str:

@@ -30,15 +30,26 @@ class Host:
 def make(described: dict[str, Any]) -> Callable[..., str]:
     """Make the function of a `kernel.base.HostFunction`. When called, it may raise RuntimeError with the host's message."""
     name, called = described["name"], described["called"]
-    parameters = [f"{each}: {annotation}" + (f" = {default}" if default else "") for each, annotation, default in described["parameters"]]
+    parameters = [
+        f"{each}: {annotation}" + (f" = {default}" if default else "")
+        for each, annotation, default in described["parameters"]
+    ]
     given = ", ".join(f"{each!r}: {each}" for each, _, _ in described["parameters"])
 
     def call(arguments: dict[str, Any]) -> str:
-        return mark_as_text(str(Host.call(called, {key: _plain(value) for key, value in arguments.items()})))
+        return mark_as_text(
+            str(Host.call(called, {key: _plain(value) for key, value in arguments.items()}))
+        )
 
     source = f"def {name}({', '.join(parameters)}) -> str:\n    return __call__({{{given}}})"
     # A file name in our folder, so that tracebacks hide it.
-    code = compile(source, f"{HERE}/host_functions/{name}", "exec", __future__.annotations.compiler_flag, dont_inherit=True)
+    code = compile(
+        source,
+        f"{HERE}/host_functions/{name}",
+        "exec",
+        __future__.annotations.compiler_flag,
+        dont_inherit=True,
+    )
     made: dict[str, Any] = {"__call__": call, "__name__": __name__}
     exec(code, made)
     made[name].__doc__ = described["doc"]

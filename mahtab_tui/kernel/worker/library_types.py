@@ -6,10 +6,22 @@ from typing import Any
 
 from .statics import MISSING, descends, in_class, is_one_of, loaded, module_of, name_of, own_dict
 
-_POLARS = (("DataFrame", "_df", "polars.dataframe.frame", "PyDataFrame"), ("Series", "_s", "polars.series.series", "PySeries"))
+_POLARS = (
+    ("DataFrame", "_df", "polars.dataframe.frame", "PyDataFrame"),
+    ("Series", "_s", "polars.series.series", "PySeries"),
+)
 """polars classes, with the attribute of their Rust object and its class."""
 
-_INDEXES = ("Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "TimedeltaIndex", "PeriodIndex", "IntervalIndex", "CategoricalIndex")
+_INDEXES = (
+    "Index",
+    "RangeIndex",
+    "MultiIndex",
+    "DatetimeIndex",
+    "TimedeltaIndex",
+    "PeriodIndex",
+    "IntervalIndex",
+    "CategoricalIndex",
+)
 
 
 def as_library_type(value: Any) -> Any:
@@ -21,11 +33,17 @@ def as_library_type(value: Any) -> Any:
     cls = type(value)
     array = loaded("numpy", "ndarray")
     if descends(cls, array):
-        return value if cls is array or descends(cls, loaded("numpy.ma", "MaskedArray")) else array.view(value, array)
+        return (
+            value
+            if cls is array or descends(cls, loaded("numpy.ma", "MaskedArray"))
+            else array.view(value, array)
+        )
     tensor = loaded("torch", "Tensor")
     if descends(cls, tensor):
         # A class with its own dispatch, such as a wrapper of tensors, would run code for an alias.
-        dispatched = in_class(cls, "__torch_dispatch__") is not in_class(tensor, "__torch_dispatch__")
+        dispatched = in_class(cls, "__torch_dispatch__") is not in_class(
+            tensor, "__torch_dispatch__"
+        )
         return value if cls is tensor or dispatched else tensor.as_subclass(value, tensor)
     for name in ("DataFrame", "Series"):
         base = loaded("pandas", name)
@@ -53,7 +71,9 @@ def _over_its_columns(value: Any, base: Any) -> Any:
     held = own_dict(value)
     manager = held.get("_mgr", MISSING)
     module = "pandas.core.internals.managers"
-    if not any(type(manager) is loaded(module, name) for name in ("BlockManager", "SingleBlockManager")) or not hasattr(base, "_from_mgr"):
+    if not any(
+        type(manager) is loaded(module, name) for name in ("BlockManager", "SingleBlockManager")
+    ) or not hasattr(base, "_from_mgr"):
         return value
     made = base._from_mgr(manager, axes=manager.axes)
     if made.ndim == 1:
@@ -78,7 +98,9 @@ def is_own_index(value: Any) -> bool:
     names = own_dict(value)
     if "_levels" in names:
         return all(map(is_own_index, names["_levels"]))
-    return is_one_of(value, "pandas", "RangeIndex") or comes_from(names.get("_data"), "numpy", "pandas")
+    return is_one_of(value, "pandas", "RangeIndex") or comes_from(
+        names.get("_data"), "numpy", "pandas"
+    )
 
 
 def is_own_type(dtype: Any) -> bool:
@@ -98,7 +120,14 @@ def comes_from(value: Any, *packages: str) -> bool:
     return module.partition(".")[0] in packages and loaded(module, name_of(cls)) is cls
 
 
-_TABLES = (("numpy", "ndarray"), ("torch", "Tensor"), ("pandas", "DataFrame"), ("pandas", "Series"), ("polars", "DataFrame"), ("polars", "Series"))
+_TABLES = (
+    ("numpy", "ndarray"),
+    ("torch", "Tensor"),
+    ("pandas", "DataFrame"),
+    ("pandas", "Series"),
+    ("polars", "DataFrame"),
+    ("polars", "Series"),
+)
 
 
 def is_table(value: Any) -> bool:

@@ -8,7 +8,13 @@ from typing import Any, Callable
 
 GRACE = 0.2
 """Seconds that a thread gets to stop."""
-_BRACKETS: dict[type, tuple[str, str]] = {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("frozenset({", "})"), dict: ("{", "}")}
+_BRACKETS: dict[type, tuple[str, str]] = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    set: ("{", "}"),
+    frozenset: ("frozenset({", "})"),
+    dict: ("{", "}"),
+}
 _DEPTH = 50
 
 
@@ -30,7 +36,9 @@ def run_with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
         nonlocal result, failure
         try:
             result = work()
-        except BaseException as error:  # the thread's outermost frame, around an object of the user's
+        except (
+            BaseException
+        ) as error:  # the thread's outermost frame, around an object of the user's
             failure = error
         finally:
             done.set()
@@ -38,7 +46,9 @@ def run_with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     if not done.wait(seconds):
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_Stop))
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_Stop)
+        )
         done.wait(GRACE)
         raise TimeLimitError
     if failure is not None:
@@ -96,7 +106,9 @@ def _repr(value: Any) -> str:
     return str.__str__(repr(value))
 
 
-def limited_repr(value: Any, limit: int, write_object: Callable[[Any], str] = _repr) -> tuple[str, bool]:
+def limited_repr(
+    value: Any, limit: int, write_object: Callable[[Any], str] = _repr
+) -> tuple[str, bool]:
     """Return the representation up to `limit` characters, and whether it was cut. Raises what a `__repr__` raises.
 
     write_object: writes what is neither a container of Python's own nor too long a text.

@@ -8,7 +8,9 @@ from .secret_names import summary_of
 from .stdlib import late_import
 from .summary import kind_of, type_name
 
-HIDDEN = frozenset("__name__ __builtins__ __doc__ __file__ __loader__ __package__ __spec__ __cached__ __annotations__ __warningregistry__ _".split())
+HIDDEN = frozenset(
+    "__name__ __builtins__ __doc__ __file__ __loader__ __package__ __spec__ __cached__ __annotations__ __warningregistry__ _".split()
+)
 """Names that are the interpreter's own."""
 
 

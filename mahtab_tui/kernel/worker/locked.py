@@ -60,10 +60,20 @@ _PACKAGES = (
 ).split()
 _LOADABLE = frozenset(name.partition(".")[0] for name in (*MODULES, *_PACKAGES))
 """Packages that the kernel loads when a locked cell has imported them: importing them changes nothing."""
-_CACHES = ("__pycache__", f"{os.sep}.cache{os.sep}", f"{os.sep}.config{os.sep}matplotlib", f"{os.sep}.matplotlib")
+_CACHES = (
+    "__pycache__",
+    f"{os.sep}.cache{os.sep}",
+    f"{os.sep}.config{os.sep}matplotlib",
+    f"{os.sep}.matplotlib",
+)
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_REFUSED = frozenset((errno.EPERM, errno.EACCES, errno.EBADF, errno.EROFS, errno.EFBIG, errno.ENOTSOCK))
-_SOUNDS_REFUSED = re.compile(r"permi(?:ssion|tted)|denied|read-?only database|unable to open|disk I/O|bad file descriptor", re.IGNORECASE)
+_REFUSED = frozenset(
+    (errno.EPERM, errno.EACCES, errno.EBADF, errno.EROFS, errno.EFBIG, errno.ENOTSOCK)
+)
+_SOUNDS_REFUSED = re.compile(
+    r"permi(?:ssion|tted)|denied|read-?only database|unable to open|disk I/O|bad file descriptor",
+    re.IGNORECASE,
+)
 _VERBS = {
     "os.remove": "remove",
     "os.rename": "rename",
@@ -97,7 +107,9 @@ def _stopped(needs: str) -> Report:
 class LockedFork:
     """Runs one cell at a time in a locked fork. Used on the kernel's main thread."""
 
-    def __init__(self, executor: Executor, surroundings: ProcessSurroundings, calls: HostCalls) -> None:
+    def __init__(
+        self, executor: Executor, surroundings: ProcessSurroundings, calls: HostCalls
+    ) -> None:
         self._executor = executor
         self._surroundings = surroundings
         self._calls = calls
@@ -106,7 +118,12 @@ class LockedFork:
         """Run a cell. Raises `KeyboardInterrupt`, and then nothing of it is left."""
         if why := read_only.missing():
             return _stopped(f"cannot be locked: {why}")
-        readable = [HERE, *_project_parts(os.getcwd()), *filter(None, sys.path), *self._surroundings.loaded]
+        readable = [
+            HERE,
+            *_project_parts(os.getcwd()),
+            *filter(None, sys.path),
+            *self._surroundings.loaded,
+        ]
         ours, theirs = socket.socketpair()
         output, into = os.pipe()
         parent = os.getpid()
@@ -115,7 +132,9 @@ class LockedFork:
         except OSError as error:
             return _stopped(f"could not be forked ({error.strerror})")
         if pid == 0:
-            _Child(self._executor, self._surroundings, self._calls, theirs.fileno()).run(parent, into, readable, cell, source, limit)
+            _Child(self._executor, self._surroundings, self._calls, theirs.fileno()).run(
+                parent, into, readable, cell, source, limit
+            )
         theirs.close()
         os.close(into)
         try:
@@ -133,7 +152,11 @@ def _project_parts(folder: str) -> list[str]:
     if os.path.commonpath((home, os.path.realpath(folder))) != os.path.realpath(folder):
         return [folder]
     with suppress(OSError):
-        return [os.path.join(folder, name) for name in sorted(os.listdir(folder))[:_ENTRIES] if not name.startswith(".")]
+        return [
+            os.path.join(folder, name)
+            for name in sorted(os.listdir(folder))[:_ENTRIES]
+            if not name.startswith(".")
+        ]
     return []
 
 
@@ -153,7 +176,9 @@ def tell_apart(report: Report, namespace: dict[str, Any], *, keep: bool) -> str:
 class _Parent:
     """Follows a fork, and reads what it reports."""
 
-    def __init__(self, pid: int, channel: socket.socket, output: int, namespace: dict[str, Any]) -> None:
+    def __init__(
+        self, pid: int, channel: socket.socket, output: int, namespace: dict[str, Any]
+    ) -> None:
         self._pid = pid
         self._channel = channel
         self._output = output
@@ -181,14 +206,18 @@ class _Parent:
                     if (report := self._read()) is not None:
                         return report
                 except Exception as error:  # what comes from the fork may be anything
-                    return _stopped(f"sent results that cannot be read ({type(error).__name__}: {str(error)[:200]})")
+                    return _stopped(
+                        f"sent results that cannot be read ({type(error).__name__}: {str(error)[:200]})"
+                    )
             now, total = time.monotonic(), self._computed()
             if ready or total != computed or self._runs():
                 active, computed = now, total
             if now > until:
                 return _stopped(f"ran longer than {LIMIT:.0f} s")
             if now - active > IDLE:
-                return _stopped(f"made no progress for {IDLE:.0f} s: it waits, or its library's threads do not run in a fork")
+                return _stopped(
+                    f"made no progress for {IDLE:.0f} s: it waits, or its library's threads do not run in a fork"
+                )
 
     def _receive(self) -> bytes:
         try:
@@ -252,12 +281,24 @@ class _Parent:
     def _report(self, message: dict[str, Any], data: bytes) -> Report:
         if needs := _clause(message["needs"]):
             return _stopped(needs)
-        status = message["status"] if message["status"] in ("ok", "error", "interrupted") else "error"
-        pieces = [(kind, shorten(str(text), KEEP)) for kind, text in message["pieces"][:20] if kind in _KINDS]
-        frames: Any = [[str(file), int(line), str(function), int(row)] for file, line, function, row in message["frames"][:1000]]
+        status = (
+            message["status"] if message["status"] in ("ok", "error", "interrupted") else "error"
+        )
+        pieces = [
+            (kind, shorten(str(text), KEEP))
+            for kind, text in message["pieces"][:20]
+            if kind in _KINDS
+        ]
+        frames: Any = [
+            [str(file), int(line), str(function), int(row)]
+            for file, line, function, row in message["frames"][:1000]
+        ]
         for name in message["modules"]:
             _load(name)
-        values = {_name(name): self._value(name, how, parts, data) for name, how, parts in message["values"]}
+        values = {
+            _name(name): self._value(name, how, parts, data)
+            for name, how, parts in message["values"]
+        }
         deleted = [name for name in map(_name, message["deleted"]) if name in self._namespace]
         apart = [_name(name) for name in message["apart"][:100]]
         return Report(Outcome(status, pieces, [], frames), values, deleted, apart, "")
@@ -291,7 +332,11 @@ def _clause(text: Any) -> str:
 
 def _load(name: str) -> None:
     """Load a module that a locked cell has imported, from the interpreter's packages, if importing it changes nothing."""
-    if name not in sys.modules and name.partition(".")[0] in _LOADABLE and not name.endswith("__main__"):
+    if (
+        name not in sys.modules
+        and name.partition(".")[0] in _LOADABLE
+        and not name.endswith("__main__")
+    ):
         late_import(name)
 
 
@@ -315,7 +360,9 @@ def _is_named(value: Any, name: str) -> bool:
 class _Child:
     """Locks the process that was just forked, runs the cell, and reports what became of it."""
 
-    def __init__(self, executor: Executor, surroundings: ProcessSurroundings, calls: HostCalls, channel: int) -> None:
+    def __init__(
+        self, executor: Executor, surroundings: ProcessSurroundings, calls: HostCalls, channel: int
+    ) -> None:
         self._executor = executor
         self._surroundings = surroundings
         self._calls = calls
@@ -323,7 +370,15 @@ class _Child:
         self._wants: dict[str, None] = {}
         self._loaded = frozenset(sys.modules)
 
-    def run(self, parent: int, output: int, readable: list[str], cell: int, source: str, limit: int | None) -> NoReturn:
+    def run(
+        self,
+        parent: int,
+        output: int,
+        readable: list[str],
+        cell: int,
+        source: str,
+        limit: int | None,
+    ) -> NoReturn:
         try:
             read_only.leave_parent(parent)
             nothing = os.open(os.devnull, os.O_RDONLY)
@@ -364,20 +419,32 @@ class _Child:
         with suppress(Exception):  # objects of the user's classes
             if event == "open":
                 path, mode, flags = args
-                writes = any(sign in mode for sign in "wax+") if type(mode) is str else flags & _WRITES
+                writes = (
+                    any(sign in mode for sign in "wax+") if type(mode) is str else flags & _WRITES
+                )
                 if writes and type(path) is not int:
                     self._want("write", path)
             elif event == "os.putenv" and sys._getframe(2).f_code.co_filename.startswith("In ["):
                 self._want("set the variable", args[0])
             elif event in _VERBS:
-                first = args[1] if event in ("socket.connect", "subprocess.Popen") and len(args) > 1 else args[0] if args else ""
+                first = (
+                    args[1]
+                    if event in ("socket.connect", "subprocess.Popen") and len(args) > 1
+                    else args[0]
+                    if args
+                    else ""
+                )
                 self._want(_VERBS[event], first)
 
     def _want(self, verb: str, what: Any) -> None:
         if isinstance(what, (list, tuple)):
             what = " ".join(map(_text, what))
         text = _text(what)
-        if not any(part in text for part in _CACHES) and not text.startswith(("/dev/", "/proc/")) and len(self._wants) < 20:
+        if (
+            not any(part in text for part in _CACHES)
+            and not text.startswith(("/dev/", "/proc/"))
+            and len(self._wants) < 20
+        ):
             self._wants.setdefault(f"{verb} {text[:200]}".strip())
 
     def _report(self, cell: int, source: str, outcome: Outcome) -> None:
@@ -386,7 +453,11 @@ class _Child:
         needs = self._needs(outcome)
         made = {} if needs else self._new()
         values, data, lost, origins = [], b"", [], _origins(tree)
-        read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+        read = {
+            node.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        }
         for name, value in made.items():
             encoded = self._encoded(name, value, origins.get(name, ""))
             if isinstance(encoded, bytes):
@@ -398,7 +469,11 @@ class _Child:
                 lost.append(name)
             elif not needs:
                 needs = f"wanted to keep {name} ({encoded}), which is not plain data"
-        changed = [change["name"] for change in outcome.changes if change["change"] in ("changed", "perhaps") and change["name"] in self._before]
+        changed = [
+            change["name"]
+            for change in outcome.changes
+            if change["change"] in ("changed", "perhaps") and change["name"] in self._before
+        ]
         self._send(
             {
                 "op": "done",
@@ -407,9 +482,15 @@ class _Child:
                 "frames": outcome.frames,
                 "needs": needs,
                 "values": values,
-                "modules": [name for name in _imported(tree) if name in sys.modules and _is_loadable(name, self._loaded)],
+                "modules": [
+                    name
+                    for name in _imported(tree)
+                    if name in sys.modules and _is_loadable(name, self._loaded)
+                ],
                 "deleted": [name for name in self._before if name not in self._executor.namespace],
-                "apart": list(dict.fromkeys([*(name for name in changed if name not in made), *lost])),
+                "apart": list(
+                    dict.fromkeys([*(name for name in changed if name not in made), *lost])
+                ),
             },
             data,
         )
@@ -420,7 +501,10 @@ class _Child:
         return {
             name: value
             for name, value in items
-            if type(name) is str and name.isidentifier() and name not in HIDDEN and self._before.get(name, nothing) is not value
+            if type(name) is str
+            and name.isidentifier()
+            and name not in HIDDEN
+            and self._before.get(name, nothing) is not value
         }
 
     def _needs(self, outcome: Outcome) -> str:
@@ -435,7 +519,9 @@ class _Child:
         origin: the module from which the cell imports the name.
         """
         hides = _hides(name, self._before)
-        if not isinstance(value, (int, float, str, bytes, tuple, type(None))) and not (hides and callable(value)):
+        if not isinstance(value, (int, float, str, bytes, tuple, type(None))) and not (
+            hides and callable(value)
+        ):
             for other, old in self._before.items():
                 if old is value and other not in HIDDEN:
                     return ["same", [other]]
@@ -445,7 +531,11 @@ class _Child:
             return ["module", [module]] if known and not hides else f"the module {module}"
         if origin and not hides and callable(value):
             own = name if not isinstance(value, type) else value.__name__
-            if vars(sys.modules[origin]).get(own) is value and _is_named(value, own) and _is_loadable(origin, self._loaded):
+            if (
+                vars(sys.modules[origin]).get(own) is value
+                and _is_named(value, own)
+                and _is_loadable(origin, self._loaded)
+            ):
                 return ["of", [origin, own]]
         try:
             return plain_pickle.dump(value)
@@ -464,8 +554,17 @@ class _Child:
 
 def _origins(tree: ast.Module) -> dict[str, str]:
     """Return the modules from which a cell imports names, by name."""
-    froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module and not node.level]
-    return {alias.asname or alias.name: node.module or "" for node in froms for alias in node.names if node.module in sys.modules}
+    froms = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level
+    ]
+    return {
+        alias.asname or alias.name: node.module or ""
+        for node in froms
+        for alias in node.names
+        if node.module in sys.modules
+    }
 
 
 def _parsed(source: str) -> ast.Module:
@@ -482,20 +581,45 @@ def _imported(tree: ast.Module) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
-            yield from (name for alias in node.names if (name := f"{node.module}.{alias.name}") in sys.modules)
+            yield from (
+                name
+                for alias in node.names
+                if (name := f"{node.module}.{alias.name}") in sys.modules
+            )
 
 
-_VIEWS = ("pandas.core.groupby.", "pandas.api.typing", "pandas.core.window.", "_csv", "csv", "itertools", "re", "ast", "io", "functools", "operator")
-_PASSING = frozenset("generator map filter zip enumerate reversed list_iterator dict_keys dict_values dict_items".split())
+_VIEWS = (
+    "pandas.core.groupby.",
+    "pandas.api.typing",
+    "pandas.core.window.",
+    "_csv",
+    "csv",
+    "itertools",
+    "re",
+    "ast",
+    "io",
+    "functools",
+    "operator",
+)
+_PASSING = frozenset(
+    "generator map filter zip enumerate reversed list_iterator dict_keys dict_values dict_items".split()
+)
 
 
 def _is_helper(value: Any, read: bool) -> bool:
     """Whether a value that is not plain data has done its work in the cell that made it: a function that it calls, a figure, a closed file."""
     kind = type(value)
-    if kind.__module__.startswith(("matplotlib.", "seaborn.")) or (isinstance(value, io.IOBase) and value.closed):
+    if kind.__module__.startswith(("matplotlib.", "seaborn.")) or (
+        isinstance(value, io.IOBase) and value.closed
+    ):
         return True
     of_cell = "__main__" in (kind.__module__, getattr(value, "__module__", ""))
-    return read and (of_cell or callable(value) or kind.__name__ in _PASSING or kind.__module__.startswith(_VIEWS))
+    return read and (
+        of_cell
+        or callable(value)
+        or kind.__name__ in _PASSING
+        or kind.__module__.startswith(_VIEWS)
+    )
 
 
 def _text(value: Any) -> str:
@@ -511,7 +635,11 @@ def _why_refused(error: BaseException) -> str:
     while one is not None and id(one) not in seen:
         seen.add(id(one))
         if isinstance(one, OSError) and one.errno in _REFUSED:
-            return f"wanted to read {_text(one.filename)}" if one.filename else f"wanted more than reading ({one.strerror})"
+            return (
+                f"wanted to read {_text(one.filename)}"
+                if one.filename
+                else f"wanted more than reading ({one.strerror})"
+            )
         if isinstance(one, MemoryError):
             return "wanted more memory than a locked fork has"
         with suppress(Exception):  # its text is code of the user's

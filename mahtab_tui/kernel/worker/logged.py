@@ -23,13 +23,17 @@ class Logged:
     @property
     def log(self) -> list[dict[str, Any]]:
         """The events of the search, as `mahtab-tui rlm --log` writes them: tag, text, time, attrs."""
-        events: list[dict[str, Any]] = late_import(f"{__package__}.search_log").unpacked(self._fetched())
+        events: list[dict[str, Any]] = late_import(f"{__package__}.search_log").unpacked(
+            self._fetched()
+        )
         return events
 
     @property
     def tree(self) -> SearchCall | None:
         """The calls of the search, as data that `print` shows as a tree; None if it ended before the first."""
-        root: SearchCall | None = late_import(f"{__package__}.search_log").tree_of(self.log, self._contexts)
+        root: SearchCall | None = late_import(f"{__package__}.search_log").tree_of(
+            self.log, self._contexts
+        )
         return root
 
     def _fetched(self) -> bytes:
@@ -45,7 +49,9 @@ class Logged:
 class SearchFailed(Logged, RuntimeError):
     """A search has no answer; the message is a sentence saying why. `tree` and `log` tell how it went."""
 
-    def __init__(self, why: str = "", packed: Packed = b"", contexts: tuple[NamedContext, ...] = ()) -> None:
+    def __init__(
+        self, why: str = "", packed: Packed = b"", contexts: tuple[NamedContext, ...] = ()
+    ) -> None:
         super().__init__(why)
         self._packed = packed
         self._contexts = contexts

@@ -54,7 +54,9 @@ class _Copy:
 
     def _key(self, name: object) -> str:
         if not isinstance(name, str):
-            raise NotPlainError(f"{self._what} has a dict in it with a key that is no text, but a {type(name).__name__}.")
+            raise NotPlainError(
+                f"{self._what} has a dict in it with a key that is no text, but a {type(name).__name__}."
+            )
         self._take(len(name))
         return str.__str__(name)
 

@@ -18,7 +18,9 @@ import sys
 import uuid
 from typing import Any, Callable, NoReturn, Optional
 
-_PLAIN = frozenset((int, float, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, type(None)))
+_PLAIN = frozenset(
+    (int, float, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, type(None))
+)
 """Types that a pickle holds without naming them."""
 _DATES = (datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone)
 _PATHS = (pathlib.PurePosixPath, pathlib.PureWindowsPath, type(pathlib.Path()))
@@ -137,7 +139,9 @@ _DECODE: dict[str, Callable[..., Any]] = {
     "UUID": lambda number: uuid.UUID(int=number),
     "OrderedDict": collections.OrderedDict,
     "Counter": lambda counts: collections.Counter(dict(counts)),
-    "defaultdict": lambda name, values: collections.defaultdict(_FACTORIES[name] if name else None, values),
+    "defaultdict": lambda name, values: collections.defaultdict(
+        _FACTORIES[name] if name else None, values
+    ),
     "deque": collections.deque,
     "path": lambda name, text: {kind.__name__: kind for kind in _PATHS}[name](text),
     "date": datetime.date,
@@ -197,7 +201,11 @@ def _dtype(description: Any) -> Any:
 
 
 def _array(description: Any, shape: tuple[int, ...], order: str, data: bytes) -> Any:
-    return _library("numpy").frombuffer(bytearray(data), _dtype(description)).reshape(shape, order=order)
+    return (
+        _library("numpy")
+        .frombuffer(bytearray(data), _dtype(description))
+        .reshape(shape, order=order)
+    )
 
 
 def _objects(shape: tuple[int, ...], values: list[Any]) -> Any:
@@ -231,7 +239,12 @@ def _encode_column(values: Any) -> tuple[Any, ...] | None:
     if type(dtype) is pandas.DatetimeTZDtype:
         return "datetimes", array.tz_convert("UTC").tz_localize(None).to_numpy(), dtype.tz
     if type(dtype) is pandas.StringDtype:
-        return "strings", dtype.storage, dtype.na_value is pandas.NA, [None if text is dtype.na_value else text for text in array.tolist()]
+        return (
+            "strings",
+            dtype.storage,
+            dtype.na_value is pandas.NA,
+            [None if text is dtype.na_value else text for text in array.tolist()],
+        )
     if type(dtype) in (pandas.ArrowDtype, pandas.SparseDtype) or not _DTYPE.fullmatch(str(dtype)):
         raise NotPlainError(f"{type_name(values)} of {dtype}")
     return "values", str(dtype), array.tolist()
@@ -268,7 +281,12 @@ def _index(column: tuple[Any, ...], name: Any, frequency: str | None) -> Any:
 
 
 def _encode_levels(value: Any) -> tuple[Any, ...]:
-    return "MultiIndex", list(value.levels), [codes.to_numpy() if hasattr(codes, "to_numpy") else codes for codes in value.codes], list(value.names)
+    return (
+        "MultiIndex",
+        list(value.levels),
+        [codes.to_numpy() if hasattr(codes, "to_numpy") else codes for codes in value.codes],
+        list(value.names),
+    )
 
 
 def _levels(levels: list[Any], codes: list[Any], names: list[Any]) -> Any:
@@ -286,11 +304,19 @@ def _series(column: tuple[Any, ...], index: Any, name: Any, attrs: dict[Any, Any
 
 
 def _encode_table(value: Any) -> tuple[Any, ...]:
-    return "DataFrame", [_encode_column(value.iloc[:, place]) for place in range(value.shape[1])], value.columns, value.index, dict(value.attrs)
+    return (
+        "DataFrame",
+        [_encode_column(value.iloc[:, place]) for place in range(value.shape[1])],
+        value.columns,
+        value.index,
+        dict(value.attrs),
+    )
 
 
 def _table(columns: list[Any], names: Any, index: Any, attrs: dict[Any, Any]) -> Any:
-    made = _library("pandas").DataFrame({place: _column(*column) for place, column in enumerate(columns)}, index=index)
+    made = _library("pandas").DataFrame(
+        {place: _column(*column) for place, column in enumerate(columns)}, index=index
+    )
     made.columns = names
     made.attrs.update(attrs)
     return made
@@ -316,18 +342,26 @@ _LIBRARIES: dict[str, dict[str, Encode]] = {
 }
 _DECODE.update(
     {
-        "scalar": lambda description, data: _library("numpy").frombuffer(data, _dtype(description))[0],
+        "scalar": lambda description, data: _library("numpy").frombuffer(data, _dtype(description))[
+            0
+        ],
         "array": _array,
         "objects": _objects,
         "DataFrame": _table,
         "Series": _series,
         "Index": _index,
         "MultiIndex": _levels,
-        "RangeIndex": lambda start, stop, step, name: _library("pandas").RangeIndex(start, stop, step, name=name),
+        "RangeIndex": lambda start, stop, step, name: _library("pandas").RangeIndex(
+            start, stop, step, name=name
+        ),
         "Timestamp": _timestamp,
         "Timedelta": _timedelta,
-        "Period": lambda ordinal, frequency: _library("pandas").Period(ordinal=ordinal, freq=frequency),
-        "Interval": lambda left, right, closed: _library("pandas").Interval(left, right, closed=closed),
+        "Period": lambda ordinal, frequency: _library("pandas").Period(
+            ordinal=ordinal, freq=frequency
+        ),
+        "Interval": lambda left, right, closed: _library("pandas").Interval(
+            left, right, closed=closed
+        ),
         "NaT": lambda: _library("pandas").NaT,
         "NA": lambda: _library("pandas").NA,
     }

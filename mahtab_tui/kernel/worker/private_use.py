@@ -49,11 +49,17 @@ _TEXTLESS = (type, types.ModuleType, types.FunctionType, types.CodeType)
 _MATCHES = frozenset(("MatchAs", "MatchStar"))
 
 
-def private_use(namespace: dict[str, Any], names: Sequence[str], codes: Sequence[str]) -> dict[str, Any]:
+def private_use(
+    namespace: dict[str, Any], names: Sequence[str], codes: Sequence[str]
+) -> dict[str, Any]:
     """Describe the variables `names`: other names of their objects, texts that they hold, and for each code which of them it can reach."""
     values = {name: namespace[name] for name in names if name in namespace}
     objects = {id(value): name for name, value in values.items() if not _is_shared(value)}
-    aliases = [name for name, value in list(namespace.items()) if type(name) is str and name not in names and id(value) in objects]
+    aliases = [
+        name
+        for name, value in list(namespace.items())
+        if type(name) is str and name not in names and id(value) in objects
+    ]
 
     @lru_cache(None)
     def reach(name: str) -> frozenset[str]:
@@ -61,7 +67,11 @@ def private_use(namespace: dict[str, Any], names: Sequence[str], codes: Sequence
         walk = _walk(namespace[name], namespace) if name in namespace else ()
         return frozenset(objects[id(value)] for value in walk if id(value) in objects)
 
-    return {"aliases": aliases, "texts": _texts(values.values()), "used": [_used(namespace, names, reach, code) for code in codes]}
+    return {
+        "aliases": aliases,
+        "texts": _texts(values.values()),
+        "used": [_used(namespace, names, reach, code) for code in codes],
+    }
 
 
 def mentioned(code: str) -> frozenset[str]:
@@ -83,23 +93,37 @@ def reaches_everything(names: frozenset[str]) -> bool:
 def _mentioned(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
-            if not (node.id in _ANYWHERE and isinstance(node.ctx, ast.Store)):  # `for _ in …` reaches nothing
+            if not (
+                node.id in _ANYWHERE and isinstance(node.ctx, ast.Store)
+            ):  # `for _ in …` reaches nothing
                 yield node.id
         elif isinstance(node, ast.Attribute):
             if node.attr in _ANYWHERE:
                 yield node.attr
         elif isinstance(node, ast.Constant):
             if isinstance(node.value, (str, bytes)):
-                yield from _NAME.findall(node.value if isinstance(node.value, str) else node.value.decode("latin-1"))
+                yield from _NAME.findall(
+                    node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+                )
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             yield from node.names
         elif isinstance(node, ast.alias):
             yield from (node.name.partition(".")[0], node.asname or "")
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)) or type(node).__name__ in _MATCHES:
+        elif (
+            isinstance(
+                node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)
+            )
+            or type(node).__name__ in _MATCHES
+        ):
             yield getattr(node, "name", None) or ""
 
 
-def _used(namespace: dict[str, Any], names: Sequence[str], reach: Callable[[str], frozenset[str]], code: str) -> list[str]:
+def _used(
+    namespace: dict[str, Any],
+    names: Sequence[str],
+    reach: Callable[[str], frozenset[str]],
+    code: str,
+) -> list[str]:
     """Return the private names that code can reach: by name, through functions of the namespace, or inside other variables."""
     found = set(mentioned(code))
     for name in list(found):
@@ -149,7 +173,11 @@ def _held(value: Any) -> list[Any]:
         inside = list(itertools.islice(dict.values(value), _OBJECTS)) if kind is dict else []
     except RuntimeError:  # another thread changes it
         return []
-    return first + inside + ([] if kind.__len__(value) > _OBJECTS or type(value) is kind else gc.get_referents(value))
+    return (
+        first
+        + inside
+        + ([] if kind.__len__(value) > _OBJECTS or type(value) is kind else gc.get_referents(value))
+    )
 
 
 def _is_shared(value: Any) -> bool:
@@ -187,16 +215,29 @@ def _cells(value: Any) -> list[Any]:
         value = as_library_type(value)
         if is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value):
             rows = value.iloc[:_ROWS]
-            columns = [rows.iloc[:, at] for at in range(min(value.shape[1], _COLUMNS))] if value.ndim == 2 else [rows]
+            columns = (
+                [rows.iloc[:, at] for at in range(min(value.shape[1], _COLUMNS))]
+                if value.ndim == 2
+                else [rows]
+            )
             labels = value.columns[:_COLUMNS].tolist() if value.ndim == 2 else [value.name]
-            return [*labels, *rows.index.tolist(), *(item for column in columns if _holds_texts(column) for item in column.tolist())]
+            return [
+                *labels,
+                *rows.index.tolist(),
+                *(item for column in columns if _holds_texts(column) for item in column.tolist()),
+            ]
         if is_one_of(value, "polars", "DataFrame", "Series"):
             rows = value.slice(0, _ROWS)
-            columns = rows.get_columns()[:_COLUMNS] if is_one_of(value, "polars", "DataFrame") else [rows]
+            columns = (
+                rows.get_columns()[:_COLUMNS] if is_one_of(value, "polars", "DataFrame") else [rows]
+            )
             return [item for column in columns for item in (column.name, *column.to_list())]
         if is_one_of(value, "pyarrow", "Table"):
             table = value.slice(0, _ROWS).to_pydict()
-            return [*table, *(item for column in list(table.values())[:_COLUMNS] for item in column)]
+            return [
+                *table,
+                *(item for column in list(table.values())[:_COLUMNS] for item in column),
+            ]
         if is_one_of(value, "numpy", "ndarray") and value.dtype.kind in "OUS":
             return list(value.flat[: _ROWS * 10].tolist())
     except Exception:  # a library's object in a state that nobody foresaw

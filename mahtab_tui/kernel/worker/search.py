@@ -85,21 +85,31 @@ def rlm(
     given = locals()
     options = {name: given[name] for name in _OPTIONS if given[name] is not None}
     try:
-        taken = late_import(f"{__package__}.contexts").take_all(context, contexts, late_import("inspect").signature(rlm).parameters)
+        taken = late_import(f"{__package__}.contexts").take_all(
+            context, contexts, late_import("inspect").signature(rlm).parameters
+        )
     except late_import(f"{__package__}.contexts").ContextError as error:
         raise RuntimeError(str(error)) from None
     for notice in taken.notices:
         print(notice)
     tree = _TREE.get() or _new_tree()
     with _serving(tree, tools) as described:
-        about = {"kind": taken.kind, "parts": taken.parts, "about": taken.about, "contexts": taken.contexts, "tools": described}
+        about = {
+            "kind": taken.kind,
+            "parts": taken.parts,
+            "about": taken.about,
+            "contexts": taken.contexts,
+            "tools": described,
+        }
         asked = {**about, "options": options, "yes": bool(yes), "raw": bool(raw), "tree": tree}
         answer = _answered(str(query), returns, asked, taken, bool(raw))
     mark_as_text(answer, "markdown")
     return answer
 
 
-def _answered(query: str, returns: Any, asked: dict[str, Any], taken: ContextText, raw: bool) -> Answer:
+def _answered(
+    query: str, returns: Any, asked: dict[str, Any], taken: ContextText, raw: bool
+) -> Answer:
     """Have the host search until the answer has the form that the caller wants."""
     answers = late_import(f"{__package__}.answers")
     sent: list[str] = []
@@ -108,16 +118,26 @@ def _answered(query: str, returns: Any, asked: dict[str, Any], taken: ContextTex
 
         def search(query: str) -> Any:
             """Run the search; a second time without the text, which the host still has."""
-            file = "" if sent else _told(taken.text, asked["tree"]) if Host.is_elsewhere else _written(taken.text, files)
+            file = (
+                ""
+                if sent
+                else _told(taken.text, asked["tree"])
+                if Host.is_elsewhere
+                else _written(taken.text, files)
+            )
             sent.append(file)
             result = Host.call("rlm", {**asked, "query": query, "file": file})
             log = _log(result.pop("packed"), asked["tree"])
             if "failed" in result:
-                raise late_import(f"{__package__}.logged").SearchFailed(result["failed"], log, taken.contexts)
+                raise late_import(f"{__package__}.logged").SearchFailed(
+                    result["failed"], log, taken.contexts
+                )
             usage, spans = answers.SearchUsage(*result["usage"]), tuple(map(tuple, result["spans"]))
             return answers.Result(**{**result, "usage": usage, "spans": spans, "packed": log})
 
-        answer: Answer = answers.answered(query, returns, search, (RuntimeError,), raw=raw, contexts=taken.contexts)
+        answer: Answer = answers.answered(
+            query, returns, search, (RuntimeError,), raw=raw, contexts=taken.contexts
+        )
     return answer
 
 
@@ -143,7 +163,9 @@ async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
     tree = _new_tree()
     variables = contextvars.copy_context()
     variables.run(_TREE.set, tree)
-    running = asyncio.get_running_loop().run_in_executor(None, lambda: variables.run(rlm, query, context, **options))
+    running = asyncio.get_running_loop().run_in_executor(
+        None, lambda: variables.run(rlm, query, context, **options)
+    )
     try:
         return cast("Answer", await asyncio.shield(running))
     except asyncio.CancelledError:
@@ -165,7 +187,9 @@ def _written(text: str, opened: contextlib.ExitStack) -> str:
         path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
     else:
         descriptor, path = late_import("tempfile").mkstemp(prefix="mahtab-", suffix=".txt")
-        opened.callback(late_import("pathlib").Path(path).unlink, missing_ok=True)  # the host removes it once it is read
+        opened.callback(
+            late_import("pathlib").Path(path).unlink, missing_ok=True
+        )  # the host removes it once it is read
         file = opened.enter_context(os.fdopen(descriptor, "wb"))
     for start in range(0, len(text), _PIECE):
         file.write(text[start : start + _PIECE].encode("utf-8", "surrogatepass"))
@@ -210,4 +234,10 @@ def _serve(tree: str, tools: CallerTools) -> None:
             if "stop" in request:
                 tools.stop(request["stop"])
             else:
-                tools.start(request["call"], request["name"], request["args"], request["kwargs"], partial(answer, request["call"]))
+                tools.start(
+                    request["call"],
+                    request["name"],
+                    request["args"],
+                    request["kwargs"],
+                    partial(answer, request["call"]),
+                )

@@ -66,15 +66,22 @@ class SearchCall:
             waiting += reversed(call.calls)
 
     def __str__(self) -> str:
-        return "\n".join(f"{'  ' * call.id.count('.')}{call.id} {call.state}: {_short(call.query)} -> {_short(call.answer)}" for call in self)
+        return "\n".join(
+            f"{'  ' * call.id.count('.')}{call.id} {call.state}: {_short(call.query)} -> {_short(call.answer)}"
+            for call in self
+        )
 
     def __repr__(self) -> str:
-        return f"<SearchCall {self.id} {self.state}: {_short(self.query)} ({len(self.calls)} calls)>"
+        return (
+            f"<SearchCall {self.id} {self.state}: {_short(self.query)} ({len(self.calls)} calls)>"
+        )
 
 
 def packed(events: Sequence[Mapping[str, Any]]) -> bytes:
     """Compress events."""
-    return zlib.compress(b"".join(json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in events), 1)
+    return zlib.compress(
+        b"".join(json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in events), 1
+    )
 
 
 def unpacked(data: bytes) -> list[dict[str, Any]]:
@@ -87,7 +94,9 @@ def unpacked(data: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def tree_of(events: Sequence[Mapping[str, Any]], contexts: Sequence[NamedContext] = ()) -> SearchCall | None:
+def tree_of(
+    events: Sequence[Mapping[str, Any]], contexts: Sequence[NamedContext] = ()
+) -> SearchCall | None:
     """Return the newest root of a log; of a call that was run again, the newest run. contexts: those that have names."""
     calls: dict[str, SearchCall] = {}
     above: dict[str, str | None] = {}
@@ -96,7 +105,9 @@ def tree_of(events: Sequence[Mapping[str, Any]], contexts: Sequence[NamedContext
         about = event["attrs"]
         call = calls.get(about.get("node", ""))
         if about.get("event") == "begin":
-            call = calls[about["node"]] = SearchCall(about["node"], event["text"], about["kind"], about["model"], about["chars"])
+            call = calls[about["node"]] = SearchCall(
+                about["node"], event["text"], about["kind"], about["model"], about["chars"]
+            )
             parent = above[call.id] = about["parent"]
             if parent is None:
                 root = call
@@ -115,7 +126,12 @@ def tree_of(events: Sequence[Mapping[str, Any]], contexts: Sequence[NamedContext
     return root
 
 
-def _count(name: str | None, about: Mapping[str, Any], calls: dict[str, SearchCall], above: dict[str, str | None]) -> None:
+def _count(
+    name: str | None,
+    about: Mapping[str, Any],
+    calls: dict[str, SearchCall],
+    above: dict[str, str | None],
+) -> None:
     """Add what a model call has used to a call and to those above it."""
     while name is not None and name in calls:
         call = calls[name]

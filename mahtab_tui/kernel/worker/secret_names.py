@@ -19,7 +19,9 @@ _SECRET = frozenset(
         "authorization privatekey accesskey secretkey authtoken accesstoken"
     ).split()
 )
-_KEYS = frozenset("api access private secret auth signing encryption ssh master session service account".split())
+_KEYS = frozenset(
+    "api access private secret auth signing encryption ssh master session service account".split()
+)
 """Words before ``key`` or ``keys`` that make it a secret; ``key`` alone is usually a dict's."""
 _ABOUT = frozenset(
     "count counts length lengths len size sizes limit limits id ids index type types name names url path file budget rate usage policy field".split()
@@ -36,7 +38,9 @@ def looks_secret(name: str) -> bool:
     words = [word.lower() for word in _WORD.findall(name[:200])]
     if not words or words[-1] in _ABOUT:
         return False
-    return not _SECRET.isdisjoint(words) or any(one in _KEYS and other in ("key", "keys") for one, other in zip(words, words[1:]))
+    return not _SECRET.isdisjoint(words) or any(
+        one in _KEYS and other in ("key", "keys") for one, other in zip(words, words[1:])
+    )
 
 
 def hides(name: str, value: object) -> bool:

@@ -32,7 +32,11 @@ class Picture(bytes):
 
     def show(self) -> None:
         """Show the picture in the transcript."""
-        displays.show(displays.Display(self.mime, late_import("base64").b64encode(self).decode(), repr(self) + "\n"))
+        displays.show(
+            displays.Display(
+                self.mime, late_import("base64").b64encode(self).decode(), repr(self) + "\n"
+            )
+        )
 
     def __repr__(self) -> str:
         return f"<picture {self.mime}, {len(self):,} bytes>"
@@ -54,7 +58,16 @@ class Server:
     It is started when a tool is first used.
     """
 
-    __slots__ = ("__dict__", "_about", "_loader", "_lock", "_name", "_origin", "_revision", "_wires")
+    __slots__ = (
+        "__dict__",
+        "_about",
+        "_loader",
+        "_lock",
+        "_name",
+        "_origin",
+        "_revision",
+        "_wires",
+    )
 
     def __init__(self, name: str, about: str, origin: Callable[[], int | None]) -> None:
         """origin: returns the cell that calls."""
@@ -90,7 +103,9 @@ class Server:
         return [name for name in list(self.__dict__) if name != "__doc__"]
 
     def __repr__(self) -> str:
-        tools = f"{len(self._wires):,} tools" if self._revision >= 0 else "starts when a tool is used"
+        tools = (
+            f"{len(self._wires):,} tools" if self._revision >= 0 else "starts when a tool is used"
+        )
         return f"<MCP server {self._name}: {self._about}; {tools}>"
 
     def __reduce__(self) -> Any:
@@ -100,7 +115,9 @@ class Server:
         """Start the server on a thread, if its tools are not known yet and it was not tried; returns whether it is starting."""
         with self._lock:
             if self._loader is None and self._revision < 0:
-                self._loader = threading.Thread(target=self._load_quietly, name=f"mcp-{self._name}", daemon=True)
+                self._loader = threading.Thread(
+                    target=self._load_quietly, name=f"mcp-{self._name}", daemon=True
+                )
                 self._loader.start()
             return self._loader is not None and self._loader.is_alive()
 
@@ -121,16 +138,31 @@ class Server:
             functions = {tool["name"]: _function(self, tool) for tool in described}
             # Other threads use it meanwhile, so no name is gone for a moment.
             self.__dict__.update(functions, __doc__=_doc(self._name, self._about, described))
-            for name in [name for name in self.__dict__ if name not in functions and name != "__doc__"]:
+            for name in [
+                name for name in self.__dict__ if name not in functions and name != "__doc__"
+            ]:
                 del self.__dict__[name]
             self._wires = {tool["wire"]: functions[tool["name"]] for tool in described}
             self._revision = revision
 
     def _call(self, wire: str, arguments: dict[str, Any]) -> Any:
-        given = plain_data({name: _plain(value) for name, value in arguments.items()}, "An argument", _MOST_CHARACTERS)
+        given = plain_data(
+            {name: _plain(value) for name, value in arguments.items()},
+            "An argument",
+            _MOST_CHARACTERS,
+        )
         call = os.urandom(8).hex()
         try:
-            answer = Host.call("mcp_call", {"server": self._name, "tool": wire, "arguments": given, "call": call, "cell": self._origin()})
+            answer = Host.call(
+                "mcp_call",
+                {
+                    "server": self._name,
+                    "tool": wire,
+                    "arguments": given,
+                    "call": call,
+                    "cell": self._origin(),
+                },
+            )
         except RuntimeError:
             raise
         except BaseException:  # Ctrl+C, or the end of a search
@@ -170,7 +202,9 @@ class Tools:
 def objects(servers: list[dict[str, Any]], origin: Callable[[], int | None]) -> dict[str, Any]:
     """Make the objects of the namespace, by name. origin: returns the cell that calls."""
     ToolFailed.__module__ = "builtins"  # so that tracebacks name it as code does
-    made: dict[str, Any] = {server["name"]: Server(server["name"], server["about"], origin) for server in servers}
+    made: dict[str, Any] = {
+        server["name"]: Server(server["name"], server["about"], origin) for server in servers
+    }
     return {**made, "tools": Tools(), "ToolFailed": ToolFailed}
 
 
@@ -184,14 +218,36 @@ def _function(server: Server, tool: dict[str, Any]) -> Callable[..., Any]:
         return server._call(tool["wire"], {**named, **others})
 
     required = [f"{each['name']}: {each['annotation']}" for each in parameters if each["required"]]
-    optional = [f"{each['name']}: {each['annotation']} = __not_given__[{each['name']!r}]" for each in parameters if not each["required"]]
-    written = [*required, *(["*", *optional] if optional else []), *(["**__others__"] if tool["open"] else [])]
+    optional = [
+        f"{each['name']}: {each['annotation']} = __not_given__[{each['name']!r}]"
+        for each in parameters
+        if not each["required"]
+    ]
+    written = [
+        *required,
+        *(["*", *optional] if optional else []),
+        *(["**__others__"] if tool["open"] else []),
+    ]
     given = ", ".join(f"{each['name']!r}: {each['name']}" for each in parameters)
     source = f"def {tool['name']}({', '.join(written)}) -> object:\n    return __call__({{{given}}}, {'__others__' if tool['open'] else '{}'})"
     # A file name in our folder, so that tracebacks hide it.
-    code = compile(source, f"{HERE}/servers/{tool['name']}", "exec", __future__.annotations.compiler_flag, dont_inherit=True)
-    not_given = {each["name"]: NotGiven("…" if each["default"] is None else repr(each["default"])) for each in parameters}
-    made: dict[str, Any] = {"__call__": call, "__not_given__": not_given, "__name__": __name__, "__builtins__": builtins}
+    code = compile(
+        source,
+        f"{HERE}/servers/{tool['name']}",
+        "exec",
+        __future__.annotations.compiler_flag,
+        dont_inherit=True,
+    )
+    not_given = {
+        each["name"]: NotGiven("…" if each["default"] is None else repr(each["default"]))
+        for each in parameters
+    }
+    made: dict[str, Any] = {
+        "__call__": call,
+        "__not_given__": not_given,
+        "__name__": __name__,
+        "__builtins__": builtins,
+    }
     exec(code, made)
     function: Callable[..., Any] = made[tool["name"]]
     function.__doc__ = tool["doc"]
@@ -202,7 +258,9 @@ def _function(server: Server, tool: dict[str, Any]) -> Callable[..., Any]:
 def _doc(name: str, about: str, described: list[dict[str, Any]]) -> str:
     """What help() says of a server."""
     lines = [f"    {tool['name']}: {tool['summary']}" for tool in described]
-    return "\n".join([f"The MCP server {name}: {about}", "", f"Tools (help({name}.tool) shows more):", *lines])
+    return "\n".join(
+        [f"The MCP server {name}: {about}", "", f"Tools (help({name}.tool) shows more):", *lines]
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -45,7 +45,12 @@ def _git_needs_terminal(words: list[str]) -> bool:
     command = next((word for word in words if not word.startswith("-")), "")
     options = set(words)
     if command == "commit":
-        return not any(word.startswith(("-m", "-am", "-F", "--message", "--file", "--no-edit", "-C", "--fixup")) for word in words)
+        return not any(
+            word.startswith(
+                ("-m", "-am", "-F", "--message", "--file", "--no-edit", "-C", "--fixup")
+            )
+            for word in words
+        )
     if command == "rebase":
         return bool(options & {"-i", "--interactive"})
     if command in ("add", "checkout", "restore", "reset", "stash"):
@@ -68,7 +73,9 @@ def install(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
     def run(command: str, names: dict[str, Any] | None = None) -> None:
         """Run a command. names: for `{expression}` in it; None: the caller's."""
         frame = sys._getframe(1)
-        command = _filled(command, *((frame.f_globals, frame.f_locals) if names is None else (names, names)))
+        command = _filled(
+            command, *((frame.f_globals, frame.f_locals) if names is None else (names, names))
+        )
         if needs_terminal(command):
             code = call_host("terminal", {"argv": _shell_argv(command), "cwd": os.getcwd()})
         else:
@@ -94,9 +101,18 @@ def _filled(command: str, names: dict[str, Any], local_names: Mapping[str, Any])
 def _lines(command: str, names: dict[str, Any] | None = None) -> list[str]:
     """Return a command's output as lines; its errors are printed. names: as for `run`."""
     frame = sys._getframe(1)
-    command = _filled(command, *((frame.f_globals, frame.f_locals) if names is None else (names, names)))
+    command = _filled(
+        command, *((frame.f_globals, frame.f_locals) if names is None else (names, names))
+    )
     subprocess = late_import("subprocess")
-    done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, errors="replace")
+    done = subprocess.run(
+        command,
+        shell=True,
+        stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+    )
     if done.returncode:
         _tell(done.returncode)
     return str(done.stdout).splitlines()

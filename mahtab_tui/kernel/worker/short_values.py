@@ -48,7 +48,11 @@ def stored_fields(value: Any) -> Iterator[tuple[str, Any]]:
     names = dict.fromkeys(named(own_dict(value)))
     for base in mro_of(type(value)):
         slots = named(class_dict(base)) if "__slots__" in class_dict(base) else {}
-        names.update(dict.fromkeys(label for label, item in slots.items() if type(item) is types.MemberDescriptorType))
+        names.update(
+            dict.fromkeys(
+                label for label, item in slots.items() if type(item) is types.MemberDescriptorType
+            )
+        )
     for label in names:
         found = MISSING if label.startswith("_") else stored(value, label)
         if found is not MISSING:
@@ -126,7 +130,11 @@ def _short_sequence(value: Any) -> str:
             return f"[{text}]"
     kinds = kinds_of(sample)
     if kinds == "dict" and all(type(item) is dict for item in sample):
-        keys = list(dict.fromkeys(short_key(key) for item in sample[:_ITEMS] for key in islice(item, _ITEMS)))
+        keys = list(
+            dict.fromkeys(
+                short_key(key) for item in sample[:_ITEMS] for key in islice(item, _ITEMS)
+            )
+        )
         kinds = f"dict with keys {', '.join([*keys[:_ITEMS], *(['...'] if len(keys) > _ITEMS else [])])}"
     return f"[{kinds}] x {size:,}"
 

@@ -34,7 +34,9 @@ class Span(tuple[int, int]):
         return type(self), (self[0], self[1], self.context)
 
 
-def in_contexts(spans: Iterable[Iterable[int]], contexts: Iterable[NamedContext]) -> tuple[Span, ...]:
+def in_contexts(
+    spans: Iterable[Iterable[int]], contexts: Iterable[NamedContext]
+) -> tuple[Span, ...]:
     """Return spans of the whole text as spans of its contexts; what is between two contexts is left out."""
     named = list(contexts)
     if not named:

@@ -25,7 +25,12 @@ class _Definitions:
     """Loads functions and classes into `__main__` of the process that unpickles this."""
 
     def __init__(self, definitions: bytes, package: Any) -> None:
-        names = {"path": list(sys.path), "name": package.__name__, "folder": package.__path__[0], "definitions": definitions}
+        names = {
+            "path": list(sys.path),
+            "name": package.__name__,
+            "folder": package.__path__[0],
+            "definitions": definitions,
+        }
         self._code = _LOAD, names
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -64,7 +69,11 @@ def _pickled(namespace: dict[str, Any], package: Any) -> bytes:
     try:
         return bytes(package.dumps(found))
     except Exception:  # a value that a function uses, or a class of the user's
-        return bytes(package.dumps({name: value for name, value in found.items() if _can_be_pickled(value, package)}))
+        return bytes(
+            package.dumps(
+                {name: value for name, value in found.items() if _can_be_pickled(value, package)}
+            )
+        )
 
 
 def _is_of_cells(value: object) -> bool:

@@ -87,7 +87,9 @@ def own_dict(value: object) -> dict[Any, Any]:
 def unwrapped(function: Any) -> types.FunctionType | None:
     """Return the function inside its decorators (`functools.wraps`); None if it is not a Python function."""
     for _ in range(_WRAPPED):
-        inner = own_dict(function).get("__wrapped__") if type(function) is types.FunctionType else None
+        inner = (
+            own_dict(function).get("__wrapped__") if type(function) is types.FunctionType else None
+        )
         if type(inner) is not types.FunctionType:
             break
         function = inner
@@ -109,7 +111,9 @@ def attributes(value: object) -> dict[str, Any]:
     for base in reversed(mro_of(value if is_class(value) else type(value))):  # type: ignore[arg-type]
         found.update(named(class_dict(base)))
     if is_class(value):
-        found.update(named(found.get("_member_map_")))  # members of an enumeration before Python 3.11
+        found.update(
+            named(found.get("_member_map_"))
+        )  # members of an enumeration before Python 3.11
     else:
         found.update(named(own_dict(value)))
     return found

@@ -53,7 +53,9 @@ class _PathOfThread(threading.local):
             return None
         for finder in list(sys.meta_path):
             if finder is not self and hasattr(finder, "find_spec"):
-                spec = finder.find_spec(name, self.path if finder is importlib.machinery.PathFinder else None, target)
+                spec = finder.find_spec(
+                    name, self.path if finder is importlib.machinery.PathFinder else None, target
+                )
                 if spec is not None:
                     return spec
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
@@ -92,8 +94,15 @@ def bind_library() -> None:
     for name, module in modules:
         if name == "sys":
             bound: ModuleType = _BoundSys(name)
-            functions = {key: value for key, value in vars(module).items() if type(value) is BuiltinFunctionType}
-            vars(bound).update({key: value for key, value in functions.items() if not key.endswith("hook")}, modules=sys.modules)
+            functions = {
+                key: value
+                for key, value in vars(module).items()
+                if type(value) is BuiltinFunctionType
+            }
+            vars(bound).update(
+                {key: value for key, value in functions.items() if not key.endswith("hook")},
+                modules=sys.modules,
+            )
         else:
             bound = ModuleType(name)
             vars(bound).update(vars(module))
@@ -102,7 +111,11 @@ def bind_library() -> None:
     ours = [module for name, module in modules if name.startswith(_OURS)]
     for module in [*ours, *_bound.values()]:
         for key, value in list(vars(module).items()):
-            if type(value) is ModuleType and value.__name__ in _bound and (module.__name__, key) != (__name__, "sys"):
+            if (
+                type(value) is ModuleType
+                and value.__name__ in _bound
+                and (module.__name__, key) != (__name__, "sys")
+            ):
                 vars(module)[key] = _bound[value.__name__]
     for name in _OWNED:
         sys.modules.pop(name, None)
@@ -113,7 +126,9 @@ def bind_library() -> None:
 _import = builtins.__import__
 
 
-def _import_bound(name: str, names: Any = None, local_names: Any = None, wanted: Any = (), level: int = 0) -> ModuleType:
+def _import_bound(
+    name: str, names: Any = None, local_names: Any = None, wanted: Any = (), level: int = 0
+) -> ModuleType:
     """Import a module for a module of ours, as `__import__` does."""
     if level == 0 and name in _bound:
         return _bound[name if wanted else name.partition(".")[0]]
@@ -123,7 +138,9 @@ def _import_bound(name: str, names: Any = None, local_names: Any = None, wanted:
 def late_import(name: str) -> ModuleType:
     """Import a module that is too slow to import at the start (asyncio: 40 ms, 8 MiB)."""
     loaded = sys.modules.get(name)
-    if loaded is not None and not getattr(getattr(loaded, "__spec__", None), "_initializing", False):  # another thread may still be loading it
+    if loaded is not None and not getattr(
+        getattr(loaded, "__spec__", None), "_initializing", False
+    ):  # another thread may still be loading it
         return loaded
     with importing_from(_PATH):
         return importlib.import_module(name)
@@ -136,7 +153,9 @@ def load_package(name: str, folder: str) -> ModuleType:
         return known
     util = late_import("importlib.util")
     with importing_from(_PATH):
-        spec: Any = util.spec_from_file_location(name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
+        spec: Any = util.spec_from_file_location(
+            name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+        )
         package: ModuleType = util.module_from_spec(spec)
         sys.modules[name] = package
         try:
@@ -151,7 +170,9 @@ def load_package(name: str, folder: str) -> ModuleType:
 def importing_from(path: list[str]) -> Iterator[None]:
     """Take modules from these folders, instead of those in `sys.path`, on this thread."""
     if _FINDER not in sys.meta_path:
-        sys.meta_path.insert(0, _FINDER)  # it stays: if it was removed, a thread that is going through the list would skip a finder
+        sys.meta_path.insert(
+            0, _FINDER
+        )  # it stays: if it was removed, a thread that is going through the list would skip a finder
     before, _FINDER.path = _FINDER.path, path
     try:
         yield

@@ -11,7 +11,18 @@ import types
 from typing import Any, Callable
 
 from .library_types import as_library_type, is_own_column, is_own_index
-from .statics import VARARGS, VARKEYWORDS, Classes, descends, loaded, module_of, mro_of, name_of, own_dict, unwrapped
+from .statics import (
+    VARARGS,
+    VARKEYWORDS,
+    Classes,
+    descends,
+    loaded,
+    module_of,
+    mro_of,
+    name_of,
+    own_dict,
+    unwrapped,
+)
 
 WIDTH = 60
 """The most characters of a summary."""
@@ -25,7 +36,9 @@ _FUNCTIONS = Classes(
     types.MethodDescriptorType,
     types.ClassMethodDescriptorType,
 )
-_PLAIN = Classes(bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict, type(None))
+_PLAIN = Classes(
+    bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict, type(None)
+)
 _BIG = 1 << 200
 
 
@@ -64,7 +77,9 @@ def one_line(text: str, width: int = WIDTH) -> str:
     if len(text) <= width and text.isprintable():
         return text
     cut = text[: width + 1]
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
+    shown = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut
+    )
     return shown if len(shown) <= width else shown[: width - 1] + "…"
 
 
@@ -139,7 +154,11 @@ _BY_ID = {id(cls): describe for cls, describe in _TYPES.items()}
 def _shape(shape: Any) -> str:
     """Format a shape of plain integers, as in ``10000 × 5``."""
     if type(shape) is tuple and all(type(size) is int for size in shape):
-        return " × ".join(map(str, shape)) if len(shape) == 2 else f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+        return (
+            " × ".join(map(str, shape))
+            if len(shape) == 2
+            else f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+        )
     return ""
 
 
@@ -180,7 +199,11 @@ def _fraction(value: Any) -> str:
 
 def _moment(value: Any) -> str:
     # The user's own time zone would run their code.
-    return value.isoformat(" ") if module_of(type(value.tzinfo)) in ("builtins", "datetime", "zoneinfo") else ""
+    return (
+        value.isoformat(" ")
+        if module_of(type(value.tzinfo)) in ("builtins", "datetime", "zoneinfo")
+        else ""
+    )
 
 
 def _time(value: Any) -> str:
@@ -213,9 +236,15 @@ def _library(value: object) -> str | None:
     cls = type(value)
     for (module, name), describe in _KNOWN.items():
         found = sys.modules.get(module)
-        if found is not None and cls is types.ModuleType.__getattribute__(found, "__dict__").get(name):
+        if found is not None and cls is types.ModuleType.__getattribute__(found, "__dict__").get(
+            name
+        ):
             return describe(value)
-    if descends(cls, loaded("numpy", "generic")) and loaded("numpy", name_of(cls)) is cls and not descends(cls, loaded("numpy", "void")):
+    if (
+        descends(cls, loaded("numpy", "generic"))
+        and loaded("numpy", name_of(cls)) is cls
+        and not descends(cls, loaded("numpy", "void"))
+    ):
         return _text(value)  # of a scalar; one with fields would write objects in it
     return None
 

@@ -85,7 +85,9 @@ def describe_table(name: str, value: Any) -> list[str] | None:
     if is_one_of(value, "pyarrow", "Table"):
         return _frame_lines(_arrow_frame(name, value))
     if is_one_of(value, "polars", "LazyFrame"):
-        return [f"{name}: polars LazyFrame, not collected; {name}.collect_schema() tells its columns"]
+        return [
+            f"{name}: polars LazyFrame, not collected; {name}.collect_schema() tells its columns"
+        ]
     if is_one_of(value, "pandas", "Series") and all(map(is_own_index, value.axes)):
         return _series_lines(name, kind, value)
     if is_own_index(value):
@@ -112,7 +114,12 @@ def _frame_lines(frame: _Frame) -> list[str]:
         if columns and width > _WIDTH:
             break
         columns.append(column)
-    return [frame.title, *_type_lines(columns), *_named_lines(frame, len(columns)), *_head_lines(frame, columns)]
+    return [
+        frame.title,
+        *_type_lines(columns),
+        *_named_lines(frame, len(columns)),
+        *_head_lines(frame, columns),
+    ]
 
 
 def _type_lines(columns: Sequence[_Column]) -> list[str]:
@@ -129,7 +136,11 @@ def _type_lines(columns: Sequence[_Column]) -> list[str]:
 
 def _count_words(missing: int | None, before: str, after: str = "") -> str:
     """Say how many values are missing; empty if none are."""
-    return "" if missing == 0 else f"{before}{'?' if missing is None else format(missing, ',')} missing{after}"
+    return (
+        ""
+        if missing == 0
+        else f"{before}{'?' if missing is None else format(missing, ',')} missing{after}"
+    )
 
 
 def _named_lines(frame: _Frame, start: int) -> list[str]:
@@ -162,7 +173,8 @@ def _aligned(blocks: Sequence[Sequence[str]], *, left: bool) -> list[str]:
     """Arrange columns of texts beside each other, aligned to the right. left: whether the first is aligned to the left."""
     widths = [max(map(len, block)) for block in blocks]
     padded = [
-        [text.ljust(width) if left and not at else text.rjust(width) for text in block] for at, (block, width) in enumerate(zip(blocks, widths))
+        [text.ljust(width) if left and not at else text.rjust(width) for text in block]
+        for at, (block, width) in enumerate(zip(blocks, widths))
     ]
     return ["  ".join(row).rstrip() for row in zip(*padded)]
 
@@ -179,7 +191,9 @@ def _literal(label: Any) -> str:
     return literal(label, _CELL) if type(label) is str else _label(label)
 
 
-def _build_column(label: Any, type: str, missing: int | None, column: Any, rows: int, missing_text: str) -> _Column:
+def _build_column(
+    label: Any, type: str, missing: int | None, column: Any, rows: int, missing_text: str
+) -> _Column:
     """Describe a column by the inspector's column of its first rows. column: None if its values cannot be read."""
     shown = _label(label)
     rows = min(rows, _ROWS)
@@ -206,9 +220,15 @@ def _cell(value: Any) -> str:
     if text is None:
         return "NaN"
     if is_one_of(value, "pandas", "Interval"):
-        known = not is_one_of(value.left, "pandas", "Timestamp")  # whose time zone may be the user's
+        known = not is_one_of(
+            value.left, "pandas", "Timestamp"
+        )  # whose time zone may be the user's
     else:
-        known = cls in SCALARS or is_one_of(value, "pandas", "Timestamp", "Timedelta", "Period") or (bool(summary(value)) and size_of(value) is None)
+        known = (
+            cls in SCALARS
+            or is_one_of(value, "pandas", "Timestamp", "Timedelta", "Period")
+            or (bool(summary(value)) and size_of(value) is None)
+        )
     return one_line(text if known else about(value), _CELL)
 
 
@@ -216,7 +236,9 @@ def _label(label: Any) -> str:
     """Format a column's label; a text as it is, unless blanks at its ends would not be seen."""
     if type(label) is str and label and label == label.strip():
         return one_line(label, _CELL)
-    return one_line(short_key(label) if type(label) is str or type(label) is tuple else _cell(label), _CELL)
+    return one_line(
+        short_key(label) if type(label) is str or type(label) is tuple else _cell(label), _CELL
+    )
 
 
 def _distinct(texts: Iterable[Any], rows: int) -> list[str]:
@@ -251,7 +273,11 @@ def _pandas_frame(name: str, kind: str, value: Any) -> _Frame:
 
     def dtype(at: int) -> str:
         array = _array_of(value, at)
-        return _pandas_type(value.iloc[:, at]) if comes_from(array, "numpy", "pandas") else f"<{type_name(array)}>"
+        return (
+            _pandas_type(value.iloc[:, at])
+            if comes_from(array, "numpy", "pandas")
+            else f"<{type_name(array)}>"
+        )
 
     if is_one_of(value.columns, "pandas", "MultiIndex"):
         more += f", columns: MultiIndex of {value.columns.nlevels} levels"
@@ -259,7 +285,9 @@ def _pandas_frame(name: str, kind: str, value: Any) -> _Frame:
         more += f", column labels: {type_name(labels[0])}"
     shown = [_label(label) for label in labels]
     title = _title(name, kind, rows, count, more)
-    return _Frame(title, f"{name}.head({_ROWS}):", rows, shown, count, column, dtype, _row_labels(value.index))
+    return _Frame(
+        title, f"{name}.head({_ROWS}):", rows, shown, count, column, dtype, _row_labels(value.index)
+    )
 
 
 def _array_of(frame: Any, column: int) -> Any:
@@ -277,7 +305,11 @@ def _pandas_column(label: Any, series: Any, counter: _MissingCounter) -> _Column
     column = column_of(part.iloc[:_ROWS])
     missing_text = "NaT" if type.startswith(("datetime64", "timedelta64", "period")) else "NaN"
     made = _build_column(label, type, counter.count(series), column, len(series), missing_text)
-    if UNTOLD in made.cells or not SHOW_VALUES or type not in ("object", "str", "string", "category"):
+    if (
+        UNTOLD in made.cells
+        or not SHOW_VALUES
+        or type not in ("object", "str", "string", "category")
+    ):
         return made
     return made._replace(values=_pandas_values(part))
 
@@ -302,7 +334,11 @@ def _is_readable(series: Any) -> bool:
     if is_one_of(dtype, "pandas", "ArrowDtype"):
         return _is_plain_arrow(dtype.pyarrow_dtype)
     if is_one_of(dtype, "pandas", "CategoricalDtype"):
-        return is_own_index(dtype.categories) and _is_readable(dtype.categories) and not has_foreign_zone(dtype.categories.dtype)
+        return (
+            is_own_index(dtype.categories)
+            and _is_readable(dtype.categories)
+            and not has_foreign_zone(dtype.categories.dtype)
+        )
     if is_one_of(dtype, "pandas", "IntervalDtype"):
         return is_own_type(dtype.subtype) and not has_foreign_zone(dtype.subtype)
     return not is_one_of(dtype, "pandas", "SparseDtype")
@@ -374,7 +410,9 @@ def _level_texts(index: Any) -> list[str]:
     column = column_of(index)
     if isinstance(column, ObjectColumn):
         return [_cell(column.value(row)) for row in range(len(index))]
-    return ["NaN" if text is None else one_line(text, _CELL) for text in column.texts(range(len(index)))]
+    return [
+        "NaN" if text is None else one_line(text, _CELL) for text in column.texts(range(len(index)))
+    ]
 
 
 def _index_words(index: Any) -> str:
@@ -405,12 +443,17 @@ def _index_lines(name: str, value: Any) -> list[str]:
     names = ", ".join(_literal(each) for each in value.names if each is not None)
     if not is_one_of(value, "pandas", "MultiIndex"):
         title += f", {dtype_text(value.dtype)}"
-    return [title + (f", names: {names}" if names else ""), *_first_line(_row_labels(value, _FIRST), len(value))]
+    return [
+        title + (f", names: {names}" if names else ""),
+        *_first_line(_row_labels(value, _FIRST), len(value)),
+    ]
 
 
 def _first_line(texts: Sequence[str], size: int) -> list[str]:
     """Return the line of first values, if there are any."""
-    return [f"first values: {', '.join(texts)}{', ...' if size > len(texts) else ''}"] if texts else []
+    return (
+        [f"first values: {', '.join(texts)}{', ...' if size > len(texts) else ''}"] if texts else []
+    )
 
 
 # polars and Arrow.
@@ -429,14 +472,32 @@ def _polars_frame(name: str, kind: str, value: Any) -> _Frame:
     def column(at: int) -> _Column:
         readable = _is_plain_polars(types[at])
         missing = value.to_series(at).null_count() if readable else 0
-        shown = None if not readable else ObjectColumn(head.series(at).to_list()) if _parts(types[at]) else head.column(at)
+        shown = (
+            None
+            if not readable
+            else ObjectColumn(head.series(at).to_list())
+            if _parts(types[at])
+            else head.column(at)
+        )
         made = _build_column(labels[at], dtype(at), missing, shown, rows, "null")
-        if UNTOLD in made.cells or not SHOW_VALUES or dtype(at).partition("(")[0] not in ("String", "Categorical", "Enum"):
+        if (
+            UNTOLD in made.cells
+            or not SHOW_VALUES
+            or dtype(at).partition("(")[0] not in ("String", "Categorical", "Enum")
+        ):
             return made
         return made._replace(values=_distinct(sample.to_series(at).to_list(), len(sample)))
 
     title = _title(name, f"polars {kind}", rows, count)
-    return _Frame(title, f"{name}.head({_ROWS}):", rows, [_label(label) for label in labels], count, column, dtype)
+    return _Frame(
+        title,
+        f"{name}.head({_ROWS}):",
+        rows,
+        [_label(label) for label in labels],
+        count,
+        column,
+        dtype,
+    )
 
 
 def _polars_series_lines(name: str, kind: str, value: Any) -> list[str]:
@@ -446,7 +507,10 @@ def _polars_series_lines(name: str, kind: str, value: Any) -> list[str]:
     made = _build_column(value.name, _polars_type(value.dtype), missing, column, len(value), "null")
     label = f", name {_literal(value.name)}" if value.name else ""
     words = f"{made.type}{_count_words(missing, ', ')}{label}"
-    return [f"{name}: polars {kind}, {_many(len(value), 'rows')}, {words}", *_first_line(made.cells, len(value))]
+    return [
+        f"{name}: polars {kind}, {_many(len(value), 'rows')}, {words}",
+        *_first_line(made.cells, len(value)),
+    ]
 
 
 def _is_plain_polars(dtype: Any) -> bool:
@@ -459,7 +523,13 @@ def _parts(dtype: Any) -> list[Any]:
     """Return the types inside a type of polars."""
     names = {} if is_class(dtype) else own_dict(dtype)
     fields = names.get("fields")
-    return [names["inner"]] if "inner" in names else [field.dtype for field in fields] if type(fields) is list else []
+    return (
+        [names["inner"]]
+        if "inner" in names
+        else [field.dtype for field in fields]
+        if type(fields) is list
+        else []
+    )
 
 
 def _polars_type(dtype: Any) -> str:
@@ -479,16 +549,34 @@ def _arrow_frame(name: str, value: Any) -> _Frame:
     def column(at: int) -> _Column:
         readable = _is_plain_arrow(value.schema.field(at).type)
         nested = value.schema.field(at).type.num_fields
-        shown = None if not readable else ObjectColumn(head.series(at).to_pylist()) if nested else head.column(at)
-        return _build_column(labels[at], dtype(at), value.column(at).null_count, shown, rows, "null")
+        shown = (
+            None
+            if not readable
+            else ObjectColumn(head.series(at).to_pylist())
+            if nested
+            else head.column(at)
+        )
+        return _build_column(
+            labels[at], dtype(at), value.column(at).null_count, shown, rows, "null"
+        )
 
     title = _title(name, "pyarrow Table", rows, count)
-    return _Frame(title, f"{name}.slice(0, {_ROWS}):", rows, [_label(label) for label in labels], count, column, dtype)
+    return _Frame(
+        title,
+        f"{name}.slice(0, {_ROWS}):",
+        rows,
+        [_label(label) for label in labels],
+        count,
+        column,
+        dtype,
+    )
 
 
 def _is_plain_arrow(type: Any) -> bool:
     """Tell whether an Arrow type is no extension, and has none inside."""
-    return comes_from(type, "pyarrow") and all(_is_plain_arrow(type.field(at).type) for at in range(type.num_fields))
+    return comes_from(type, "pyarrow") and all(
+        _is_plain_arrow(type.field(at).type) for at in range(type.num_fields)
+    )
 
 
 def _arrow_type(type: Any) -> str:
@@ -497,7 +585,11 @@ def _arrow_type(type: Any) -> str:
 
 # Arrays.
 
-_SPARSE = tuple(f"{layout}_{kind}" for layout in ("csr", "csc", "coo", "bsr", "dia", "dok", "lil") for kind in ("matrix", "array"))
+_SPARSE = tuple(
+    f"{layout}_{kind}"
+    for layout in ("csr", "csc", "coo", "bsr", "dia", "dok", "lil")
+    for kind in ("matrix", "array")
+)
 
 
 def _array_lines(name: str, kind: str, value: Any) -> list[str]:
@@ -505,8 +597,15 @@ def _array_lines(name: str, kind: str, value: Any) -> list[str]:
     dtype = value.dtype
     if dtype.names is not None:
         fields = ", ".join(f"{_label(field)} {dtype[field]}" for field in dtype.names[:_COLUMNS])
-        return [f"{name}: {kind}, shape {shape}, structured", f"fields: {fields}", *_array_values(value)]
-    return [f"{name}: {kind}, {one_line(str(dtype), _CELL)}, shape {shape}{_extent(value)}", *_array_values(value)]
+        return [
+            f"{name}: {kind}, shape {shape}, structured",
+            f"fields: {fields}",
+            *_array_values(value),
+        ]
+    return [
+        f"{name}: {kind}, {one_line(str(dtype), _CELL)}, shape {shape}{_extent(value)}",
+        *_array_values(value),
+    ]
 
 
 def _extent(value: Any) -> str:
@@ -517,10 +616,18 @@ def _extent(value: Any) -> str:
     numpy = sys.modules["numpy"]
     with numpy.errstate(all="ignore"):
         low, high = numpy.fmin.reduce(value, axis=None), numpy.fmax.reduce(value, axis=None)
-        missing = 0 if kind in "iu" else int(numpy.count_nonzero(numpy.isnat(value) if kind in "mM" else numpy.isnan(value)))
+        missing = (
+            0
+            if kind in "iu"
+            else int(
+                numpy.count_nonzero(numpy.isnat(value) if kind in "mM" else numpy.isnan(value))
+            )
+        )
     if missing == value.size:
         return ", all missing"
-    shown = [number_text(float(each)) if kind == "f" else one_line(str(each)) for each in (low, high)]
+    shown = [
+        number_text(float(each)) if kind == "f" else one_line(str(each)) for each in (low, high)
+    ]
     return f", min {shown[0]}, max {shown[1]}{_count_words(missing, ', ')}"
 
 
@@ -553,4 +660,6 @@ def _sparse_lines(name: str, kind: str, value: Any) -> list[str]:
     data: Any = names.get("data")
     if type(shape) is not tuple or not is_one_of(data, "numpy", "ndarray"):
         return [f"{name}: {kind}"]
-    return [f"{name}: {kind}, {one_line(str(data.dtype), _CELL)}, shape {tuple(map(int, shape))}, {_many(data.size, 'stored values')}"]
+    return [
+        f"{name}: {kind}, {one_line(str(data.dtype), _CELL)}, shape {tuple(map(int, shape))}, {_many(data.size, 'stored values')}"
+    ]

@@ -23,7 +23,9 @@ _NOT_FOUND = re.compile(
     r"|unable to find column|[Mm]issing column|Could not interpret value"
 )
 """Occurs in messages that name what is missing; other messages of a `KeyError` are the key."""
-_NO_COLUMN = re.compile(r"^Usecols do not match columns|^Missing column provided to|^Could not interpret value `")
+_NO_COLUMN = re.compile(
+    r"^Usecols do not match columns|^Missing column provided to|^Could not interpret value `"
+)
 """Begins messages of a `ValueError` about a missing column."""
 _SHOWN = 40
 """Characters of a value."""
@@ -41,7 +43,10 @@ _POLARS_DATES = re.compile(
 
 def missing_label(failed: Failure) -> str:
     """Name the columns, row labels or keys that are there."""
-    is_about_columns = failed.kind in ("ColumnNotFoundError", "UndefinedVariableError") or _NO_COLUMN.search(failed.message)
+    is_about_columns = failed.kind in (
+        "ColumnNotFoundError",
+        "UndefinedVariableError",
+    ) or _NO_COLUMN.search(failed.message)
     names = _missing(failed) if is_about_columns or failed.is_a(KeyError) else []
     if not names:
         return ""
@@ -51,7 +56,9 @@ def missing_label(failed: Failure) -> str:
     for found in failed.objects():
         value = as_library_type(found)
         if not failed.inside:  # raised by the user's line itself
-            if type(value) is dict and (absent := [name for name in names if name not in _labels(value)]):
+            if type(value) is dict and (
+                absent := [name for name in names if name not in _labels(value)]
+            ):
                 return _no_key(absent, _labels(value), failed.name_of(found))
         elif index is None and is_index(value):
             index = value
@@ -59,7 +66,9 @@ def missing_label(failed: Failure) -> str:
             if has_own_indexes(value) and (text := _in_pandas(failed, value, found, index, names)):
                 return text
         elif is_one_of(value, "polars", "DataFrame") or is_one_of(value, "pyarrow", "Table"):
-            columns = list(value.columns if is_one_of(value, "polars", "DataFrame") else value.column_names)
+            columns = list(
+                value.columns if is_one_of(value, "polars", "DataFrame") else value.column_names
+            )
             if not failed.suggests and (absent := [name for name in names if name not in columns]):
                 return _no_column(absent, columns, failed.name_of(found))
     return ""
@@ -74,7 +83,13 @@ def _missing(failed: Failure) -> list[Any]:
     """Return the names that were not found."""
     argument = failed.argument
     if type(argument) is not str:
-        found = argument.tolist() if is_index(argument) else argument if type(argument) is list else [argument]
+        found = (
+            argument.tolist()
+            if is_index(argument)
+            else argument
+            if type(argument) is list
+            else [argument]
+        )
         return [label for label in found[:_MOST] if _is_plain(label)]
     if not _NOT_FOUND.search(argument):
         undefined = re.match(r"name '(.+)' is not defined$", argument)
@@ -83,13 +98,19 @@ def _missing(failed: Failure) -> list[Any]:
         return [name.strip().strip("'") for name in column[1].split(",")]
     if interpreted := re.match(r"Could not interpret value `([^`]+)`", argument):
         return [interpreted[1]]
-    message = argument.partition("; valid columns")[0].partition("dtype=")[0].removeprefix("Missing column provided to 'parse_dates'")
+    message = (
+        argument.partition("; valid columns")[0]
+        .partition("dtype=")[0]
+        .removeprefix("Missing column provided to 'parse_dates'")
+    )
     message = message[message.find("[") :] if "['" in message or '["' in message else message
     return [single or double for single, double in _QUOTED.findall(message[:_MOST])]
 
 
 def _is_plain(label: object) -> bool:
-    return type(label) in _PLAIN or (type(label) is tuple and all(type(part) in _PLAIN for part in label))
+    return type(label) in _PLAIN or (
+        type(label) is tuple and all(type(part) in _PLAIN for part in label)
+    )
 
 
 def _labels(labels: Any) -> list[Any]:
@@ -122,7 +143,11 @@ def _in_pandas(failed: Failure, value: Any, original: object, index: Any, names:
     if absent[0] in columns:
         return f"{_quoted(absent[:1])} is a column, not a row label: {name or 'df'}[{absent[0]!r}]"
     what = "row label" if value.ndim == 2 else "label"
-    more = " To choose rows by the value of a column: df[df['column'] == value]" if value.ndim == 2 else ""
+    more = (
+        " To choose rows by the value of a column: df[df['column'] == value]"
+        if value.ndim == 2
+        else ""
+    )
     place = f" of {name}" if name else ""
     room = 120 if more else 300
     return f"there is no {what} {_quoted(absent)}.{_near(absent, labels)} Labels{place}: {listed(map(_text, labels), room)}.{more}"
@@ -136,7 +161,9 @@ def _no_column(names: list[Any], columns: Sequence[Any], table: str) -> str:
 
 
 def _quoted(names: list[Any]) -> str:
-    return ", ".join(one_line(repr(name), 60) for name in names[:3]) + (", …" if len(names) > 3 else "")
+    return ", ".join(one_line(repr(name), 60) for name in names[:3]) + (
+        ", …" if len(names) > 3 else ""
+    )
 
 
 def _text(label: object) -> str:
@@ -145,7 +172,12 @@ def _text(label: object) -> str:
 
 def _near(names: list[Any], known: Sequence[Any]) -> str:
     texts = [label for label in known if type(label) is str]
-    found = [near for name in names[:3] if type(name) is str for near in nearest(name, texts)[: 3 if len(names) == 1 else 1]]
+    found = [
+        near
+        for name in names[:3]
+        if type(name) is str
+        for near in nearest(name, texts)[: 3 if len(names) == 1 else 1]
+    ]
     return did_you_mean(dict.fromkeys(found))
 
 
@@ -165,7 +197,9 @@ def wrong_dtype(failed: Failure) -> str:
         column = re.search(r"in column '([^']+)'", message)
         return f"to convert text: pl.col({column[1] if column else 'name'!r}).cast(pl.Float64, strict=False), which gives null where it is no number"
     for value in failed.library_values("pandas", "Series", "DataFrame"):
-        if has_own_indexes(value) and (text := _text_table(failed, value) if value.ndim == 2 else _text_column(failed, value)):
+        if has_own_indexes(value) and (
+            text := _text_table(failed, value) if value.ndim == 2 else _text_column(failed, value)
+        ):
             return text
     return "" if failed.inside else _plain_text(message)
 
@@ -181,7 +215,11 @@ def _described(series: Any) -> str:
     """Describe a column: name, dtype and a value."""
     name = one_line(series.name, 60) if type(series.name) is str else ""
     values = [value for value in series.iloc[:20].tolist() if _is_plain(value) and value == value]
-    example = f", for example {one_line(repr(values[0]), _SHOWN)}" if values and not looks_secret(name) else ""
+    example = (
+        f", for example {one_line(repr(values[0]), _SHOWN)}"
+        if values and not looks_secret(name)
+        else ""
+    )
     return f"{repr(name) if name else 'the Series'} has dtype {series.dtype}{example}"
 
 
@@ -191,7 +229,13 @@ def _expression(failed: Failure, series: Any) -> str:
         return failed.name_of(series) or "it"
     for node in failed.expressions:
         key = node.slice if isinstance(node, ast.Subscript) else None
-        written = key.value if isinstance(key, ast.Constant) else node.attr if isinstance(node, ast.Attribute) else None
+        written = (
+            key.value
+            if isinstance(key, ast.Constant)
+            else node.attr
+            if isinstance(node, ast.Attribute)
+            else None
+        )
         if written == series.name:
             return one_line(ast.unparse(node), 60)
     return failed.name_of(series) or one_line(f"df[{series.name!r}]", 60)
@@ -229,7 +273,11 @@ def _text_table(failed: Failure, table: Any) -> str:
 
 def _plain_text(message: str) -> str:
     """Return the hint for text and numbers without a table."""
-    value = re.match(r"(?:could not convert string to float|invalid literal for int\(\) with base 10): '(.*)'$", message, re.DOTALL)
+    value = re.match(
+        r"(?:could not convert string to float|invalid literal for int\(\) with base 10): '(.*)'$",
+        message,
+        re.DOTALL,
+    )
     if value and re.fullmatch(r"\s*[+-]?\d+\.\d*\s*", value[1]):
         return "a text with decimals: int(float(text))"
     if value and any(char.isdecimal() for char in value[1]):
@@ -253,14 +301,25 @@ def unaligned(failed: Failure) -> str:
     """Tell how columns or tables with different labels are compared."""
     if "Can only compare identically-labeled" not in failed.message:
         return ""
-    lengths = [len(value) for value in failed.library_values("pandas", "Series", "DataFrame") if has_own_indexes(value)][:2]
-    differ = f"the lengths are {lengths[0]:,} and {lengths[1]:,}" if len(set(lengths)) == 2 else "the labels or their order differ"
+    lengths = [
+        len(value)
+        for value in failed.library_values("pandas", "Series", "DataFrame")
+        if has_own_indexes(value)
+    ][:2]
+    differ = (
+        f"the lengths are {lengths[0]:,} and {lengths[1]:,}"
+        if len(set(lengths)) == 2
+        else "the labels or their order differ"
+    )
     return f"{differ}. Same values at all: a.equals(b). By position, if as long: a.reset_index(drop=True) == b.reset_index(drop=True)"
 
 
 def table_attribute(failed: Failure, value: Any, name: str) -> str:
     """Return the hint for a missing attribute of a table or array; empty for other objects."""
-    pandas, polars = is_one_of(value, "pandas", "DataFrame", "Series"), is_one_of(value, "polars", "DataFrame", "Series")
+    pandas, polars = (
+        is_one_of(value, "pandas", "DataFrame", "Series"),
+        is_one_of(value, "polars", "DataFrame", "Series"),
+    )
     if not pandas and not polars:
         return ""
     kind = type_name(value)
@@ -269,7 +328,13 @@ def table_attribute(failed: Failure, value: Any, name: str) -> str:
     if kind != "DataFrame" or (pandas and not has_own_indexes(value)):
         return ""
     columns = _labels(value.columns)
-    near = "" if failed.suggests else did_you_mean(nearest(name, [*(each for each in columns if type(each) is str), *_methods(value)]))
+    near = (
+        ""
+        if failed.suggests
+        else did_you_mean(
+            nearest(name, [*(each for each in columns if type(each) is str), *_methods(value)])
+        )
+    )
     table = failed.name_of(value)
     place = f" of {table}" if table else ""
     return f"there is no column or method {name!r}.{near} Columns{place}: {listed(map(_text, columns))}"

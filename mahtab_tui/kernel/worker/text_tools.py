@@ -53,7 +53,9 @@ def grep(text: str, pattern: str, context: int = 0, max_matches: int = 50) -> st
             result.append(f"{number + 1}{mark} {_cut(lines[number])}")
         last = max(last, until - 1)
     if len(hits) > len(shown):
-        result.append(f"… {len(hits) - len(shown):,} more matching lines; narrow the pattern or raise max_matches")
+        result.append(
+            f"… {len(hits) - len(shown):,} more matching lines; narrow the pattern or raise max_matches"
+        )
     return mark_as_text("\n".join(result) if result else f"no line matches {pattern!r}")
 
 

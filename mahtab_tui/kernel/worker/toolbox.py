@@ -37,7 +37,12 @@ def display(*values: object) -> None:
     late_import(f"{__package__}.showing.displays").display(*values)
 
 
-def table_rows(table: Any, sort: str | int | None = None, descending: bool = False, filters: dict[str | int, str] | None = None) -> Any:
+def table_rows(
+    table: Any,
+    sort: str | int | None = None,
+    descending: bool = False,
+    filters: dict[str | int, str] | None = None,
+) -> Any:
     """Return the matching rows of a table, sorted, as the inspector shows them: an object of the same kind.
 
     table: a DataFrame, a Series, an Arrow table, an array, or a list of dicts. sort: a column, by its name or its number from 0.
@@ -45,7 +50,9 @@ def table_rows(table: Any, sort: str | int | None = None, descending: bool = Fal
     Raises ValueError with a sentence.
     Example: cheap = table_rows(orders, sort="price", filters={"city": "= berlin", "price": "< 5"}).
     """
-    return late_import(f"{__package__}.inspection.tables.pages").rows_of(table, sort, descending, filters or {})
+    return late_import(f"{__package__}.inspection.tables.pages").rows_of(
+        table, sort, descending, filters or {}
+    )
 
 
 def private(name: str, on: bool = True) -> None:
@@ -83,7 +90,23 @@ def open_in_editor(path: str) -> None:
         print(f"{editor[0]} ended with exit code {code}")
 
 
-_FUNCTIONS = (read, edit, create, open_in_editor, peek, grep, partition, display, table_rows, ask, rlm, arlm, private, usage, load_claude_sessions)
+_FUNCTIONS = (
+    read,
+    edit,
+    create,
+    open_in_editor,
+    peek,
+    grep,
+    partition,
+    display,
+    table_rows,
+    ask,
+    rlm,
+    arlm,
+    private,
+    usage,
+    load_claude_sessions,
+)
 
 NAMES = frozenset(function.__name__ for function in _FUNCTIONS)
 

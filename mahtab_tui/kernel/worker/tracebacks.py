@@ -51,7 +51,10 @@ class Traceback(NamedTuple):
 
     def with_last_line(self, line: str) -> Traceback:
         """Return the traceback with a line after the error."""
-        return Traceback(f"{self.text}{line}\n", [frame._replace(row=frame.row + 1) if frame.row else frame for frame in self.frames])
+        return Traceback(
+            f"{self.text}{line}\n",
+            [frame._replace(row=frame.row + 1) if frame.row else frame for frame in self.frames],
+        )
 
 
 def cell_filename(cell: int) -> str:
@@ -90,7 +93,11 @@ class _ShortStack(traceback.StackSummary):
                 lines += traceback.StackSummary(run).format(**options)
         if len(lines) <= _HEAD + _TAIL + 1:
             return lines
-        return [*lines[:_HEAD], f"  … {len(lines) - _HEAD - _TAIL} frames left out …\n", *lines[-_TAIL:]]
+        return [
+            *lines[:_HEAD],
+            f"  … {len(lines) - _HEAD - _TAIL} frames left out …\n",
+            *lines[-_TAIL:],
+        ]
 
 
 def _fold(frames: list[traceback.FrameSummary]) -> str:
@@ -105,7 +112,9 @@ def describe(error: BaseException, tb: TracebackType | None) -> Traceback:
     """Format a traceback. Calls the exception's `__str__`, which may fail."""
     described = traceback.TracebackException(type(error), error, tb, lookup_lines=False)
     frames = list(described.stack)
-    first = next((place for place, frame in enumerate(frames) if frame.filename.startswith(CELL)), 0)
+    first = next(
+        (place for place, frame in enumerate(frames) if frame.filename.startswith(CELL)), 0
+    )
     described.stack[:] = frames[first:]  # without asyncio's frames above the cell
     for one in _all(described):
         one.stack = _ShortStack(frame for frame in one.stack if not frame.filename.startswith(HERE))
@@ -124,8 +133,14 @@ def _leave_out_repetitions(described: traceback.TracebackException) -> list[trac
     """Take away each exception inside a library whose message is repeated by the one that followed it. Return its frames."""
     left_out: list[traceback.FrameSummary] = []
     for one in _all(described):
-        while (inner := one.__cause__ or (None if one.__suppress_context__ else one.__context__)) is not None:
-            if not inner.stack or not all(map(_is_library, inner.stack)) or _message(inner) not in _message(one):
+        while (
+            inner := one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+        ) is not None:
+            if (
+                not inner.stack
+                or not all(map(_is_library, inner.stack))
+                or _message(inner) not in _message(one)
+            ):
                 break
             left_out[:0] = inner.stack
             one.__cause__, one.__context__ = inner.__cause__, inner.__context__
@@ -146,9 +161,13 @@ def describe_safely(error: BaseException) -> Traceback:
     except RecursionError:
         return Traceback(f"{type(error).__name__}\n", [])
     except KeyboardInterrupt:
-        return Traceback(f"{type(error).__name__}: (interrupted while its traceback was made)\n", [])
+        return Traceback(
+            f"{type(error).__name__}: (interrupted while its traceback was made)\n", []
+        )
     except BaseException as again:
-        return Traceback(f"{type(error).__name__}: (its traceback cannot be shown: {type(again).__name__})\n", [])
+        return Traceback(
+            f"{type(error).__name__}: (its traceback cannot be shown: {type(again).__name__})\n", []
+        )
 
 
 def format_safely(error: BaseException) -> str:
@@ -166,7 +185,9 @@ def syntax_error(error: BaseException) -> Traceback:
     return described.with_last_line(_STRING_HINT) if _UNTERMINATED.match(str(error)) else described
 
 
-def _formatted(described: traceback.TracebackException, left_out: Iterable[traceback.FrameSummary] = ()) -> Traceback:
+def _formatted(
+    described: traceback.TracebackException, left_out: Iterable[traceback.FrameSummary] = ()
+) -> Traceback:
     """Format a traceback, and find the locations in its text with random marks that no message can contain. left_out: frames not in the text."""
     lot = os.urandom(16).hex()
     places: dict[tuple[str, int, str], str] = {}
@@ -179,7 +200,9 @@ def _formatted(described: traceback.TracebackException, left_out: Iterable[trace
     for one in _all(described):
         for frame in one.stack:
             frame.name += mark(frame.filename, frame.lineno, frame.name)
-        at = str(getattr(one, "lineno", ""))  # of a syntax error; user code may have set it to anything
+        at = str(
+            getattr(one, "lineno", "")
+        )  # of a syntax error; user code may have set it to anything
         if at.isdecimal() and len(at) < 10:
             file = str(getattr(one, "filename", "") or "<string>")
             one.filename = file + mark(file, int(at), "")
@@ -191,7 +214,9 @@ def _formatted(described: traceback.TracebackException, left_out: Iterable[trace
         if marks := marked.findall(line):
             lines[number] = marked.sub("", line)
             found += [(known[int(place)], len(lines) - 1 - number) for place in marks]
-    return Traceback("\n".join(lines), [_frame(*place, row=row) for place, row in found[-_MOST_FRAMES:]])
+    return Traceback(
+        "\n".join(lines), [_frame(*place, row=row) for place, row in found[-_MOST_FRAMES:]]
+    )
 
 
 def _frame(file: str, line: int, function: str, row: int) -> TracebackFrame:

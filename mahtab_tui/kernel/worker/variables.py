@@ -36,14 +36,18 @@ class NamespaceTracker:
         """Every name that is not the interpreter's own."""
         return [described(name, value) for name, value in self._items()]
 
-    def expect(self, tree: ast.Module, codes: tuple[types.CodeType, ...], steps: UndoHistory | None = None) -> None:
+    def expect(
+        self, tree: ast.Module, codes: tuple[types.CodeType, ...], steps: UndoHistory | None = None
+    ) -> None:
         """Called before a cell runs: note what it can reach. steps: makes a step to go back to."""
         self._before = None
         if not can_change_objects(tree, self._namespace):
             return
         if self._kinds is None:
             self._kinds = late_import(f"{__package__}.undo.kinds").CurrentKinds(self._namespace)
-        before = late_import(f"{__package__}.undo.mutations").MutationDetector(self._namespace, self._kinds.get(), names_in(codes, self._namespace))
+        before = late_import(f"{__package__}.undo.mutations").MutationDetector(
+            self._namespace, self._kinds.get(), names_in(codes, self._namespace)
+        )
         before.begin(None if steps is None else steps.expect(before.mentioned))
         self._before = before
 
@@ -53,10 +57,16 @@ class NamespaceTracker:
         self._seen = now
         bound = bound_names(tree, imports=False) if tree is not None else frozenset()
         inside = self._inside()
-        result: list[dict[str, Any]] = [{"name": name, "change": "deleted", "variable": None} for name in before if name not in now]
+        result: list[dict[str, Any]] = [
+            {"name": name, "change": "deleted", "variable": None}
+            for name in before
+            if name not in now
+        ]
         for name, seen in now.items():
             change = self._change(name, before.get(name), seen, bound)
-            change = change or ("changed" if name in inside[0] else "perhaps" if name in inside[1] else None)
+            change = change or (
+                "changed" if name in inside[0] else "perhaps" if name in inside[1] else None
+            )
             if change is not None:
                 value = self._namespace.get(name)
                 result.append({"name": name, "change": change, "variable": described(name, value)})
@@ -81,10 +91,17 @@ class NamespaceTracker:
 
     def _items(self) -> list[tuple[str, Any]]:
         # A copy of the items in one step: other threads may change the namespace meanwhile.
-        return [(name, value) for name, value in list(self._namespace.items()) if type(name) is str and name not in HIDDEN]
+        return [
+            (name, value)
+            for name, value in list(self._namespace.items())
+            if type(name) is str and name not in HIDDEN
+        ]
 
     def _look(self) -> dict[str, Seen]:
-        return {name: (id(value), type(value), size_of(value), _visible(value)) for name, value in self._items()}
+        return {
+            name: (id(value), type(value), size_of(value), _visible(value))
+            for name, value in self._items()
+        }
 
 
 def merged(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -95,7 +112,9 @@ def merged(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if before is None or change["change"] == "deleted":
             merged[change["name"]] = change
         else:
-            stronger = before if change["change"] == "perhaps" or before["change"] == "added" else change
+            stronger = (
+                before if change["change"] == "perhaps" or before["change"] == "added" else change
+            )
             merged[change["name"]] = {**change, "change": stronger["change"]}
     return list(merged.values())
 
@@ -118,7 +137,11 @@ def bound_names(tree: ast.Module, *, imports: bool = True) -> frozenset[str]:
                 names.add(node.asname or node.name.split(".")[0])
         else:
             # except … as name, case … as name, case [*name], case {**name}
-            names.update(str(getattr(node, field)) for field in ("name", "rest") if isinstance(getattr(node, field, None), str))
+            names.update(
+                str(getattr(node, field))
+                for field in ("name", "rest")
+                if isinstance(getattr(node, field, None), str)
+            )
     return frozenset(names)
 
 

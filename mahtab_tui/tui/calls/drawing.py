@@ -83,17 +83,35 @@ class Drawing:
         columns = [(short_time(node.elapsed(now)), _TIME)]
         if not line.open:
             columns.insert(0, (short_cost(line.tree.used), _COST))
-        room = self.width - sum(cell_len(text) for text, _ in left) - sum(width for _, width in columns)
+        room = (
+            self.width
+            - sum(cell_len(text) for text, _ in left)
+            - sum(width for _, width in columns)
+        )
         style = self.palette.text + BOLD if line.open else self.palette.text
-        return [*left, (fitted(one_line(node.query), room), style), *((text.rjust(width), self.palette.muted) for text, width in columns)]
+        return [
+            *left,
+            (fitted(one_line(node.query), room), style),
+            *((text.rjust(width), self.palette.muted) for text, width in columns),
+        ]
 
     def _node(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         node = line.node
         mark, role = glyph(node, now)
         again: list[Span] = [("↻ ", self.palette.person)] if node.replaces is not None else []
-        left: list[Span] = [(line.prefix, self.palette.hairline), self._arrow(line), (mark, self.style(role)), (" ", Style()), *again]
+        left: list[Span] = [
+            (line.prefix, self.palette.hairline),
+            self._arrow(line),
+            (mark, self.style(role)),
+            (" ", Style()),
+            *again,
+        ]
         columns = self._columns(node, now)
-        room = self.width - sum(cell_len(text) for text, _ in left) - sum(cell_len(text) for text, _ in columns)
+        room = (
+            self.width
+            - sum(cell_len(text) for text, _ in left)
+            - sum(cell_len(text) for text, _ in columns)
+        )
         return [*left, *self._words(node, now, max(0, room), len(left[1][0])), *columns]
 
     def _words(self, node: SearchNode, now: float, room: int, arrow: int) -> list[Span]:
@@ -103,7 +121,11 @@ class Drawing:
         name_style = self.palette.muted if muted else self.palette.text
         if not doing:
             return [(fitted(name, room), name_style)]
-        wanted = min(cell_len(name), max(12, room * 3 // 5)) if not is_part(node) else max(_PLACE - arrow, cell_len(name))
+        wanted = (
+            min(cell_len(name), max(12, room * 3 // 5))
+            if not is_part(node)
+            else max(_PLACE - arrow, cell_len(name))
+        )
         wanted = min(wanted, room)
         rest = max(0, room - wanted - 2)
         spans = [(fitted(name, wanted), name_style), (fitted("", min(2, room - wanted)), Style())]
@@ -114,7 +136,9 @@ class Drawing:
             return self.palette.bad
         if node.state in ("thinking", "running"):
             return self.palette.model
-        return self.palette.text if node.state == "done" and not is_part(node) else self.palette.muted
+        return (
+            self.palette.text if node.state == "done" and not is_part(node) else self.palette.muted
+        )
 
     def _columns(self, node: SearchNode, now: float) -> list[Span]:
         """Draw turns, tokens, cost and time, as far as there is room."""
@@ -125,7 +149,11 @@ class Drawing:
             short_cost(node.used),
             short_time(node.elapsed(now)) if node.turns or node.finished else "",
         )
-        return [(text.rjust(width), self.palette.muted) for text, width in zip(texts, self._column_widths, strict=True) if width]
+        return [
+            (text.rjust(width), self.palette.muted)
+            for text, width in zip(texts, self._column_widths, strict=True)
+            if width
+        ]
 
     @property
     def _column_widths(self) -> tuple[int, ...]:
@@ -134,7 +162,10 @@ class Drawing:
     @property
     def heads(self) -> str:
         """The titles of the columns, aligned to the right edge."""
-        return "".join(name.rjust(width) if width else "" for name, width in zip(_HEADS, self._column_widths, strict=True))
+        return "".join(
+            name.rjust(width) if width else ""
+            for name, width in zip(_HEADS, self._column_widths, strict=True)
+        )
 
     def _arrow(self, line: CallLine) -> Span:
         if line.open is None:
@@ -149,7 +180,10 @@ class Drawing:
         spans: list[Span] = [(line.prefix, self.palette.hairline), self._arrow(line)]
         if batch.asks:
             usd = "" if batch.usd is None else f", about {short_dollars(batch.usd)}"
-            spans += [("? ", self.palette.moon + BOLD), (f"{count_of(batch.calls, 'call')} at once{usd}: waits for you", self.palette.moon)]
+            spans += [
+                ("? ", self.palette.moon + BOLD),
+                (f"{count_of(batch.calls, 'call')} at once{usd}: waits for you", self.palette.moon),
+            ]
         else:
             spans.append((count_of(batch.of, "part") + ": ", self.palette.text))
             spans += self._tally(batch, self.width - sum(cell_len(text) for text, _ in spans))
@@ -157,7 +191,9 @@ class Drawing:
 
     def _tally(self, batch: FanOut, room: int) -> list[Span]:
         """Draw how many parts are in which state: in words, or with the states' marks if there is no room."""
-        words = ", ".join(f"{number} {'failed' if state == 'error' else state}" for state, number in tally(batch))
+        words = ", ".join(
+            f"{number} {'failed' if state == 'error' else state}" for state, number in tally(batch)
+        )
         if len(words) <= room:
             return [(words, self.palette.muted)]
         spans: list[Span] = []
@@ -178,11 +214,21 @@ class Drawing:
 
     def _totals(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         tree = line.tree
-        depth = f"{tree.depth} of {int(tree.limits['max_depth'])}" if tree.limits.get("max_depth") else str(tree.depth)
-        return [("  ", Style()), (fitted(totals(tree.used, depth), self.width - 2), self.palette.muted)]
+        depth = (
+            f"{tree.depth} of {int(tree.limits['max_depth'])}"
+            if tree.limits.get("max_depth")
+            else str(tree.depth)
+        )
+        return [
+            ("  ", Style()),
+            (fitted(totals(tree.used, depth), self.width - 2), self.palette.muted),
+        ]
 
     def _left(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
-        return [("  ", Style()), (fitted("left: " + budget(line.tree.left(now)), self.width - 2), self.palette.muted)]
+        return [
+            ("  ", Style()),
+            (fitted("left: " + budget(line.tree.left(now)), self.width - 2), self.palette.muted),
+        ]
 
     def _answer(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         role = GLYPHS[line.node.state][1]
@@ -213,9 +259,19 @@ class Drawing:
     def _legend(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         """Mark the chosen node's text below the bar, or else explain the bar's cells."""
         tree = line.tree
-        if chosen is not None and chosen is not tree.root and chosen.spans and tree.nodes.get(chosen.id) is chosen:
+        if (
+            chosen is not None
+            and chosen is not tree.root
+            and chosen.spans
+            and tree.nodes.get(chosen.id) is chosen
+        ):
             cells = self.bar_width
             first = min(span[0] for span in chosen.spans) * cells // tree.coverage.chars
-            after = max(first + 1, -(-max(span[1] for span in chosen.spans) * cells // tree.coverage.chars))
-            return [(" " * (2 + first), Style()), ("▔" * (min(after, cells) - first), self.palette.text)]
+            after = max(
+                first + 1, -(-max(span[1] for span in chosen.spans) * cells // tree.coverage.chars)
+            )
+            return [
+                (" " * (2 + first), Style()),
+                ("▔" * (min(after, cells) - first), self.palette.text),
+            ]
         return [("  ", Style()), *((text, self.style(role)) for text, role in legend())]

@@ -7,7 +7,15 @@ from mahtab_tui.search.node import FanOut, SearchNode, State
 ROWS = 5
 """Maximum number of lines."""
 
-_FIRST: tuple[State, ...] = ("error", "thinking", "running", "partial", "stopped", "waiting", "done")
+_FIRST: tuple[State, ...] = (
+    "error",
+    "thinking",
+    "running",
+    "partial",
+    "stopped",
+    "waiting",
+    "done",
+)
 """The order in which states take precedence if one cell stands for several parts."""
 
 
@@ -44,5 +52,7 @@ class FanOutGrid:
         slots = self._batch.slots
         if self.parts == 1:
             return slots[cell].state if cell in slots else "waiting"
-        states = {slots[index].state if index in slots else "waiting" for index in self._range(cell)}
+        states = {
+            slots[index].state if index in slots else "waiting" for index in self._range(cell)
+        }
         return next(state for state in _FIRST if state in states)

@@ -44,12 +44,19 @@ COVER: Mapping[How | None, tuple[str, Role]] = {
     "answer": ("█", "moon"),
 }
 
-LEGEND: Mapping[How, str] = {"handed": "handed", "peek": "read", "grep": "matched", "answer": "answers"}
+LEGEND: Mapping[How, str] = {
+    "handed": "handed",
+    "peek": "read",
+    "grep": "matched",
+    "answer": "answers",
+}
 
 
 def legend() -> list[tuple[str, Role]]:
     """Return the pieces of text that explain the coverage bar, and their styles."""
-    pieces = [piece for how, words in LEGEND.items() for piece in (COVER[how], (f" {words} ", "muted"))]
+    pieces = [
+        piece for how, words in LEGEND.items() for piece in (COVER[how], (f" {words} ", "muted"))
+    ]
     last, role = pieces[-1]
     return [*pieces[:-1], (last.rstrip(), role)]
 

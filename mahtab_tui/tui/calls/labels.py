@@ -87,13 +87,22 @@ def detail(node: SearchNode, now: float) -> str:
         late = "late: " if node.late else ""
         return late + one_line(node.answer)
     if turn := node.turns[-1].number if node.turns else 0:
-        return f"turn {turn}  {one_line(node.last_line)}" if node.kind != "llm" else one_line(node.last_line)
+        return (
+            f"turn {turn}  {one_line(node.last_line)}"
+            if node.kind != "llm"
+            else one_line(node.last_line)
+        )
     return ""
 
 
 def totals(used: UsageSum, depth: str) -> str:
     """Return what a search has used so far, and its depth."""
-    words = [count_of(used.calls, "call"), f"{short_number(used.tokens)} tok", short_cost(used), f"depth {depth}"]
+    words = [
+        count_of(used.calls, "call"),
+        f"{short_number(used.tokens)} tok",
+        short_cost(used),
+        f"depth {depth}",
+    ]
     return " · ".join(filter(None, words))
 
 

@@ -81,7 +81,9 @@ class Outline:
             lines += self._tree(tree, root, width, newest=number == 0)
         return lines
 
-    def _tree(self, tree: Tree, root: SearchNode, width: int, *, newest: bool) -> Iterator[CallLine]:
+    def _tree(
+        self, tree: Tree, root: SearchNode, width: int, *, newest: bool
+    ) -> Iterator[CallLine]:
         open = self._chosen.get((tree.id, root.id), newest or not tree.finished)
         yield CallLine("root", tree, root, open=open)
         if not open:
@@ -119,7 +121,9 @@ class Outline:
             else:
                 yield from self._batch(tree, node, item, prefix, width, last=last)
 
-    def _node(self, tree: Tree, node: SearchNode, prefix: str, width: int, *, last: bool) -> Sequence[CallLine]:
+    def _node(
+        self, tree: Tree, node: SearchNode, prefix: str, width: int, *, last: bool
+    ) -> Sequence[CallLine]:
         lead = prefix + ("└ " if last else "├ ")
         if not node.children and not node.batches:
             return (CallLine("node", tree, node, lead),)
@@ -133,7 +137,9 @@ class Outline:
             self._kept[key] = place, lines
         return lines
 
-    def _batch(self, tree: Tree, node: SearchNode, batch: FanOut, prefix: str, width: int, *, last: bool) -> Iterator[CallLine]:
+    def _batch(
+        self, tree: Tree, node: SearchNode, batch: FanOut, prefix: str, width: int, *, last: bool
+    ) -> Iterator[CallLine]:
         open = self._chosen.get((tree.id, f"{node.id}/{batch.id}"), False) if batch.slots else None
         yield CallLine("batch", tree, node, prefix + ("└ " if last else "├ "), batch, open=open)
         below = prefix + ("  " if last else "│ ")

@@ -51,7 +51,9 @@ def _table_rows(table: HtmlTable, shown: DisplayLine, width: int, palette: Palet
     if not shown.value:
         return rows
     opens = Style(meta={VALUE: shown.value})
-    return [row._replace(spans=[(text, style + opens) for text, style in row.spans]) for row in rows]
+    return [
+        row._replace(spans=[(text, style + opens) for text, style in row.spans]) for row in rows
+    ]
 
 
 def _markdown_rows(text: str, width: int, palette: Palette) -> list[Row]:

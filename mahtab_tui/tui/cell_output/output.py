@@ -10,7 +10,14 @@ from itertools import chain
 
 from mahtab_tui.bus.screen_line import change
 from mahtab_tui.bus.sgr import NO_STYLE, after
-from mahtab_tui.bus.terminal_screen import HEIGHT, PrintedLine, Screen, collapse, leaves_line, split_unfinished
+from mahtab_tui.bus.terminal_screen import (
+    HEIGHT,
+    PrintedLine,
+    Screen,
+    collapse,
+    leaves_line,
+    split_unfinished,
+)
 
 HEAD, TAIL = 200, 800
 """Lines kept of the start and of the end."""
@@ -147,7 +154,11 @@ class OutputBuffer:
         self.received += len(text)
         text = text.rstrip("\n")
         kept = HELP if mime == "text/plain" else LINE_HEAD
-        self._append(DisplayLine("display", text[:kept], max(0, len(text) - kept), mime=mime, data=data, value=value))
+        self._append(
+            DisplayLine(
+                "display", text[:kept], max(0, len(text) - kept), mime=mime, data=data, value=value
+            )
+        )
         self._trim()
         rich = [line for line in self if isinstance(line, DisplayLine) and line.mime]
         if len(rich) > SHOWN:
@@ -172,13 +183,20 @@ class OutputBuffer:
 
     @property
     def size(self) -> int:
-        return sum(len(line.text) + (len(line.data) if isinstance(line, DisplayLine) else 0) for line in self)
+        return sum(
+            len(line.text) + (len(line.data) if isinstance(line, DisplayLine) else 0)
+            for line in self
+        )
 
     def from_end(self, count: int) -> OutputLine | None:
         """Return a line counted from the end, the last being 1; None if it was not kept."""
         if 0 < count <= len(self.tail):
             return self.tail[-count]
-        return self.head[len(self) - count] if len(self.tail) < count <= len(self) and not self.left_out else None
+        return (
+            self.head[len(self) - count]
+            if len(self.tail) < count <= len(self) and not self.left_out
+            else None
+        )
 
     def shrink(self, lines: int) -> None:
         """Keep only so many lines of each end, and only the plain text of displayed values."""
@@ -265,4 +283,6 @@ class OutputBuffer:
         if "\x1b" not in text:
             return
         for sequence in _SGR.findall(text):
-            self._colours = () if _RESET.fullmatch(sequence) else (*self._colours, sequence)[-COLOURS:]
+            self._colours = (
+                () if _RESET.fullmatch(sequence) else (*self._colours, sequence)[-COLOURS:]
+            )

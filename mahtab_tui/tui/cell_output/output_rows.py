@@ -11,7 +11,14 @@ from rich.text import Text
 
 from mahtab_tui.bus.sanitize import plain, styled
 from mahtab_tui.bus.terminal_screen import collapse
-from mahtab_tui.tui.cell_output.output import FRAME, LINE_HEAD, LOCATION, DisplayLine, OutputBuffer, OutputLine
+from mahtab_tui.tui.cell_output.output import (
+    FRAME,
+    LINE_HEAD,
+    LOCATION,
+    DisplayLine,
+    OutputBuffer,
+    OutputLine,
+)
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts, word_cuts
 
@@ -46,7 +53,10 @@ class OutputRows:
         ordered = error_first(list(self._output))
         lines: dict[tuple[OutputLine, str], _DrawnLine] = {}
         rows: list[tuple[_DrawnLine, int] | Row] = []
-        first = next((number for number, (line, _) in enumerate(ordered) if line.kind == "traceback"), len(ordered))
+        first = next(
+            (number for number, (line, _) in enumerate(ordered) if line.kind == "traceback"),
+            len(ordered),
+        )
         gap = min(len(self._output.head), first) if self._output.left_out else -1
         for number, (line, lead) in enumerate(ordered):
             known = self._lines.get((line, lead))
@@ -54,7 +64,9 @@ class OutputRows:
                 known = self._drawn(line, lead)
             lines[line, lead] = known
             if number == gap:
-                rows.append(self._note(f"… {self._output.left_out:,} lines left out (Enter shows all) …"))
+                rows.append(
+                    self._note(f"… {self._output.left_out:,} lines left out (Enter shows all) …")
+                )
             rows += [(known, index) for index in range(len(known))]
         self._lines, self._rows = lines, rows
 
@@ -86,13 +98,20 @@ class OutputRows:
             return LineRows(line, self._width, self._palette, lead)
         from mahtab_tui.tui.cell_output.display_rows import display_rows
 
-        return DisplayRows(line.state, display_rows(line, self._width, self._palette) or self._text_rows(line))
+        return DisplayRows(
+            line.state, display_rows(line, self._width, self._palette) or self._text_rows(line)
+        )
 
     def _text_rows(self, shown: DisplayLine) -> list[Row]:
-        lines = [LineRows(OutputLine(shown.kind, text), self._width, self._palette) for text in shown.text.split("\n")]
+        lines = [
+            LineRows(OutputLine(shown.kind, text), self._width, self._palette)
+            for text in shown.text.split("\n")
+        ]
         rows = [drawn[index] for drawn in lines for index in range(len(drawn))]
         how = " (Enter shows all)" if shown.mime == "text/plain" else ""
-        return [*rows, self._note(f"… {shown.cut:,} characters left out{how}")] if shown.cut else rows
+        return (
+            [*rows, self._note(f"… {shown.cut:,} characters left out{how}")] if shown.cut else rows
+        )
 
     def _note(self, text: str) -> Row:
         return Row([(text, self._palette.muted)], self._palette.hairline)
@@ -107,9 +126,13 @@ def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
 
     Return each line with what introduces it: `ERROR` for the first line of the last error, words for the errors before.
     """
-    start = next((number for number, line in enumerate(lines) if line.kind == "traceback"), len(lines))
+    start = next(
+        (number for number, line in enumerate(lines) if line.kind == "traceback"), len(lines)
+    )
     if start == len(lines) or not (lines[start].text == _HEAD or LOCATION.match(lines[start].text)):
-        return [(line, "") for line in lines]  # there is none, or it is written in another form, as IPython does
+        return [
+            (line, "") for line in lines
+        ]  # there is none, or it is written in another form, as IPython does
     ordered: list[tuple[OutputLine, str]] = [(line, "") for line in lines[:start]]
     lead = ERROR
     block: list[OutputLine] = []
@@ -131,7 +154,10 @@ def _one_error(block: list[OutputLine], lead: str) -> list[tuple[OutputLine, str
     if block and block[0].text == _HEAD:
         del block[0]
     at = next((number for number, line in enumerate(block) if line.text[:1] not in ("", " ")), 0)
-    return [(line, lead if number == 0 else "") for number, line in enumerate([*block[at:], *block[:at]])]
+    return [
+        (line, lead if number == 0 else "")
+        for number, line in enumerate([*block[at:], *block[:at]])
+    ]
 
 
 class LineRows:
@@ -172,7 +198,11 @@ class LineRows:
         text = plain(self._text)
         if self._kind == "traceback":
             spans = _traceback_spans(text, self._palette, self._lead)
-            return spans if self._frame is None else [(piece, style + Style(meta={FRAME: self._frame})) for piece, style in spans]
+            return (
+                spans
+                if self._frame is None
+                else [(piece, style + Style(meta={FRAME: self._frame})) for piece, style in spans]
+            )
         return [(text, self._palette.text)]
 
 
@@ -210,7 +240,10 @@ def text_spans(text: Text, base: Style) -> list[Span]:
     spans, end = [], 0
     for span in text.spans:
         style = span.style if isinstance(span.style, Style) else Style.parse(span.style)
-        spans += [(text.plain[end : span.start], base), (text.plain[span.start : span.end], base + style)]
+        spans += [
+            (text.plain[end : span.start], base),
+            (text.plain[span.start : span.end], base + style),
+        ]
         end = span.end
     return [(piece, style) for piece, style in [*spans, (text.plain[end:], base)] if piece]
 
@@ -224,7 +257,13 @@ def _traceback_spans(text: str, palette: Palette, lead: str) -> list[Span]:
     if match := LOCATION.match(text):
         before, file, line, number, after = match.groups()
         quiet = palette.muted
-        return [(before, quiet), (file, palette.person), (line, quiet), (number, palette.moon), (after, quiet)]
+        return [
+            (before, quiet),
+            (file, palette.person),
+            (line, quiet),
+            (number, palette.moon),
+            (after, quiet),
+        ]
     if text.startswith(_QUIET):
         return [(text, palette.muted)]
     if _MARKS.match(text):

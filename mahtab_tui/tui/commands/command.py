@@ -54,19 +54,37 @@ def command(
 
         over = group in ("Session", "Screen") if over_screens is None else over_screens
         about = id, f"command({id!r})", keys, title, help, group, footer
-        return Command(*about, priority=priority, run=run, slash=slash, over_screens=over, over_questions=over_questions, available=when)
+        return Command(
+            *about,
+            priority=priority,
+            run=run,
+            slash=slash,
+            over_screens=over,
+            over_questions=over_questions,
+            available=when,
+        )
 
     return declared
 
 
 def slash_command(
-    id: str, title: str, help: str, group: Group, *, slash: str, argument: str, keys: str = "", footer: bool = False
+    id: str,
+    title: str,
+    help: str,
+    group: Group,
+    *,
+    slash: str,
+    argument: str,
+    keys: str = "",
+    footer: bool = False,
 ) -> Callable[[Callable[[CommandContext, str], None]], Command]:
     """Declare the function below as a command with an argument, which is empty if none was given."""
 
     def declared(do: Callable[[CommandContext, str], None]) -> Command:
         over = group in ("Session", "Screen")
         about = id, f"command({id!r})", keys, title, help, group, footer
-        return Command(*about, priority=True, run=do, slash=slash, argument=argument, over_screens=over)
+        return Command(
+            *about, priority=True, run=do, slash=slash, argument=argument, over_screens=over
+        )
 
     return declared

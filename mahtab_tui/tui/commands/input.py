@@ -26,7 +26,14 @@ def answer(work: CommandContext) -> None:
         row.focus()
 
 
-@command("toggle-mode", "f2", "Python / Ask", "Go from Python to Ask or back; the draft stays", "Input", footer=True)
+@command(
+    "toggle-mode",
+    "f2",
+    "Python / Ask",
+    "Go from Python to Ask or back; the draft stays",
+    "Input",
+    footer=True,
+)
 def toggle_mode(work: CommandContext) -> None:
     editor, prose = work.panes.editor, work.panes.transcript.failed_prose
     if prose and editor.mode == "python" and editor.is_empty:
@@ -36,7 +43,14 @@ def toggle_mode(work: CommandContext) -> None:
     editor.focus()
 
 
-@command("history-search", "ctrl+r", "Search history", "Search the inputs of all sessions", "Input", slash="history")
+@command(
+    "history-search",
+    "ctrl+r",
+    "Search history",
+    "Search the inputs of all sessions",
+    "Input",
+    slash="history",
+)
 def search_history(work: CommandContext) -> None:
     from mahtab_tui.tui.screens.history_search import HistorySearch
 
@@ -53,7 +67,13 @@ def search_history(work: CommandContext) -> None:
     work.app.push_screen(HistorySearch(work.history), chosen)
 
 
-@command("edit-input", "f4,ctrl+g", "Open in $EDITOR", "Edit the input in your editor; what you save comes back", "Input")
+@command(
+    "edit-input",
+    "f4,ctrl+g",
+    "Open in $EDITOR",
+    "Edit the input in your editor; what you save comes back",
+    "Input",
+)
 def edit_input(work: CommandContext) -> None:
     # Within the key's own event the screen would not be drawn again.
     work.app.call_later(_edit_input, work)
@@ -70,7 +90,13 @@ def _edit_input(work: CommandContext) -> None:
     editor.focus()
 
 
-@command("explain", "alt+h", "Explain", "Show signature and docstring of the function call at the cursor", "Input")
+@command(
+    "explain",
+    "alt+h",
+    "Explain",
+    "Show signature and docstring of the function call at the cursor",
+    "Input",
+)
 def explain(work: CommandContext) -> None:
     work.panes.editor.explain()
 
@@ -81,17 +107,35 @@ def suggest(work: CommandContext) -> None:
         work.tell("No suggestion model is set: set suggestion_model in the settings (F12).")
 
 
-@command("find-input", "ctrl+f", "Find", "Find a text in the input, or in the transcript or namespace if that has the focus", "Input")
+@command(
+    "find-input",
+    "ctrl+f",
+    "Find",
+    "Find a text in the input, or in the transcript or namespace if that has the focus",
+    "Input",
+)
 def find(work: CommandContext) -> None:
     work.panes.find()
 
 
-@command("take-offer", "alt+i", "Insert suggestion", "Put the suggested line into the input, such as an installation or another Python", "Input")
+@command(
+    "take-offer",
+    "alt+i",
+    "Insert suggestion",
+    "Put the suggested line into the input, such as an installation or another Python",
+    "Input",
+)
 def take_offer(work: CommandContext) -> None:
     work.offers.take()
 
 
-@command("explain-error", "alt+x", "Explain error", "Begin a question about the last error; Enter sends it", "Input")
+@command(
+    "explain-error",
+    "alt+x",
+    "Explain error",
+    "Begin a question about the last error; Enter sends it",
+    "Input",
+)
 def explain_error(work: CommandContext) -> None:
     if question := work.panes.transcript.question_about_error:
         work.panes.editor.begin_question(question)

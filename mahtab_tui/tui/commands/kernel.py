@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from mahtab_tui.session import Session
 
 
-@command("stop", "escape", "Stop", "Stop the model or the running cell; press it again to kill the kernel", "Session", footer=True, priority=False)
+@command(
+    "stop",
+    "escape",
+    "Stop",
+    "Stop the model or the running cell; press it again to kill the kernel",
+    "Session",
+    footer=True,
+    priority=False,
+)
 def stop(work: CommandContext) -> None:
     work.stopping.stop()
 
@@ -73,7 +81,12 @@ def plan(work: CommandContext, argument: str) -> None:
 
 
 @slash_command(
-    "undo", "Undo cells", "Undo what the last cell or answer did to variables, or everything from a cell on", "Session", slash="undo", argument="CELL"
+    "undo",
+    "Undo cells",
+    "Undo what the last cell or answer did to variables, or everything from a cell on",
+    "Session",
+    slash="undo",
+    argument="CELL",
 )
 def undo(work: CommandContext, cell: str) -> None:
     number = cell_number(cell)
@@ -100,34 +113,84 @@ def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
     except KernelError as error:
         app.notify(str(error), markup=False, timeout=3)
     else:
-        app.push_screen(UndoScreen(cells, partial(session.undo.preview, first), partial(session.undo.undo, first)))
+        app.push_screen(
+            UndoScreen(
+                cells, partial(session.undo.preview, first), partial(session.undo.undo, first)
+            )
+        )
 
 
-@command("redo", "", "Redo cells", "Reverse the last undo, if no other cell has run since", "Session", slash="redo")
+@command(
+    "redo",
+    "",
+    "Redo cells",
+    "Reverse the last undo, if no other cell has run since",
+    "Session",
+    slash="redo",
+)
 def redo(work: CommandContext) -> None:
     work.session.kernel_control.redo()
 
 
-@command("reset", "f9", "Reset kernel", "Start a new kernel with an empty namespace; the transcript stays", "Session", slash="reset")
+@command(
+    "reset",
+    "f9",
+    "Reset kernel",
+    "Start a new kernel with an empty namespace; the transcript stays",
+    "Session",
+    slash="reset",
+)
 def reset(work: CommandContext) -> None:
     from mahtab_tui.tui.screens.confirm import confirm
 
-    confirm(work.app, "Start over with an empty namespace? The transcript stays.", work.session.kernel_control.reset, yes="Reset", no="Keep")
+    confirm(
+        work.app,
+        "Start over with an empty namespace? The transcript stays.",
+        work.session.kernel_control.reset,
+        yes="Reset",
+        no="Keep",
+    )
 
 
-@command("kill-kernel", "", "Kill kernel", "Kill an unresponsive kernel, and start a new one", "Session", slash="kill")
+@command(
+    "kill-kernel",
+    "",
+    "Kill kernel",
+    "Kill an unresponsive kernel, and start a new one",
+    "Session",
+    slash="kill",
+)
 def kill_kernel(work: CommandContext) -> None:
     work.stopping.ask_to_kill()
 
 
-@slash_command("model", "Model", "Choose the model that answers; the conversation stays", "Session", slash="model", argument="NAME")
+@slash_command(
+    "model",
+    "Model",
+    "Choose the model that answers; the conversation stays",
+    "Session",
+    slash="model",
+    argument="NAME",
+)
 def choose_model(work: CommandContext, name: str) -> None:
     work.settings.choose_model(name)
 
 
-@slash_command("python", "Interpreter", "Choose the kernel's Python: a file or a virtual environment", "Session", slash="python", argument="PATH")
+@slash_command(
+    "python",
+    "Interpreter",
+    "Choose the kernel's Python: a file or a virtual environment",
+    "Session",
+    slash="python",
+    argument="PATH",
+)
 def choose_python(work: CommandContext, path: str) -> None:
-    work.with_value(path, "Interpreter or virtual environment", work.session.kernel_control.activate, work.session.kernel.info().executable)
+    work.with_value(
+        path,
+        "Interpreter or virtual environment",
+        work.session.kernel_control.activate,
+        work.session.kernel.info().executable,
+    )
 
 
 @slash_command(
@@ -144,9 +207,21 @@ def choose_kernel(work: CommandContext, address: str) -> None:
     choose_kernel(work, address)
 
 
-@slash_command("directory", "Working directory", "Change the kernel's working directory", "Session", slash="cd", argument="PATH")
+@slash_command(
+    "directory",
+    "Working directory",
+    "Change the kernel's working directory",
+    "Session",
+    slash="cd",
+    argument="PATH",
+)
 def change_directory(work: CommandContext, path: str) -> None:
-    work.with_value(path, "Working directory", work.session.kernel_control.change_directory, work.session.kernel.info().cwd)
+    work.with_value(
+        path,
+        "Working directory",
+        work.session.kernel_control.change_directory,
+        work.session.kernel.info().cwd,
+    )
 
 
 @command("agents", "", "Agents", "List the agents in the session", "Session", slash="agents")
@@ -154,11 +229,25 @@ def agents(work: CommandContext) -> None:
     work.session.notice(work.session.joined_agents.sentence())
 
 
-@slash_command("pause", "Pause agent", "Pause an agent, or let it continue", "Session", slash="pause", argument="NAME")
+@slash_command(
+    "pause",
+    "Pause agent",
+    "Pause an agent, or let it continue",
+    "Session",
+    slash="pause",
+    argument="NAME",
+)
 def pause_agent(work: CommandContext, name: str) -> None:
     work.session.notice(work.session.joined_agents.pause(name))
 
 
-@slash_command("disconnect", "Disconnect agent", "Disconnect an agent from the session", "Session", slash="disconnect", argument="NAME")
+@slash_command(
+    "disconnect",
+    "Disconnect agent",
+    "Disconnect an agent from the session",
+    "Session",
+    slash="disconnect",
+    argument="NAME",
+)
 def disconnect_agent(work: CommandContext, name: str) -> None:
     work.session.notice(work.session.joined_agents.disconnect(name))

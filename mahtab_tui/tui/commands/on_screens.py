@@ -6,69 +6,272 @@ from mahtab_tui.tui.commands.in_panes import NODE_COMMANDS, TRANSCRIPT_COMMANDS,
 from mahtab_tui.tui.commands.pane_command import PaneCommand
 
 INSPECTOR_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("inspect-back", "back", "escape", "Back", "Go back to the previous object, and finally to the session", "Inspector", True),
     PaneCommand(
-        "inspect-view", "step_view(1)", "tab", "View", "Show the next view of the object; a digit shows a view by its number", "Inspector", True
+        "inspect-back",
+        "back",
+        "escape",
+        "Back",
+        "Go back to the previous object, and finally to the session",
+        "Inspector",
+        True,
     ),
-    PaneCommand("inspect-again", "look_again", "r", "Reload", "Reload the object to show what it is now", "Inspector", True),
-    PaneCommand("inspect-copy", "copy_expression", "y", "Copy name", "Copy the expression that leads to the object", "Inspector"),
-    PaneCommand("inspect-copy-text", "copy_text", "ctrl+y", "Copy text", "Copy the repr of the object", "Inspector"),
-    PaneCommand("inspect-export", "export", "ctrl+s", "Export", "Write the object to a new .csv, .json, .txt or .pkl file", "Inspector"),
+    PaneCommand(
+        "inspect-view",
+        "step_view(1)",
+        "tab",
+        "View",
+        "Show the next view of the object; a digit shows a view by its number",
+        "Inspector",
+        True,
+    ),
+    PaneCommand(
+        "inspect-again",
+        "look_again",
+        "r",
+        "Reload",
+        "Reload the object to show what it is now",
+        "Inspector",
+        True,
+    ),
+    PaneCommand(
+        "inspect-copy",
+        "copy_expression",
+        "y",
+        "Copy name",
+        "Copy the expression that leads to the object",
+        "Inspector",
+    ),
+    PaneCommand(
+        "inspect-copy-text",
+        "copy_text",
+        "ctrl+y",
+        "Copy text",
+        "Copy the repr of the object",
+        "Inspector",
+    ),
+    PaneCommand(
+        "inspect-export",
+        "export",
+        "ctrl+s",
+        "Export",
+        "Write the object to a new .csv, .json, .txt or .pkl file",
+        "Inspector",
+    ),
     PaneCommand("inspect-close", "leave", "q", "Close", "Close the inspector", "Inspector"),
 )
 
 TABLE_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("table-open", "open_cell", "enter", "Open", "Look inside the value at the cursor", "Inspector: table", True),
-    PaneCommand("table-column", "open_column", "o", "Column", "Show the column alone", "Inspector: table"),
-    PaneCommand("table-sort", "sort", "s", "Sort", "Sort by the column: ascending, descending, not at all", "Inspector: table", True),
-    PaneCommand("table-filter", "filter", "slash", "Filter", "Filter by the column: > 5, = berlin, missing, or a text", "Inspector: table", True),
-    PaneCommand("table-all", "all_rows", "x", "All rows", "Clear sorting and filters", "Inspector: table"),
-    PaneCommand("table-variable", "make_variable", "v", "Variable", "Assign the rows to a variable as shown, in a cell", "Inspector: table"),
-    PaneCommand("table-figures", "figures", "i", "Figures", "Show or hide the figures of each column in the header", "Inspector: table"),
+    PaneCommand(
+        "table-open",
+        "open_cell",
+        "enter",
+        "Open",
+        "Look inside the value at the cursor",
+        "Inspector: table",
+        True,
+    ),
+    PaneCommand(
+        "table-column", "open_column", "o", "Column", "Show the column alone", "Inspector: table"
+    ),
+    PaneCommand(
+        "table-sort",
+        "sort",
+        "s",
+        "Sort",
+        "Sort by the column: ascending, descending, not at all",
+        "Inspector: table",
+        True,
+    ),
+    PaneCommand(
+        "table-filter",
+        "filter",
+        "slash",
+        "Filter",
+        "Filter by the column: > 5, = berlin, missing, or a text",
+        "Inspector: table",
+        True,
+    ),
+    PaneCommand(
+        "table-all", "all_rows", "x", "All rows", "Clear sorting and filters", "Inspector: table"
+    ),
+    PaneCommand(
+        "table-variable",
+        "make_variable",
+        "v",
+        "Variable",
+        "Assign the rows to a variable as shown, in a cell",
+        "Inspector: table",
+    ),
+    PaneCommand(
+        "table-figures",
+        "figures",
+        "i",
+        "Figures",
+        "Show or hide the figures of each column in the header",
+        "Inspector: table",
+    ),
 )
 
 TEXT_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("text-search", "search", "slash", "Search", "Search the text", "Inspector: text", True),
-    PaneCommand("text-next", "next(False)", "n", "Next", "Go to the next match", "Inspector: text", True),
-    PaneCommand("text-previous", "next(True)", "N,shift+n", "Previous", "Go to the previous match", "Inspector: text"),
-    PaneCommand("text-regex", "regex", "x", "By pattern", "Search for regular expressions, or for plain words", "Inspector: text"),
-    PaneCommand("text-ask", "ask", "ctrl+a", "Ask about this", "Ask about the text, by a recursive search over it", "Inspector: text", True),
-    PaneCommand("text-wrap", "wrap", "w", "Wrap", "Wrap long lines, or scroll them sideways", "Inspector: text", True),
+    PaneCommand(
+        "text-search", "search", "slash", "Search", "Search the text", "Inspector: text", True
+    ),
+    PaneCommand(
+        "text-next", "next(False)", "n", "Next", "Go to the next match", "Inspector: text", True
+    ),
+    PaneCommand(
+        "text-previous",
+        "next(True)",
+        "N,shift+n",
+        "Previous",
+        "Go to the previous match",
+        "Inspector: text",
+    ),
+    PaneCommand(
+        "text-regex",
+        "regex",
+        "x",
+        "By pattern",
+        "Search for regular expressions, or for plain words",
+        "Inspector: text",
+    ),
+    PaneCommand(
+        "text-ask",
+        "ask",
+        "ctrl+a",
+        "Ask about this",
+        "Ask about the text, by a recursive search over it",
+        "Inspector: text",
+        True,
+    ),
+    PaneCommand(
+        "text-wrap",
+        "wrap",
+        "w",
+        "Wrap",
+        "Wrap long lines, or scroll them sideways",
+        "Inspector: text",
+        True,
+    ),
 )
 
 TREE_COMMANDS: tuple[PaneCommand, ...] = (
     PaneCommand(
-        "tree-open", "open_row", "enter", "Open", "Look inside the object at the cursor; a property is evaluated first", "Inspector: tree", True
+        "tree-open",
+        "open_row",
+        "enter",
+        "Open",
+        "Look inside the object at the cursor; a property is evaluated first",
+        "Inspector: tree",
+        True,
     ),
-    PaneCommand("tree-unfold", "unfold", "right,space", "Expand", "Show what is inside", "Inspector: tree", True),
-    PaneCommand("tree-search", "search", "slash", "Search", "Search the names, types and values of what is expanded", "Inspector: tree", True),
+    PaneCommand(
+        "tree-unfold",
+        "unfold",
+        "right,space",
+        "Expand",
+        "Show what is inside",
+        "Inspector: tree",
+        True,
+    ),
+    PaneCommand(
+        "tree-search",
+        "search",
+        "slash",
+        "Search",
+        "Search the names, types and values of what is expanded",
+        "Inspector: tree",
+        True,
+    ),
     PaneCommand("tree-next", "find(1)", "n", "Next", "Go to the next match", "Inspector: tree"),
-    PaneCommand("tree-previous", "find(-1)", "N,shift+n", "Previous", "Go to the previous match", "Inspector: tree"),
-    PaneCommand("tree-fold", "fold", "left", "Collapse", "Collapse it, then go to the object that contains it", "Inspector: tree", True),
+    PaneCommand(
+        "tree-previous",
+        "find(-1)",
+        "N,shift+n",
+        "Previous",
+        "Go to the previous match",
+        "Inspector: tree",
+    ),
+    PaneCommand(
+        "tree-fold",
+        "fold",
+        "left",
+        "Collapse",
+        "Collapse it, then go to the object that contains it",
+        "Inspector: tree",
+        True,
+    ),
 )
 
 ARRAY_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("array-next", "step_slice(1)", "full_stop", "Next slice", "Next slice of an array of many dimensions", "Inspector: array"),
-    PaneCommand("array-previous", "step_slice(-1)", "comma", "Previous slice", "Previous slice of an array of many dimensions", "Inspector: array"),
-    PaneCommand("array-dimension", "dimension", "d", "Dimension", "Choose the dimension to step along", "Inspector: array"),
-    PaneCommand("array-slice", "enter_slice", "g", "Slice", "Enter a slice, as in 3, :, :", "Inspector: array", True),
+    PaneCommand(
+        "array-next",
+        "step_slice(1)",
+        "full_stop",
+        "Next slice",
+        "Next slice of an array of many dimensions",
+        "Inspector: array",
+    ),
+    PaneCommand(
+        "array-previous",
+        "step_slice(-1)",
+        "comma",
+        "Previous slice",
+        "Previous slice of an array of many dimensions",
+        "Inspector: array",
+    ),
+    PaneCommand(
+        "array-dimension",
+        "dimension",
+        "d",
+        "Dimension",
+        "Choose the dimension to step along",
+        "Inspector: array",
+    ),
+    PaneCommand(
+        "array-slice",
+        "enter_slice",
+        "g",
+        "Slice",
+        "Enter a slice, as in 3, :, :",
+        "Inspector: array",
+        True,
+    ),
 )
 
 PLOT_COMMANDS: tuple[PaneCommand, ...] = (
     PaneCommand(
-        "plot-histogram", "histogram", "h", "Histogram", "Show a histogram of the values, or the values by position", "Inspector: array", True
+        "plot-histogram",
+        "histogram",
+        "h",
+        "Histogram",
+        "Show a histogram of the values, or the values by position",
+        "Inspector: array",
+        True,
     ),
 )
 
 OUTPUT_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("output-back", "back", "escape,q", "Back", "Go back to the session", "Output", True),
+    PaneCommand(
+        "output-back", "back", "escape,q", "Back", "Go back to the session", "Output", True
+    ),
     PaneCommand("output-save", "save", "ctrl+s", "Save", "Save it to a file", "Output", True),
 )
 
-PAGER_COMMANDS: tuple[PaneCommand, ...] = (PaneCommand("output-copy", "copy_all", "y", "Copy", "Copy all of it", "Output", True),)
+PAGER_COMMANDS: tuple[PaneCommand, ...] = (
+    PaneCommand("output-copy", "copy_all", "y", "Copy", "Copy all of it", "Output", True),
+)
 
 PICTURE_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("picture-open", "open_outside", "o", "Open", "Open the picture in the system's viewer; also in the inspector", "Output", True),
+    PaneCommand(
+        "picture-open",
+        "open_outside",
+        "o",
+        "Open",
+        "Open the picture in the system's viewer; also in the inspector",
+        "Output",
+        True,
+    ),
 )
 
 PICTURES_COMMANDS: tuple[PaneCommand, ...] = (
@@ -77,16 +280,49 @@ PICTURES_COMMANDS: tuple[PaneCommand, ...] = (
 )
 
 FRAMES_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("frame-source", "source", "enter", "Source", "In an error: go from the frames to the source", "Output", True),
-    PaneCommand("frame-locals", "locals", "v", "Variables", "In an error: go to the variables of the frame; Escape goes back", "Output", True),
-    PaneCommand("frame-edit", "edit", "e", "Edit", "Open the file at the line in $EDITOR, or put the cell's code into the input", "Output", True),
-    PaneCommand("frame-output", "whole_output", "o", "Output", "Show all output of the cell", "Output", True),
+    PaneCommand(
+        "frame-source",
+        "source",
+        "enter",
+        "Source",
+        "In an error: go from the frames to the source",
+        "Output",
+        True,
+    ),
+    PaneCommand(
+        "frame-locals",
+        "locals",
+        "v",
+        "Variables",
+        "In an error: go to the variables of the frame; Escape goes back",
+        "Output",
+        True,
+    ),
+    PaneCommand(
+        "frame-edit",
+        "edit",
+        "e",
+        "Edit",
+        "Open the file at the line in $EDITOR, or put the cell's code into the input",
+        "Output",
+        True,
+    ),
+    PaneCommand(
+        "frame-output", "whole_output", "o", "Output", "Show all output of the cell", "Output", True
+    ),
 )
 
 PANE_COMMANDS: tuple[PaneCommand, ...] = (
     *(*TRANSCRIPT_COMMANDS, *NODE_COMMANDS),
     *(*OUTPUT_COMMANDS, *PAGER_COMMANDS, *PICTURE_COMMANDS, *PICTURES_COMMANDS, *FRAMES_COMMANDS),
-    *(*INSPECTOR_COMMANDS, *TABLE_COMMANDS, *TREE_COMMANDS, *TEXT_COMMANDS, *ARRAY_COMMANDS, *PLOT_COMMANDS),
+    *(
+        *INSPECTOR_COMMANDS,
+        *TABLE_COMMANDS,
+        *TREE_COMMANDS,
+        *TEXT_COMMANDS,
+        *ARRAY_COMMANDS,
+        *PLOT_COMMANDS,
+    ),
     *VARIABLE_COMMANDS,
 )
 """All commands of single panes and screens. A user can change their keys, as those of the application's commands."""

@@ -48,7 +48,15 @@ class SlashCommand(PaneCommand):
 def bindings(commands: Iterable[PaneCommand]) -> list[BindingType]:
     """Make a binding for each command that has a key of its own."""
     return [
-        Binding(each.keys, each.action, each.title, show=each.footer, priority=each.priority, id=each.id, tooltip=each.help)
+        Binding(
+            each.keys,
+            each.action,
+            each.title,
+            show=each.footer,
+            priority=each.priority,
+            id=each.id,
+            tooltip=each.help,
+        )
         for each in commands
         if each.bound
     ]

@@ -6,12 +6,26 @@ from mahtab_tui.tui.commands.command import command
 from mahtab_tui.tui.commands.context import CommandContext
 
 
-@command("page-up", "pageup", "Page up", "Scroll the transcript up by a page, also from the editor", "Panes", priority=False)
+@command(
+    "page-up",
+    "pageup",
+    "Page up",
+    "Scroll the transcript up by a page, also from the editor",
+    "Panes",
+    priority=False,
+)
 def page_up(work: CommandContext) -> None:
     work.panes.transcript.action_page_up()
 
 
-@command("page-down", "pagedown", "Page down", "Scroll the transcript down by a page", "Panes", priority=False)
+@command(
+    "page-down",
+    "pagedown",
+    "Page down",
+    "Scroll the transcript down by a page",
+    "Panes",
+    priority=False,
+)
 def page_down(work: CommandContext) -> None:
     work.panes.transcript.action_page_down()
 
@@ -43,7 +57,14 @@ def toggle_namespace(work: CommandContext) -> None:
     work.panes.toggle("namespace")
 
 
-@command("changes", "alt+d", "Changes", "Show only the variables that the model's last cell changed, or all of them", "Panes", slash="changes")
+@command(
+    "changes",
+    "alt+d",
+    "Changes",
+    "Show only the variables that the model's last cell changed, or all of them",
+    "Panes",
+    slash="changes",
+)
 def toggle_changes(work: CommandContext) -> None:
     work.panes.toggle_changes()
 
@@ -53,7 +74,13 @@ def toggle_recursion(work: CommandContext) -> None:
     work.panes.toggle("recursion")
 
 
-@command("maximize", "f5", "Maximise", "Give the focused pane the whole screen, or restore the layout", "Panes")
+@command(
+    "maximize",
+    "f5",
+    "Maximise",
+    "Give the focused pane the whole screen, or restore the layout",
+    "Panes",
+)
 def maximize(work: CommandContext) -> None:
     work.panes.maximize_focused()
 

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 NO_NOTEBOOK = "This session has no notebook: mahtab-tui FILE.ipynb opens one, and /export FILE.ipynb makes one from this session."
 
 
-@command("skills", "", "Skills", "Find, read, load, edit and create skills", "Session", slash="skills")
+@command(
+    "skills", "", "Skills", "Find, read, load, edit and create skills", "Session", slash="skills"
+)
 def skills(work: CommandContext) -> None:
     from mahtab_tui.settings.sources import SettingsError
     from mahtab_tui.tui.external_editor import open_in_editor
@@ -32,14 +34,26 @@ def skills(work: CommandContext) -> None:
 
     knowledge = work.session.knowledge
     try:
-        screen = SkillsScreen(knowledge.skills, knowledge.loaded, project_folder(), lambda file: open_in_editor(work.app, str(file), 0))
+        screen = SkillsScreen(
+            knowledge.skills,
+            knowledge.loaded,
+            project_folder(),
+            lambda file: open_in_editor(work.app, str(file), 0),
+        )
     except SettingsError as error:
         work.tell(str(error), "error")
     else:
         work.app.push_screen(screen)
 
 
-@slash_command("unload-skill", "Unload skill", "Stop giving a loaded skill to the model", "Session", slash="unload", argument="NAME")
+@slash_command(
+    "unload-skill",
+    "Unload skill",
+    "Stop giving a loaded skill to the model",
+    "Session",
+    slash="unload",
+    argument="NAME",
+)
 def unload_skill(work: CommandContext, name: str) -> None:
     from mahtab_tui.knowledge.library import NoSkill
     from mahtab_tui.tui.screens.dialog import ask
@@ -69,7 +83,14 @@ def instructions(work: CommandContext) -> None:
     work.app.push_screen(InstructionsScreen(work.session.knowledge.read_instructions))
 
 
-@command("mcp", "", "MCP servers", "List MCP servers with their state, tools and messages, and start one again", "Session", slash="mcp")
+@command(
+    "mcp",
+    "",
+    "MCP servers",
+    "List MCP servers with their state, tools and messages, and start one again",
+    "Session",
+    slash="mcp",
+)
 def mcp(work: CommandContext) -> None:
     from mahtab_tui.tui.screens.output import PagerScreen
     from mahtab_tui.tui.screens.servers import ServersScreen
@@ -77,19 +98,41 @@ def mcp(work: CommandContext) -> None:
     session = work.session
 
     def show(title: str, text: str) -> None:
-        work.app.push_screen(PagerScreen(title, "messages.txt", lambda: text, session.look(), Path(session.kernel.info().folder_here)))
+        work.app.push_screen(
+            PagerScreen(
+                title,
+                "messages.txt",
+                lambda: text,
+                session.look(),
+                Path(session.kernel.info().folder_here),
+            )
+        )
 
     work.app.push_screen(ServersScreen(session.knowledge.servers, session.secrets.mask, show))
 
 
-@command("usage", "", "Usage", "Show what the session, each question and each search have used and cost", "Session", slash="usage")
+@command(
+    "usage",
+    "",
+    "Usage",
+    "Show what the session, each question and each search have used and cost",
+    "Session",
+    slash="usage",
+)
 def usage(work: CommandContext) -> None:
     from mahtab_tui.tui.screens.usage import UsageScreen
 
     work.app.push_screen(UsageScreen(work.session.spending.table))
 
 
-@command("context", "", "Context", "Show what fills the model's window, and what shortens it", "Session", slash="context")
+@command(
+    "context",
+    "",
+    "Context",
+    "Show what fills the model's window, and what shortens it",
+    "Session",
+    slash="context",
+)
 def context(work: CommandContext) -> None:
     from mahtab_tui.tui.screens.context import ContextScreen
 
@@ -128,22 +171,44 @@ def export(work: CommandContext, typed: str) -> None:
         return
 
     if os.path.lexists(order.path) and not os.path.isdir(order.path):
-        confirm(work.app, f"{order.file} already exists. Replace it?", lambda: exports.export(session, order), yes="Replace", no="Keep")
+        confirm(
+            work.app,
+            f"{order.file} already exists. Replace it?",
+            lambda: exports.export(session, order),
+            yes="Replace",
+            no="Keep",
+        )
     else:
         exports.export(session, order)
 
 
 @command(
-    "sessions", "", "Sessions", "Search the conversations and cells of all sessions; read, resume, rename or delete one", "Session", slash="sessions"
+    "sessions",
+    "",
+    "Sessions",
+    "Search the conversations and cells of all sessions; read, resume, rename or delete one",
+    "Session",
+    slash="sessions",
 )
 def sessions(work: CommandContext) -> None:
     from mahtab_tui.tui.screens.dialog import ask
     from mahtab_tui.tui.screens.sessions.screen import sessions_screen
 
-    ask(work.app, sessions_screen(work.session, work.commands), partial(work.leaving.go_to, back="/sessions"))
+    ask(
+        work.app,
+        sessions_screen(work.session, work.commands),
+        partial(work.leaving.go_to, back="/sessions"),
+    )
 
 
-@slash_command("rename", "Rename session", "Change the title of this session in lists of sessions", "Session", slash="rename", argument="TITLE")
+@slash_command(
+    "rename",
+    "Rename session",
+    "Change the title of this session in lists of sessions",
+    "Session",
+    slash="rename",
+    argument="TITLE",
+)
 def rename(work: CommandContext, title: str) -> None:
     from mahtab_tui.session.titles import rename_session
 
@@ -161,7 +226,9 @@ def rename(work: CommandContext, title: str) -> None:
 def run(work: CommandContext, typed: str) -> None:
     to, number = typed.startswith("to "), cell_number(typed.removeprefix("to "))
     if number is None or (to and not number):
-        work.refuse("Name a cell of the notebook by its number, as in /run 3 or /run to 3", f"/run {typed}")
+        work.refuse(
+            "Name a cell of the notebook by its number, as in /run 3 or /run to 3", f"/run {typed}"
+        )
     elif number and not to:
         run_notebook(work.app, work.session, lambda notebook: notebook.run(number))
     else:
@@ -181,20 +248,35 @@ def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], No
         app.notify(str(error), severity="warning", markup=False, timeout=3)
 
 
-@slash_command("save", "Save notebook", "Write the notebook back to its file, or a copy to another one", "Session", slash="save", argument="[FILE]")
+@slash_command(
+    "save",
+    "Save notebook",
+    "Write the notebook back to its file, or a copy to another one",
+    "Session",
+    slash="save",
+    argument="[FILE]",
+)
 def save(work: CommandContext, typed: str) -> None:
     if work.session.notebook is None:
         work.tell(NO_NOTEBOOK, "warning")
     else:
         work.panes.transcript.action_scroll_end()
-        threading.Thread(target=_save_notebook, args=(work.session, work.session.notebook, typed), name="notebook", daemon=True).start()
+        threading.Thread(
+            target=_save_notebook,
+            args=(work.session, work.session.notebook, typed),
+            name="notebook",
+            daemon=True,
+        ).start()
 
 
 def _save_notebook(session: Session, notebook: Notebook, typed: str) -> None:
     """Save a notebook and say so. typed: another file, for a copy; empty for its own."""
     copy = project_folder() / os.path.expanduser(typed)
     if typed and copy.suffix.lower() != notebook.path.suffix.lower():
-        session.notice(f"A copy of {notebook.label} ends with {notebook.path.suffix}; /export makes other files of what was run and said.", "warning")
+        session.notice(
+            f"A copy of {notebook.label} ends with {notebook.path.suffix}; /export makes other files of what was run and said.",
+            "warning",
+        )
     elif typed and os.path.lexists(copy):
         session.notice(f"{one_line(typed)} already exists. Give the copy another name.", "warning")
     else:
@@ -205,9 +287,19 @@ def _save_notebook(session: Session, notebook: Notebook, typed: str) -> None:
             else:
                 session.notice(notebook.save() or f"{notebook.label} has all of it already.")
         except OSError as error:
-            session.notice(f"The notebook cannot be written: {error.strerror}. Nothing was changed.", "error")
+            session.notice(
+                f"The notebook cannot be written: {error.strerror}. Nothing was changed.", "error"
+            )
 
 
-@command("clear", "ctrl+l", "Clear transcript", "Empty the transcript; nothing else is lost", "Session", slash="clear", over_screens=False)
+@command(
+    "clear",
+    "ctrl+l",
+    "Clear transcript",
+    "Empty the transcript; nothing else is lost",
+    "Session",
+    slash="clear",
+    over_screens=False,
+)
 def clear(work: CommandContext) -> None:
     work.panes.transcript.clear()

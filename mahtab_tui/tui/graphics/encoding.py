@@ -40,7 +40,9 @@ def kitty(image: Image.Image, number: int) -> str:
     parts = []
     for start in range(0, len(data), _CHUNK):
         first = "" if start else f"a=t,f=100,i={number},"
-        parts.append(f"\x1b_G{first}q=2,m={int(start + _CHUNK < len(data))};{data[start : start + _CHUNK]}\x1b\\")
+        parts.append(
+            f"\x1b_G{first}q=2,m={int(start + _CHUNK < len(data))};{data[start : start + _CHUNK]}\x1b\\"
+        )
     return "".join(parts)
 
 
@@ -61,7 +63,9 @@ def kitty_forgotten(number: int) -> str:
     return f"\x1b_Ga=d,d=I,i={number},q=2\x1b\\"
 
 
-def sixel(image: Image.Image, cell: tuple[int, int], colours: int, largest: tuple[int, int]) -> list[GraphicsPiece]:
+def sixel(
+    image: Image.Image, cell: tuple[int, int], colours: int, largest: tuple[int, int]
+) -> list[GraphicsPiece]:
     """Encode a picture as Sixel, in pieces of whole cells up to the terminal's largest size. Waits for a process.
 
     Raises `OSError` and `subprocess.SubprocessError`.
@@ -73,9 +77,22 @@ def sixel(image: Image.Image, cell: tuple[int, int], colours: int, largest: tupl
         for top in range(0, image.height, height)
         for left in range(0, image.width, width)
     ]
-    request = json.dumps([image.width, quantized.getpalette(), boxes]).encode() + b"\n" + quantized.tobytes()
-    answer = subprocess.run([sys.executable, "-I", "-S", str(_WORKER)], input=request, capture_output=True, check=True, timeout=_PATIENCE).stdout
-    return [GraphicsPiece(left // cell[0], top // cell[1], data) for (left, top, _, _), data in zip(boxes, json.loads(answer), strict=True)]
+    request = (
+        json.dumps([image.width, quantized.getpalette(), boxes]).encode()
+        + b"\n"
+        + quantized.tobytes()
+    )
+    answer = subprocess.run(
+        [sys.executable, "-I", "-S", str(_WORKER)],
+        input=request,
+        capture_output=True,
+        check=True,
+        timeout=_PATIENCE,
+    ).stdout
+    return [
+        GraphicsPiece(left // cell[0], top // cell[1], data)
+        for (left, top, _, _), data in zip(boxes, json.loads(answer), strict=True)
+    ]
 
 
 def _quantized(image: Image.Image, colours: int) -> Image.Image:
@@ -83,5 +100,8 @@ def _quantized(image: Image.Image, colours: int) -> Image.Image:
     from PIL import Image
 
     scale = max(1.0, math.sqrt(image.width * image.height / _SAMPLE))
-    sample = image.resize((max(1, int(image.width / scale)), max(1, int(image.height / scale))), Image.Resampling.NEAREST)
+    sample = image.resize(
+        (max(1, int(image.width / scale)), max(1, int(image.height / scale))),
+        Image.Resampling.NEAREST,
+    )
     return image.quantize(palette=sample.quantize(colours), dither=Image.Dither.NONE)

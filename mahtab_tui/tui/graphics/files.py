@@ -94,7 +94,9 @@ class _Base64(io.RawIOBase):
         wanted = memoryview(buffer).cast("B")
         group, skipped = divmod(self._position, 3)
         end = (self._position + len(wanted) + 2) // 3
-        piece = base64.b64decode(self._data[4 * group : 4 * end], validate=True)[skipped : skipped + len(wanted)]
+        piece = base64.b64decode(self._data[4 * group : 4 * end], validate=True)[
+            skipped : skipped + len(wanted)
+        ]
         wanted[: len(piece)] = piece
         self._position += len(piece)
         return len(piece)

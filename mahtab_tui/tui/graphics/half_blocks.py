@@ -37,7 +37,9 @@ def half_blocks(picture: Picture, console: Console) -> list[Strip]:
 
 def _segments(upper: bytes, lower: bytes) -> Iterator[Segment]:
     """Yield the segments of a row; adjacent cells of the same colours form one."""
-    cells = zip(upper[0::3], upper[1::3], upper[2::3], lower[0::3], lower[1::3], lower[2::3], strict=True)
+    cells = zip(
+        upper[0::3], upper[1::3], upper[2::3], lower[0::3], lower[1::3], lower[2::3], strict=True
+    )
     for (red, green, blue, *below), same in groupby(cells):
         style = Style.from_color(Color.from_rgb(red, green, blue), Color.from_rgb(*below))
         yield Segment("▀" * sum(1 for _ in same), style)
@@ -74,11 +76,18 @@ class Drawings:
 
     def look(self) -> None:
         """Draw the next picture, after the visible ones may have changed."""
-        if self._drawing or (picture := next((one for one in self._seen() if one not in self._drawn), None)) is None:
+        if (
+            self._drawing
+            or (picture := next((one for one in self._seen() if one not in self._drawn), None))
+            is None
+        ):
             return
         self._drawing, console = True, self._console()
         self._fetcher.ask(
-            "half blocks", lambda: half_blocks(picture, console), lambda rows: self._take(picture, rows), lambda _: self._take(picture, [])
+            "half blocks",
+            lambda: half_blocks(picture, console),
+            lambda rows: self._take(picture, rows),
+            lambda _: self._take(picture, []),
         )
 
     def _take(self, picture: Picture, rows: list[Strip]) -> None:

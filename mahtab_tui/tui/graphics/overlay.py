@@ -14,7 +14,14 @@ from textual._compositor import ChopsUpdate
 from textual.geometry import Region, Size
 from textual.timer import Timer
 
-from mahtab_tui.tui.graphics.encoding import GraphicsPiece, kitty, kitty_forgotten, kitty_placed, kitty_removed, sixel
+from mahtab_tui.tui.graphics.encoding import (
+    GraphicsPiece,
+    kitty,
+    kitty_forgotten,
+    kitty_placed,
+    kitty_removed,
+    sixel,
+)
 from mahtab_tui.tui.graphics.pictures import PicturePart
 
 if TYPE_CHECKING:
@@ -101,7 +108,9 @@ class Overlay:
         protocol, cell, answers = terminal.graphics, terminal.cell_size, terminal.answers
         graphics = None
         if protocol is not None and cell is not None:
-            graphics = _Graphics(protocol, cell, answers.colours, answers.largest, self._app.size, terminal.stops)
+            graphics = _Graphics(
+                protocol, cell, answers.colours, answers.largest, self._app.size, terminal.stops
+            )
         if graphics != self._graphics:
             for key in list(self._ready):
                 self._forget(terminal, key)
@@ -130,14 +139,18 @@ class Overlay:
 
         threading.Thread(target=encode, name="graphics", daemon=True).start()
 
-    def _add_encoded(self, graphics: _Graphics, key: Hashable, ready: _EncodedPicture, data: str) -> None:
+    def _add_encoded(
+        self, graphics: _Graphics, key: Hashable, ready: _EncodedPicture, data: str
+    ) -> None:
         self._encoding = False
         wanted = {self._key(part) for part in self._wanted}
         terminal = self._app.terminal
         if terminal is not None and graphics == self._graphics and key in wanted:
             terminal.send(data)
             self._ready[key] = ready
-            for old in [old for old in self._ready if old not in wanted][: max(0, len(self._ready) - KEPT)]:
+            for old in [old for old in self._ready if old not in wanted][
+                : max(0, len(self._ready) - KEPT)
+            ]:
                 self._forget(terminal, old)
         self._draw()
 
@@ -145,15 +158,26 @@ class Overlay:
         if number := self._ready.pop(key).number:
             terminal.send(kitty_forgotten(number))
 
-    def _place(self, terminal: TerminalDriver, graphics: _Graphics, part: PicturePart, ready: _EncodedPicture) -> str:
+    def _place(
+        self,
+        terminal: TerminalDriver,
+        graphics: _Graphics,
+        part: PicturePart,
+        ready: _EncodedPicture,
+    ) -> str:
         """Draw a part; returns the sequence that removes it."""
         pieces: Iterable[GraphicsPiece] = ready.pieces
         removal = ""
         if ready.number:
             placement = next(self._numbers)
-            pieces = [GraphicsPiece(0, 0, kitty_placed(ready.number, placement, part, graphics.cell))]
+            pieces = [
+                GraphicsPiece(0, 0, kitty_placed(ready.number, placement, part, graphics.cell))
+            ]
             removal = kitty_removed(ready.number, placement)
-        if drawn := "".join(f"\x1b[{part.y + piece.row + 1};{part.x + piece.column + 1}H{piece.data}" for piece in pieces):
+        if drawn := "".join(
+            f"\x1b[{part.y + piece.row + 1};{part.x + piece.column + 1}H{piece.data}"
+            for piece in pieces
+        ):
             terminal.send(f"\x1b7{drawn}\x1b8")
         return removal
 
@@ -162,7 +186,10 @@ def _painted(update: RenderableType, region: Region) -> bool:
     """Return whether an update paints any cell of a region."""
     if not isinstance(update, ChopsUpdate):
         return True
-    return any(region.y <= y < region.bottom and start < region.right and end > region.x for y, start, end in update.spans)
+    return any(
+        region.y <= y < region.bottom and start < region.right and end > region.x
+        for y, start, end in update.spans
+    )
 
 
 def _step_back() -> None:
@@ -181,4 +208,6 @@ def _encoded(part: PicturePart, graphics: _Graphics, number: int) -> tuple[_Enco
     if graphics.protocol == "kitty":
         return _EncodedPicture(number=number), kitty(image, number)
     cut = image.crop((0, part.top * down, image.width, (part.top + part.rows) * down))
-    return _EncodedPicture(pieces=tuple(sixel(cut, graphics.cell, graphics.colours, graphics.largest))), ""
+    return _EncodedPicture(
+        pieces=tuple(sixel(cut, graphics.cell, graphics.colours, graphics.largest))
+    ), ""

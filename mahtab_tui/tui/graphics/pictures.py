@@ -33,7 +33,11 @@ class Picture:
         image.draft("RGB", (width, height))  # decodes a JPEG no larger than needed
         small = image.convert("RGBA").resize((width, height), resampling)
         drawn = Image.alpha_composite(Image.new("RGBA", small.size, "white"), small).convert("RGB")
-        return drawn if self.faded is None else Image.blend(drawn, Image.new("RGB", drawn.size, self.faded), 0.5)
+        return (
+            drawn
+            if self.faded is None
+            else Image.blend(drawn, Image.new("RGB", drawn.size, self.faded), 0.5)
+        )
 
 
 class PicturePart(NamedTuple):
@@ -62,12 +66,19 @@ class PictureWidget:
 def parts_seen(screen: Screen[Any]) -> Iterator[PicturePart]:
     """Yield the fully visible parts of pictures on the screen, except in the last line, where Sixel makes some terminals scroll."""
     before: list[Region] = []
-    for widget, (region, clip) in screen._compositor.visible_widgets.items():  # from the front to the back
+    for widget, (
+        region,
+        clip,
+    ) in screen._compositor.visible_widgets.items():  # from the front to the back
         seen = region.intersection(clip)
         if isinstance(widget, PictureWidget):
             for part in widget.pictures():
                 placed = part._replace(x=part.x + region.x, y=part.y + region.y)
                 place = placed.region
-                if seen.contains_region(place) and place.bottom < screen.size.height and not any(each.overlaps(place) for each in before):
+                if (
+                    seen.contains_region(place)
+                    and place.bottom < screen.size.height
+                    and not any(each.overlaps(place) for each in before)
+                ):
                     yield placed
         before.append(seen)

@@ -16,7 +16,11 @@ from itertools import groupby
 def sixels(lines: Sequence[bytes], palette: Sequence[int]) -> str:
     """Encode lines of pixels, each the number of a colour in the palette."""
     used = sorted(set().union(*lines))
-    registers = "".join(f"#{colour};2;" + ";".join(str(round(value / 2.55)) for value in palette[3 * colour : 3 * colour + 3]) for colour in used)
+    registers = "".join(
+        f"#{colour};2;"
+        + ";".join(str(round(value / 2.55)) for value in palette[3 * colour : 3 * colour + 3])
+        for colour in used
+    )
     bands = "-".join("$".join(_band(lines[top : top + 6])) for top in range(0, len(lines), 6))
     return f'\x1bP0;1;0q"1;1;{len(lines[0])};{len(lines)}{registers}{bands}\x1b\\'
 
@@ -50,7 +54,10 @@ def main() -> None:
     width, palette, pieces = json.loads(sys.stdin.buffer.readline())
     pixels = sys.stdin.buffer.read()
     lines = [pixels[start : start + width] for start in range(0, len(pixels), width)]
-    cut = [[line[left : left + across] for line in lines[top : top + down]] for left, top, across, down in pieces]
+    cut = [
+        [line[left : left + across] for line in lines[top : top + down]]
+        for left, top, across, down in pieces
+    ]
     json.dump([sixels(piece, palette) for piece in cut], sys.stdout)
 
 

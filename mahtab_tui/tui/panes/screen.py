@@ -64,7 +64,14 @@ class Panes(Screen[None]):
     # Not the first pane, even for a moment: keys may have been typed already.
     AUTO_FOCUS = "#code"
 
-    def __init__(self, session: Session, port: PanePort, history: History, choices: UiState, slash: SlashCompletions) -> None:
+    def __init__(
+        self,
+        session: Session,
+        port: PanePort,
+        history: History,
+        choices: UiState,
+        slash: SlashCompletions,
+    ) -> None:
         super().__init__(id="_default")
         self._compositor = LayoutEvents()
         self._session = session
@@ -93,7 +100,9 @@ class Panes(Screen[None]):
                         session.explain,
                         session.suggest,
                         lambda question, cursor: session.attachments.complete(question, cursor),
-                        lambda question: session.attachments.chips(question, lambda: session.agent.sees),
+                        lambda question: session.attachments.chips(
+                            question, lambda: session.agent.sees
+                        ),
                         self._slash,
                         id="editor",
                     )
@@ -115,7 +124,14 @@ class Panes(Screen[None]):
         def is_free() -> bool:
             return self.editor.is_empty
 
-        approval, review = ApprovalRow(is_free, self.sees_code, rules_for=lambda code: self._session.turns.rules.rules_for(code)), ReviewRow(is_free)
+        approval, review = (
+            ApprovalRow(
+                is_free,
+                self.sees_code,
+                rules_for=lambda code: self._session.turns.rules.rules_for(code),
+            ),
+            ReviewRow(is_free),
+        )
         fan_out, input_row, queue = FanOutRow(is_free), InputRow(), QueueRow()
         for row in (approval, review, fan_out, input_row, queue):
             row.display = False
@@ -149,7 +165,9 @@ class Panes(Screen[None]):
             greeting = self.query_one(Greeting)
             pane.room = greeting.room
             with self.app.batch_update():
-                self.query_one("#main").mount(pane, FindRow(pane, id="transcript-find"), before="#lower")
+                self.query_one("#main").mount(
+                    pane, FindRow(pane, id="transcript-find"), before="#lower"
+                )
                 greeting.remove()
             self.watch(pane, "height_of_all", self._fit_heights, init=False)
         return self._transcript
@@ -202,7 +220,12 @@ class Panes(Screen[None]):
 
     def folds(self) -> list[Fold]:
         """Return the functions that fold records, in order; those of the rows that ask come after them."""
-        return [self.query_one(HeaderBar).fold, self.transcript.fold, self.namespace.fold, self.fold_searches]
+        return [
+            self.query_one(HeaderBar).fold,
+            self.transcript.fold,
+            self.namespace.fold,
+            self.fold_searches,
+        ]
 
     def fold_searches(self, records: Sequence[Record]) -> None:
         if self._search_tree is not None or any(record.tag == tags.RLM_CALL for record in records):
@@ -269,7 +292,12 @@ class Panes(Screen[None]):
         narrow = width < NARROW
         if not narrow:
             self._choices.layout = self.pane_layout.with_drawer_closed()
-        sized = {"-narrow": narrow, "-short": height < SHORT, "-low": height < LOW, "-tiny": height < TINY}
+        sized = {
+            "-narrow": narrow,
+            "-short": height < SHORT,
+            "-low": height < LOW,
+            "-tiny": height < TINY,
+        }
         if any(self.has_class(name) is not holds for name, holds in sized.items()):
             for name, holds in sized.items():
                 self.set_class(holds, name, update=False)
@@ -286,7 +314,10 @@ class Panes(Screen[None]):
         side.display = layout.shows_side(width)
         self.query_one("#side-splitter").display = side.display and not narrow
         side.styles.width = layout.side_columns(width) if not narrow else "80%"
-        namespace, tree = self.query_one("#namespace"), self._search_tree or self.query_one("#search-example")
+        namespace, tree = (
+            self.query_one("#namespace"),
+            self._search_tree or self.query_one("#search-example"),
+        )
         namespace.display, tree.display = layout.show_namespace, layout.show_recursion
         both = layout.show_namespace and layout.show_recursion
         self.query_one("#namespace-splitter").display = both
@@ -303,7 +334,9 @@ class Panes(Screen[None]):
         waits = any(row.display for row in self.query("ApprovalRow, ReviewRow")) and not drawer
         alone = self.maximized is not None
         # Never None: that would always request another layout, and this runs after every layout.
-        transcript.styles.max_height = transcript.virtual_size.height if waits and not alone else "100%"
+        transcript.styles.max_height = (
+            transcript.virtual_size.height if waits and not alone else "100%"
+        )
         side.styles.height = transcript.region.height if drawer and not alone else "1fr"
 
     def sees_code(self, code: str) -> bool:
@@ -314,14 +347,20 @@ class Panes(Screen[None]):
     @on(Splitter.Dragged)
     def _dragged(self, message: Splitter.Dragged) -> None:
         if message.splitter.id == "side-splitter":
-            self.pane_layout = self.pane_layout.with_side(round(100 * (self.size.width - message.x) / max(1, self.size.width)))
+            self.pane_layout = self.pane_layout.with_side(
+                round(100 * (self.size.width - message.x) / max(1, self.size.width))
+            )
         else:
             side = self.query_one("#side")
-            self.pane_layout = self.pane_layout.with_namespace(round(100 * (message.y - side.region.y) / max(1, side.region.height)))
+            self.pane_layout = self.pane_layout.with_namespace(
+                round(100 * (message.y - side.region.y) / max(1, side.region.height))
+            )
 
     def resize(self, direction: Direction) -> None:
         """Move a splitter by a step."""
-        namespace = round(100 * self.namespace.region.height / max(1, self.query_one("#side").region.height))
+        namespace = round(
+            100 * self.namespace.region.height / max(1, self.query_one("#side").region.height)
+        )
         self.pane_layout = self.pane_layout.resized(direction, self.size.width, namespace)
 
     def toggle_side(self) -> None:
@@ -350,7 +389,11 @@ class Panes(Screen[None]):
 
     def on_descendant_focus(self) -> None:
         """Minimize a maximized pane when the focus leaves it."""
-        if self.maximized is not None and self.focused is not None and self.maximized not in self.focused.ancestors_with_self:
+        if (
+            self.maximized is not None
+            and self.focused is not None
+            and self.maximized not in self.focused.ancestors_with_self
+        ):
             self.minimize()
 
     def maximize_focused(self) -> None:
@@ -385,7 +428,9 @@ class Panes(Screen[None]):
             panes["r"] = self._search_tree
         seen = self._seen()
         targets = [JumpTarget(letter, pane, letter not in seen) for letter, pane in panes.items()]
-        return targets if self.asking_row is None else [*targets, JumpTarget(WAITING, self.asking_row)]
+        return (
+            targets if self.asking_row is None else [*targets, JumpTarget(WAITING, self.asking_row)]
+        )
 
     def go_to(self, pane: Widget | None) -> None:
         """Focus a pane; show it first if it is hidden."""
@@ -405,17 +450,26 @@ class Panes(Screen[None]):
     @property
     def _panes(self) -> dict[str, Widget]:
         """The existing panes, by letter."""
-        return {letter: pane for letter, selector in LETTERS.items() for pane in self.query(selector)}
+        return {
+            letter: pane for letter, selector in LETTERS.items() for pane in self.query(selector)
+        }
 
     def _seen(self) -> dict[str, Widget]:
         """Return the visible panes, by letter."""
-        return {letter: pane for letter, pane in self._panes.items() if pane.region and pane.display and pane.is_on_screen}
+        return {
+            letter: pane
+            for letter, pane in self._panes.items()
+            if pane.region and pane.display and pane.is_on_screen
+        }
 
     @property
     def _focused_pane(self) -> Widget | None:
         if self.focused is None:
             return None
-        return next((pane for pane in self._seen().values() if pane in self.focused.ancestors_with_self), None)
+        return next(
+            (pane for pane in self._seen().values() if pane in self.focused.ancestors_with_self),
+            None,
+        )
 
 
 def _displayed(widget: Widget) -> bool:

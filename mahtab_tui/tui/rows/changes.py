@@ -23,7 +23,11 @@ _STYLES = {"+": "$good", "~": "$moon", "?": "$muted", "−": "$bad"}
 
 def _joined(type: str, summary: str, kind: str | None) -> str:
     """Join type and summary: ``int 3``, or ``Order(id=7)`` for the fields of an object."""
-    return f"{type}{summary}" if kind == "data" and summary.startswith("(") else f"{type} {summary}".strip()
+    return (
+        f"{type}{summary}"
+        if kind == "data" and summary.startswith("(")
+        else f"{type} {summary}".strip()
+    )
 
 
 def described(change: Change) -> str:
@@ -43,7 +47,10 @@ def change_lines(changes: Sequence[Change], not_restored: Sequence[NotRestored])
     lines += _count_of_others(len(changes))
     if not_restored:
         lines += [Content(""), Content.styled("Cannot be undone:", "$bad")]
-        lines += [Content(f"  {one_line(f'{each.name}: {each.reason}' if each.name else each.reason)}") for each in not_restored[:NAMES]]
+        lines += [
+            Content(f"  {one_line(f'{each.name}: {each.reason}' if each.name else each.reason)}")
+            for each in not_restored[:NAMES]
+        ]
         lines += _count_of_others(len(not_restored))
     return lines
 
@@ -52,7 +59,9 @@ def _line(change: Change) -> Content:
     from mahtab_tui.kernel.values import CHANGE_SIGNS  # no part of the first picture
 
     sign = CHANGE_SIGNS.get(change.change, "~")
-    return Content.assemble((f"{sign} {one_line(change.name)}", _STYLES[sign]), f"  {one_line(described(change))}")
+    return Content.assemble(
+        (f"{sign} {one_line(change.name)}", _STYLES[sign]), f"  {one_line(described(change))}"
+    )
 
 
 def _count_of_others(count: int) -> list[Content]:

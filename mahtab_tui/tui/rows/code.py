@@ -63,12 +63,16 @@ class CodeRows(list[Row]):
         return code_rows(PYTHON, code, self._width, self._palette, self._bar)
 
 
-def code_rows(lexer: Lexer, code: str, width: int, palette: Palette, bar: Style | None = None) -> Iterator[Row]:
+def code_rows(
+    lexer: Lexer, code: str, width: int, palette: Palette, bar: Style | None = None
+) -> Iterator[Row]:
     """Draw all of the code. A long line goes on between words, with a mark."""
     for line in highlight(lexer, code.expandtabs(4), palette):
         for row in paragraph(line, width, bar, WRAPPED):
             spans = [(WRAPPED, palette.muted), *row.spans[1:]] if row.soft else row.spans
-            yield row._replace(spans=spans, fill=palette.surface, indent=len(WRAPPED) if row.soft else 0)
+            yield row._replace(
+                spans=spans, fill=palette.surface, indent=len(WRAPPED) if row.soft else 0
+            )
 
 
 def two_ends(code: str) -> list[str]:

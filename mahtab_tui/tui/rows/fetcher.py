@@ -27,7 +27,13 @@ class Fetcher:
         self._open: dict[str, int] = {}
         self._waiting: dict[str, Callable[[], None]] = {}
 
-    def ask(self, slot: str, work: Callable[[], T], then: Callable[[T], None], failed: Callable[[str], None]) -> None:
+    def ask(
+        self,
+        slot: str,
+        work: Callable[[], T],
+        then: Callable[[T], None],
+        failed: Callable[[str], None],
+    ) -> None:
         """Run `work` on a thread, then on the main thread `then` with its result, or `failed` with a sentence about its error."""
 
         def job() -> None:
@@ -36,7 +42,11 @@ class Fetcher:
             except Exception as error:  # the thread's outermost frame
                 from mahtab_tui.kernel.base import KernelError  # no part of the first picture
 
-                sentence = str(error) if isinstance(error, KernelError) else f"It cannot be shown: {str(error) or type(error).__name__}"
+                sentence = (
+                    str(error)
+                    if isinstance(error, KernelError)
+                    else f"It cannot be shown: {str(error) or type(error).__name__}"
+                )
                 told = partial(failed, sentence)
             self._owner.call_later(self._deliver, slot, number, told)
 

@@ -32,11 +32,17 @@ class FigureMarks:
         """Return the spans with the figures' styles. Code among words gets back its backticks while figures are looked for."""
         ticks = ["`" if style.bgcolor == self._code else "" for _, style in spans]
         text = "".join(f"{tick}{part}{tick}" for tick, (part, _) in zip(ticks, spans, strict=True))
-        marks = [(start, end, style) for start, end in figure_spans(text) if (style := self._styles.get(text[start:end]))]
+        marks = [
+            (start, end, style)
+            for start, end in figure_spans(text)
+            if (style := self._styles.get(text[start:end]))
+        ]
         return list(_marked(spans, ticks, marks)) if marks else spans
 
 
-def _marked(spans: Sequence[Span], ticks: Sequence[str], marks: Sequence[tuple[int, int, Style]]) -> Iterator[Span]:
+def _marked(
+    spans: Sequence[Span], ticks: Sequence[str], marks: Sequence[tuple[int, int, Style]]
+) -> Iterator[Span]:
     """Yield the spans, cut where a mark starts or ends. Positions of marks count the backticks."""
     number, position = 0, 0
     for (text, style), tick in zip(spans, ticks, strict=True):

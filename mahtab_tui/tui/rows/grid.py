@@ -37,7 +37,10 @@ def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -
     right = [column >= len(numeric) or numeric[column] for column in kept]
     rows = [_row(line, kept, widths, right, palette) for line in lines]
     rule = Row([("─" * min(width, sum(widths) + SPACE * (len(widths) - 1)), palette.hairline)])
-    notes = [_note(note, width, palette) for note in [*_scrolled(kept, named, len(wanted) - named), *table.notes]]
+    notes = [
+        _note(note, width, palette)
+        for note in [*_scrolled(kept, named, len(wanted) - named), *table.notes]
+    ]
     top, end = len(table.header), len(table.header) + len(head)
     between = [_note(f"… {left_out:,} lines left out …", width, palette)] if foot else []
     return [*rows[:top], *([rule] if top else []), *rows[top:end], *between, *rows[end:], *notes]
@@ -72,7 +75,9 @@ def _named(body: Sequence[Sequence[TableCell]], wanted: Sequence[int], width: in
     return named if sum(min(cells, WIDEST) + SPACE for cells in wanted[:named]) <= width // 2 else 1
 
 
-def _fitted(wanted: Sequence[int], named: int, width: int, offset: int) -> tuple[list[int], list[int]]:
+def _fitted(
+    wanted: Sequence[int], named: int, width: int, offset: int
+) -> tuple[list[int], list[int]]:
     """Choose the columns that are shown, and their widths: those with names, then as many as fit from the offset."""
     every = list(range(len(wanted)))
     if sum(wanted) + SPACE * (len(wanted) - 1) <= width:
@@ -103,15 +108,28 @@ def _note(text: str, width: int, palette: Palette) -> Row:
     return Row([(set_cell_size(text, min(width, cell_len(text))), palette.muted)])
 
 
-def _row(line: Sequence[TableCell], kept: Sequence[int], widths: Sequence[int], right: Sequence[bool], palette: Palette) -> Row:
+def _row(
+    line: Sequence[TableCell],
+    kept: Sequence[int],
+    widths: Sequence[int],
+    right: Sequence[bool],
+    palette: Palette,
+) -> Row:
     def spans() -> Iterator[Span]:
         for number, (column, width) in enumerate(zip(kept, widths, strict=True)):
             if number:
                 yield " " * SPACE, palette.text
             cell = line[column] if column < len(line) else _EMPTY
             style = palette.muted if cell.heading else palette.text
-            text = cell.text if cell_len(cell.text) <= width else set_cell_size(cell.text, width - 1) + "…"
+            text = (
+                cell.text
+                if cell_len(cell.text) <= width
+                else set_cell_size(cell.text, width - 1) + "…"
+            )
             space = " " * (width - cell_len(text))
-            yield (space + text if right[number] else text + space), style + BOLD if cell.heading else style
+            yield (
+                (space + text if right[number] else text + space),
+                style + BOLD if cell.heading else style,
+            )
 
     return Row(list(spans()))

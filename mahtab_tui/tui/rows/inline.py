@@ -24,7 +24,10 @@ def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterat
         case "link":
             yield from _link(node, style, palette)
         case "image":
-            yield f"{plain(node.content)} ({plain(str(node.attrs.get('src', '')))})", style + palette.muted
+            yield (
+                f"{plain(node.content)} ({plain(str(node.attrs.get('src', '')))})",
+                style + palette.muted,
+            )
         case "text":
             # Entities were resolved after the text was sanitised.
             yield plain(node.content).replace("\n", " "), style
@@ -36,7 +39,9 @@ def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterat
 def _link(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterator[Span]:
     """Yield the link's text, and its address if that differs."""
     address = plain(str(node.attrs.get("href", "")))
-    words = [span for child in node.children for span in inline_spans(child, style + UNDERLINE, palette)]
+    words = [
+        span for child in node.children for span in inline_spans(child, style + UNDERLINE, palette)
+    ]
     yield from words
     if address and "".join(text for text, _ in words) != address:
         yield f" ({address})", style + palette.muted

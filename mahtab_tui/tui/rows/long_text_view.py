@@ -67,14 +67,23 @@ class LongTextView(Widget, can_focus=True):
         text, style = self.edge(y)
         edge = Segment(text, base + style)
         if y >= len(self.lines):
-            empty = Segment(" It is empty." if y == 0 and not self.window.chars else "", base + palette_of(self.app).muted)
+            empty = Segment(
+                " It is empty." if y == 0 and not self.window.chars else "",
+                base + palette_of(self.app).muted,
+            )
             return Strip([*Strip([empty]).crop_extend(0, width - 1, base), edge])
         row = self.lines[y]
         left = [Segment(text, base + style) for text, style in self.left_of(row)]
-        words = Strip(_styled(row.text, row.start, self.colours_in(row), base + self.ink(row))).crop(self._left, self._left + width)
+        words = Strip(
+            _styled(row.text, row.start, self.colours_in(row), base + self.ink(row))
+        ).crop(self._left, self._left + width)
         strip = Strip([*Strip([*left, *words]).crop_extend(0, width - 1, base), edge])
         ground = self.ground(row)
-        return strip if ground is None else Strip(Segment.apply_style(strip, post_style=ground), strip.cell_length)
+        return (
+            strip
+            if ground is None
+            else Strip(Segment.apply_style(strip, post_style=ground), strip.cell_length)
+        )
 
     # Moving
 
@@ -84,7 +93,11 @@ class LongTextView(Widget, can_focus=True):
 
     def look(self) -> None:
         """Draw the rows from `top` on."""
-        self.lines = self.window.rows(self.top, max(1, self.size.height), self.text_width) if self.size else []
+        self.lines = (
+            self.window.rows(self.top, max(1, self.size.height), self.text_width)
+            if self.size
+            else []
+        )
         self.refresh()
 
     @property
@@ -94,7 +107,9 @@ class LongTextView(Widget, can_focus=True):
 
     def go_to(self, place: int) -> None:
         def go() -> None:
-            self.top = self.window.up(self.window.row_at(place, self.text_width), self.rows_above, self.text_width)
+            self.top = self.window.up(
+                self.window.row_at(place, self.text_width), self.rows_above, self.text_width
+            )
             self.look()
 
         self.do(go)
@@ -118,7 +133,10 @@ class LongTextView(Widget, can_focus=True):
             if step < 0:
                 self.top = self.window.up(self.top, -step, self.text_width)
             elif not self.lines or self.lines[-1].end < self.window.chars:
-                self.top = min(self.window.down(self.top, step, self.text_width), max(self.top, self._last_top()))
+                self.top = min(
+                    self.window.down(self.top, step, self.text_width),
+                    max(self.top, self._last_top()),
+                )
             self.look()
 
         self.do(move)
@@ -136,14 +154,20 @@ class LongTextView(Widget, can_focus=True):
 
     def _go_to_end(self) -> None:
         width = 0
-        while width != self.text_width:  # longer line numbers make rows narrower, which moves the end down
+        while (
+            width != self.text_width
+        ):  # longer line numbers make rows narrower, which moves the end down
             width = self.text_width
             self.top = self._last_top()
             self.look()
 
     def _last_top(self) -> int:
         """Return the position of the top row when the end is visible."""
-        return self.window.up(self.window.row_at(self.window.chars - 1, self.text_width), max(0, self.size.height - 1), self.text_width)
+        return self.window.up(
+            self.window.row_at(self.window.chars - 1, self.text_width),
+            max(0, self.size.height - 1),
+            self.text_width,
+        )
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
         event.stop()
@@ -162,7 +186,13 @@ class LongTextView(Widget, can_focus=True):
 def _styled(text: str, start: int, styles: Sequence[StyledPart], base: Style) -> list[Segment]:
     """Return the segments of a row that starts at a position of the text."""
     end = start + len(text)
-    limits = sorted({start, end, *(place for first, last, _ in styles for place in (first, last) if start < place < end)})
+    limits = sorted(
+        {
+            start,
+            end,
+            *(place for first, last, _ in styles for place in (first, last) if start < place < end),
+        }
+    )
     segments = []
     for left, right in pairwise(limits):
         style = base

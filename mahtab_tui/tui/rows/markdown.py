@@ -63,15 +63,24 @@ class Markdown:
         """Draw a block. lead: spans before the first words, or in a row above a block that is not a paragraph."""
         if block.type == "paragraph":
             return self._paragraph(block, width, lead)
-        drawn = self._drawers[block.type](block, width) if block.type in self._drawers else self._stack(block, width)
+        drawn = (
+            self._drawers[block.type](block, width)
+            if block.type in self._drawers
+            else self._stack(block, width)
+        )
         return [Row(lead), *drawn] if lead else drawn
 
     def document(self, source: str, width: int, bar: Style | None = None) -> list[Row]:
         """Draw all blocks of a text, with an empty row between blocks, and a bar."""
-        return [row._replace(bar=bar) for row in self._stack(SyntaxTreeNode(_PARSER.parse(source)), width)]
+        return [
+            row._replace(bar=bar)
+            for row in self._stack(SyntaxTreeNode(_PARSER.parse(source)), width)
+        ]
 
     def _paragraph(self, block: Block, width: int, lead: Sequence[Span] = ()) -> list[Row]:
-        first, *lines = map(self._mark, split_lines(inline_spans(block, self._palette.text, self._palette)))
+        first, *lines = map(
+            self._mark, split_lines(inline_spans(block, self._palette.text, self._palette))
+        )
         width = min(width, READING_WIDTH)
         rows = list(paragraph([*lead, *first], width, None))
         for line in lines:
@@ -80,7 +89,10 @@ class Markdown:
 
     def _heading(self, block: Block, width: int) -> list[Row]:
         style = (self._palette.text if block.tag in ("h1", "h2") else self._palette.muted) + BOLD
-        spans = [(text.replace("\n", " "), drawn) for text, drawn in inline_spans(block, style, self._palette)]
+        spans = [
+            (text.replace("\n", " "), drawn)
+            for text, drawn in inline_spans(block, style, self._palette)
+        ]
         rows = list(paragraph(spans, min(width, READING_WIDTH), None))
         if block.tag == "h1":
             widest = max(cell_len(row.text) for row in rows)
@@ -90,20 +102,33 @@ class Markdown:
     def _list(self, block: Block, width: int) -> list[Row]:
         ordered = block.type == "ordered_list"
         start = int(block.attrs.get("start", 1)) if ordered else 0
-        marks = [f"{start + number}. " if ordered else "• " for number in range(len(block.children))]
+        marks = [
+            f"{start + number}. " if ordered else "• " for number in range(len(block.children))
+        ]
         room = max(map(len, marks))
-        loose = any(child.type == "paragraph" and not child.hidden for item in block.children for child in item.children)
+        loose = any(
+            child.type == "paragraph" and not child.hidden
+            for item in block.children
+            for child in item.children
+        )
         rows: list[Row] = []
         for mark, item in zip(marks, block.children, strict=True):
             if rows and loose:
                 rows.append(Row())
             inner = self._stack(item, max(NARROWEST, width - room), loose=loose)
-            rows += _indented(inner or [Row()], (mark.rjust(room), self._palette.muted), (" " * room, self._palette.muted))
+            rows += _indented(
+                inner or [Row()],
+                (mark.rjust(room), self._palette.muted),
+                (" " * room, self._palette.muted),
+            )
         return rows
 
     def _quote(self, block: Block, width: int) -> list[Row]:
         inner = self._stack(block, max(NARROWEST, width - 2))
-        quiet = [row._replace(spans=[(text, style + ITALIC) for text, style in row.spans]) for row in inner]
+        quiet = [
+            row._replace(spans=[(text, style + ITALIC) for text, style in row.spans])
+            for row in inner
+        ]
         mark = ("▎ ", self._palette.muted)
         return _indented(quiet, mark, mark)
 
@@ -129,7 +154,10 @@ class Markdown:
 
 def _indented(rows: Sequence[Row], first: Span, rest: Span) -> list[Row]:
     marks = [first, *[rest] * len(rows)]
-    return [row._replace(spans=[mark, *row.spans], indent=row.indent + len(mark[0])) for mark, row in zip(marks, rows, strict=False)]
+    return [
+        row._replace(spans=[mark, *row.spans], indent=row.indent + len(mark[0]))
+        for mark, row in zip(marks, rows, strict=False)
+    ]
 
 
 def _lexer(info: str, code: str) -> Lexer:

@@ -45,8 +45,17 @@ class Palette:
         def ground(name: str) -> Style:
             return Style(bgcolor=Color.parse(variables[name]).rich_color)
 
-        inks = {role: ink(role) for role in ("person", "model", "moon", "good", "bad", "hairline", "muted")}
-        return cls(**inks, text=ink("foreground"), surface=ground("surface"), panel=ground("panel"), guests=tuple(map(ink, GUESTS)))
+        inks = {
+            role: ink(role)
+            for role in ("person", "model", "moon", "good", "bad", "hairline", "muted")
+        }
+        return cls(
+            **inks,
+            text=ink("foreground"),
+            surface=ground("surface"),
+            panel=ground("panel"),
+            guests=tuple(map(ink, GUESTS)),
+        )
 
     @property
     def alarm(self) -> Style:
@@ -67,7 +76,12 @@ class Palette:
             return self.moon
         if token in Keyword or token in Operator.Word:
             return self.model
-        if token in Name.Function or token in Name.Class or token in Name.Builtin or token in Name.Decorator:
+        if (
+            token in Name.Function
+            or token in Name.Class
+            or token in Name.Builtin
+            or token in Name.Decorator
+        ):
             return self.person
         if token in Punctuation:
             return self.muted
@@ -84,7 +98,19 @@ def _palette(*colours: str) -> Palette:
     return Palette.of(dict(zip(_ROLES, colours, strict=True)))
 
 
-_ROLES = ("person", "model", "moon", "good", "bad", "hairline", "muted", "foreground", "surface", "panel", *GUESTS)
+_ROLES = (
+    "person",
+    "model",
+    "moon",
+    "good",
+    "bad",
+    "hairline",
+    "muted",
+    "foreground",
+    "surface",
+    "panel",
+    *GUESTS,
+)
 BOLD = Style(bold=True)
 ITALIC = Style(italic=True)
 UNDERLINE = Style(underline=True)

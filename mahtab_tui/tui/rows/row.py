@@ -142,14 +142,18 @@ def cut_spans(spans: Iterable[Span], cuts: Sequence[int]) -> Iterator[list[Span]
         row = []
 
 
-def hard_rows(spans: Sequence[Span], width: int, bar: Style | None = None, fill: Style | None = None) -> Iterator[Row]:
+def hard_rows(
+    spans: Sequence[Span], width: int, bar: Style | None = None, fill: Style | None = None
+) -> Iterator[Row]:
     """Wrap text to rows that are filled to the last cell."""
     cuts = hard_cuts("".join(text for text, _ in spans), width)
     for number, row in enumerate(cut_spans(spans, cuts)):
         yield Row(row, bar, soft=number > 0, fill=fill)
 
 
-def paragraph(spans: Sequence[Span], width: int, bar: Style | None, indent: str = "") -> Iterator[Row]:
+def paragraph(
+    spans: Sequence[Span], width: int, bar: Style | None, indent: str = ""
+) -> Iterator[Row]:
     """Wrap text between words; the rows after the first start with the indent."""
     text = "".join(part for part, _ in spans)
     cuts = word_cuts(text, max(1, width - len(indent)), first=width)

@@ -92,7 +92,11 @@ class RowsView(ScrollView, can_focus=True):
     def set_row_count(self, rows: int) -> None:
         """Set the number of rows to scroll over, including those at the top."""
         size = Size(self.width, rows)
-        stays = self.show_vertical_scrollbar and size.width == self.virtual_size.width and rows > self.scroll_offset.y + self.size.height
+        stays = (
+            self.show_vertical_scrollbar
+            and size.width == self.virtual_size.width
+            and rows > self.scroll_offset.y + self.size.height
+        )
         if stays or self.styles.overflow_y == "scroll":
             # Only the scrollbar depends on it, but a plain assignment would lay out the whole screen.
             self.set_reactive(Widget.virtual_size, size)
@@ -105,7 +109,11 @@ class RowsView(ScrollView, can_focus=True):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        if self._laid_out is not None and self.is_attached and self._laid_out != (self.width, palette_of(self.app)):
+        if (
+            self._laid_out is not None
+            and self.is_attached
+            and self._laid_out != (self.width, palette_of(self.app))
+        ):
             self.look()
 
     # Drawing
@@ -122,7 +130,11 @@ class RowsView(ScrollView, can_focus=True):
         row = self._source[index]
         if index == self.marked_row:
             row = row._replace(fill=self._laid_out[1].panel)
-        return strip_of(row, index, width, base, None, base) if self.bars else plain_strip(row, self.margin, width, base)
+        return (
+            strip_of(row, index, width, base, None, base)
+            if self.bars
+            else plain_strip(row, self.margin, width, base)
+        )
 
     @property
     def marked_row(self) -> int:

@@ -22,7 +22,13 @@ RIGHT = 1
 
 
 def strip_of(
-    row: Row, y: int | None, width: int, base: Style, selected: tuple[int, int] | None, selection: Style, picture: Strip | None = None
+    row: Row,
+    y: int | None,
+    width: int,
+    base: Style,
+    selected: tuple[int, int] | None,
+    selection: Style,
+    picture: Strip | None = None,
 ) -> Strip:
     """Convert a row to a strip of exactly this width.
 
@@ -58,7 +64,9 @@ def strip_of(
 def plain_strip(row: Row, margin: int, width: int, base: Style) -> Strip:
     """Convert a row without a bar to a strip of exactly this width. margin: empty cells at the left."""
     ground = base + row.fill if row.fill else base
-    segments = [Segment(text, ground + style) for text, style in [(" " * margin, Style.null()), *row.spans]]
+    segments = [
+        Segment(text, ground + style) for text, style in [(" " * margin, Style.null()), *row.spans]
+    ]
     return Strip(segments).adjust_cell_length(width, ground)
 
 
@@ -73,7 +81,11 @@ def _selected(spans: Sequence[Span], selected: tuple[int, int], selection: Style
     for text, style in spans:
         first = min(max(start - position, 0), len(text))
         last = len(text) if end == -1 else min(max(end - position, first), len(text))
-        for piece, drawn in ((text[:first], style), (text[first:last], style + selection), (text[last:], style)):
+        for piece, drawn in (
+            (text[:first], style),
+            (text[first:last], style + selection),
+            (text[last:], style),
+        ):
             if piece:
                 yield piece, drawn
         position += len(text)
@@ -93,7 +105,9 @@ def with_mark(strip: Strip, style: Style) -> Strip:
     if not strip.cell_length:
         return strip
     first, *rest = strip
-    return Strip([Segment(MARK, first.style + style if first.style else style), *rest], strip.cell_length)
+    return Strip(
+        [Segment(MARK, first.style + style if first.style else style), *rest], strip.cell_length
+    )
 
 
 def with_hint(strip: Strip, hint: str, style: Style, width: int) -> Strip:

@@ -17,12 +17,17 @@ NARROWEST = 6
 """A column is not made narrower than this."""
 
 
-def table_rows(table: SyntaxTreeNode, width: int, palette: Palette, mark: Callable[[list[Span]], list[Span]]) -> list[Row]:
+def table_rows(
+    table: SyntaxTreeNode, width: int, palette: Palette, mark: Callable[[list[Span]], list[Span]]
+) -> list[Row]:
     """Return the rows of the header, a rule, and the lines. mark: changes the styles of a cell's spans."""
     lines = [node for part in table.children for node in part.children]
     cells = [[mark(_cell(cell, palette)) for cell in line.children] for line in lines]
     right = ["right" in str(cell.attrs.get("style", "")) for cell in lines[0].children]
-    wanted = [max(_width(line[column]) for line in cells if column < len(line)) for column in range(len(right))]
+    wanted = [
+        max(_width(line[column]) for line in cells if column < len(line))
+        for column in range(len(right))
+    ]
     widths = fitted(wanted, width - SPACE * (len(wanted) - 1))
     header, *body = (list(_line(line, widths, right, palette)) for line in cells)
     rule = Row([("─" * (sum(widths) + SPACE * (len(widths) - 1)), palette.hairline)])
@@ -46,10 +51,15 @@ def _width(spans: Sequence[Span]) -> int:
     return sum(cell_len(text) for text, _ in spans)
 
 
-def _line(cells: Sequence[Sequence[Span]], widths: Sequence[int], right: Sequence[bool], palette: Palette) -> Iterator[Row]:
+def _line(
+    cells: Sequence[Sequence[Span]], widths: Sequence[int], right: Sequence[bool], palette: Palette
+) -> Iterator[Row]:
     """Yield the rows of one line of the table, as many as its highest cell has."""
     columns = [
-        [_trimmed(row) for row in cut_spans(spans, word_cuts("".join(text for text, _ in spans), width))]
+        [
+            _trimmed(row)
+            for row in cut_spans(spans, word_cuts("".join(text for text, _ in spans), width))
+        ]
         for spans, width in zip(cells, widths, strict=False)
     ]
     for number in range(max(map(len, columns), default=0)):

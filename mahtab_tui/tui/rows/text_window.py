@@ -51,7 +51,14 @@ class TextWindow:
             end, text = self._line(line)
             for place, row_end in self._cuts(line, text, width):
                 if place >= start and len(rows) < count:
-                    rows.append(TextRow(place, row_end, number if place == line else None, text[place - line : row_end - line]))
+                    rows.append(
+                        TextRow(
+                            place,
+                            row_end,
+                            number if place == line else None,
+                            text[place - line : row_end - line],
+                        )
+                    )
             ended = end > line + len(text)
             number += ended
             if end >= self.chars:
@@ -63,7 +70,9 @@ class TextWindow:
         """Return the start of the row that contains a position."""
         line = self.line_start(min(max(0, place), max(0, self.chars - 1)))
         _, text = self._line(line)
-        return max(start for start, _ in self._cuts(line, text, width) if start <= place or start == line)
+        return max(
+            start for start, _ in self._cuts(line, text, width) if start <= place or start == line
+        )
 
     def up(self, start: int, count: int, width: int) -> int:
         """Return the start of the row `count` rows above."""

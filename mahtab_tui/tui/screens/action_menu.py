@@ -43,7 +43,9 @@ class ActionMenu(Dialog[str | None]):
 
         keys: Sequence[Key]
 
-    def __init__(self, title: str, commands: Sequence[PaneCommand], keymap: Mapping[str, str]) -> None:
+    def __init__(
+        self, title: str, commands: Sequence[PaneCommand], keymap: Mapping[str, str]
+    ) -> None:
         super().__init__()
         self._title = title
         self.commands = commands
@@ -57,7 +59,11 @@ class ActionMenu(Dialog[str | None]):
         with Vertical(classes="dialog menu"):
             yield Static(Content(one_line(self._title)), classes="quiet", markup=False)
             yield Options(compact=True, markup=False)
-            yield Static("Enter runs what is chosen · Esc closes · ↵ waits for Enter", classes="quiet", markup=False)
+            yield Static(
+                "Enter runs what is chosen · Esc closes · ↵ waits for Enter",
+                classes="quiet",
+                markup=False,
+            )
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self._fill)
@@ -66,13 +72,20 @@ class ActionMenu(Dialog[str | None]):
         options = self.query_one(OptionList)
         width = max(1, options.scrollable_content_region.width)
         chosen = self._chosen if options.highlighted is None else options.highlighted
-        options.set_options(Option(self._row(number).truncate(width, ellipsis=True)) for number in range(len(self.commands)))
+        options.set_options(
+            Option(self._row(number).truncate(width, ellipsis=True))
+            for number in range(len(self.commands))
+        )
         options.highlighted = chosen
 
     def _row(self, number: int) -> Content:
         command = self.commands[number]
         key = f" {self._keys[number][0].replace('ctrl+', '^')}{' ↵' if command.confirm else ''}"
-        return Content.assemble((key.ljust(_KEYS), "$accent"), one_line(command.title).ljust(_TITLES), (one_line(command.help), "$muted"))
+        return Content.assemble(
+            (key.ljust(_KEYS), "$accent"),
+            one_line(command.title).ljust(_TITLES),
+            (one_line(command.help), "$muted"),
+        )
 
     def on_key(self, event: Key) -> None:
         number = next((number for number, keys in enumerate(self._keys) if event.key in keys), None)
@@ -99,4 +112,8 @@ class ActionMenu(Dialog[str | None]):
 def open_menu(owner: Widget, title: str, commands: Sequence[PaneCommand]) -> None:
     """Show a menu of actions, and run the one that the user chooses on `owner`."""
 
-    ask(owner.app, ActionMenu(title, commands, owner.app._keymap), lambda action: owner.call_later(owner.run_action, action))
+    ask(
+        owner.app,
+        ActionMenu(title, commands, owner.app._keymap),
+        lambda action: owner.call_later(owner.run_action, action),
+    )

@@ -51,5 +51,11 @@ def context_lines(use: ContextUse, width: int) -> Content:
     ]
     for place, part in enumerate(use.parts):
         mark = ("█ ", _COLOURS[place % len(_COLOURS)])
-        lines.append(Content.assemble(mark, f"{part.name:<26}{part.tokens:>9,}{part.tokens / use.room:>6.0%}  ", (part.advice, "$muted")))
+        lines.append(
+            Content.assemble(
+                mark,
+                f"{part.name:<26}{part.tokens:>9,}{part.tokens / use.room:>6.0%}  ",
+                (part.advice, "$muted"),
+            )
+        )
     return Content("\n").join(Content(line) if isinstance(line, str) else line for line in lines)

@@ -32,7 +32,9 @@ class EditQuery(Dialog[str | None]):
             area.python = False
             area.selection = Selection.cursor(area.document.end)
             yield area
-            yield Static("Enter runs it · Ctrl+J new line · Esc cancels", classes="quiet", markup=False)
+            yield Static(
+                "Enter runs it · Ctrl+J new line · Esc cancels", classes="quiet", markup=False
+            )
 
     @on(CodeArea.Submitted)
     def _submitted(self, event: CodeArea.Submitted) -> None:

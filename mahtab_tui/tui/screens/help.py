@@ -39,7 +39,9 @@ HelpRow = tuple[str, str, str]
 """Group, keys and help."""
 
 
-def help_rows(commands: Sequence[SlashCommand], keymap: Mapping[str, str], *, first: str = "Editor") -> list[HelpRow]:
+def help_rows(
+    commands: Sequence[SlashCommand], keymap: Mapping[str, str], *, first: str = "Editor"
+) -> list[HelpRow]:
     """List all commands and the panes' keys, with the user's own keys. first: the group that stands first."""
     rows = [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group == "Editor"]
     for command in commands:
@@ -48,7 +50,13 @@ def help_rows(commands: Sequence[SlashCommand], keymap: Mapping[str, str], *, fi
         rows.append((command.group, names or "palette", f"{command.title}: {command.help}"))
     for each in PANE_COMMANDS:
         keys = keymap.get(each.id, each.keys)
-        rows.append((each.group, _keys_shown(f"enter,{keys}" if each.menu else keys), f"{each.title}: {each.help}"))
+        rows.append(
+            (
+                each.group,
+                _keys_shown(f"enter,{keys}" if each.menu else keys),
+                f"{each.title}: {each.help}",
+            )
+        )
     rows += [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group != "Editor"]
     groups = [first, *dict.fromkeys(group for group, _, _ in rows)]
     return sorted(rows, key=lambda row: groups.index(row[0]))
@@ -61,7 +69,11 @@ def _keys_shown(keys: str) -> str:
 def _shown(key: str) -> str:
     """Name a key as on the keyboard: ``/`` for Textual's slash."""
     character = key_to_character(REPLACED_KEYS.get(key.strip(), key.strip())) or ""
-    return character if len(character) == 1 and character.isprintable() and not character.isspace() else key.strip()
+    return (
+        character
+        if len(character) == 1 and character.isprintable() and not character.isspace()
+        else key.strip()
+    )
 
 
 class HelpScreen(Dialog[None]):
@@ -84,7 +96,11 @@ class HelpScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog large"):
-            yield Static("Help · type to search · ↑ ↓ topic · PgUp PgDn scroll · Esc closes", classes="quiet", markup=False)
+            yield Static(
+                "Help · type to search · ↑ ↓ topic · PgUp PgDn scroll · Esc closes",
+                classes="quiet",
+                markup=False,
+            )
             yield Input(placeholder="search", compact=True)
             with Horizontal():
                 topics = Options(id="help-topics", compact=True, markup=False)
@@ -100,7 +116,11 @@ class HelpScreen(Dialog[None]):
     def _find(self) -> None:
         wanted = self._wanted
         has_key = any(wanted.lower() in " ".join(row).lower() for row in self._rows)
-        found = [topic for topic in TOPICS if not wanted or (has_key if topic == KEYS else matching(page(topic).text, wanted))]
+        found = [
+            topic
+            for topic in TOPICS
+            if not wanted or (has_key if topic == KEYS else matching(page(topic).text, wanted))
+        ]
         if found and self._topic not in found:
             self._topic = found[0]
         options = self.query_one(OptionList)
@@ -149,7 +169,9 @@ class HelpScreen(Dialog[None]):
     def _page(self, wanted: str, width: int) -> Text:
         text = page(self._topic).text
         palette = Palette.of({**self.app.get_theme_variable_defaults(), **self.app.theme_variables})
-        markdown = Markdown(replace(palette, panel=palette.surface))  # the dialog has the colour of a panel
+        markdown = Markdown(
+            replace(palette, panel=palette.surface)
+        )  # the dialog has the colour of a panel
         shown = Text()
         for block in parse(matching(text, wanted) if wanted else text):
             for row in markdown.rows(block, width):
@@ -169,5 +191,8 @@ class HelpScreen(Dialog[None]):
                 parts.append((f"{chr(10) if parts else ''}{group}\n", "bold $primary"))
             wider = " " * (len(keys) - _KEYS)
             lines = textwrap.wrap(text, max(10, width - len(indent)), initial_indent=wider)
-            parts += [(f"  {keys:<{_KEYS}} ", "$accent"), Content(f"\n{indent}".join(lines).removeprefix(wider) + "\n")]
+            parts += [
+                (f"  {keys:<{_KEYS}} ", "$accent"),
+                Content(f"\n{indent}".join(lines).removeprefix(wider) + "\n"),
+            ]
         return Content.assemble(*parts)

@@ -65,7 +65,12 @@ class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
         if query and place >= 0:
             text = text.stylize("$moon bold", place, place + len(query))
         glyph = ("◈", "$model") if row.mode == "ask" else ("❯", "$person")
-        return Content.assemble(glyph, " ", text, ("" if not more else f"  +{len(more)} line{'s' * (len(more) > 1)}", "$muted"))
+        return Content.assemble(
+            glyph,
+            " ",
+            text,
+            ("" if not more else f"  +{len(more)} line{'s' * (len(more) > 1)}", "$muted"),
+        )
 
     def describe(self, row: HistoryEntry | None) -> Content:
         self._whole.python = row is None or row.mode == "python"

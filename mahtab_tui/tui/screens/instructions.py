@@ -17,7 +17,9 @@ from mahtab_tui.settings.writing import allow
 from mahtab_tui.tui.screens.confirm import confirm
 from mahtab_tui.tui.screens.dialog import TextDialog
 
-_NONE = "There are no instructions. Yours go into ~/.mahtab/AGENTS.md, a project's into its AGENTS.md."
+_NONE = (
+    "There are no instructions. Yours go into ~/.mahtab/AGENTS.md, a project's into its AGENTS.md."
+)
 
 
 class InstructionsScreen(TextDialog):
@@ -42,9 +44,18 @@ class InstructionsScreen(TextDialog):
         model = self._found.told()
         for each in self._found.files:
             for part in each.parts:
-                state = ("sent to the model", "$good") if each.trusted else ("held back: not trusted", "$bad")
+                state = (
+                    ("sent to the model", "$good")
+                    if each.trusted
+                    else ("held back: not trusted", "$bad")
+                )
                 lines.append(Content.assemble((one_line(part.name), "bold"), " · ", state))
-                lines.append(Content.styled(escape_for_model(model.get(part.name, part.text)).rstrip("\n") + "\n", "$muted"))
+                lines.append(
+                    Content.styled(
+                        escape_for_model(model.get(part.name, part.text)).rstrip("\n") + "\n",
+                        "$muted",
+                    )
+                )
         lines += [Content.styled(one_line(problem), "$bad") for problem in self._found.problems]
         self.text.update(Content("\n").join(lines or [Content.styled(_NONE, "$muted")]))
 
@@ -63,4 +74,10 @@ class InstructionsScreen(TextDialog):
             self._show()
 
         names = ", ".join(one_line(each.name) for each in held_back)
-        confirm(self.app, f"Send {names} to the model with every question?", trust, yes="Trust", no="Hold back")
+        confirm(
+            self.app,
+            f"Send {names} to the model with every question?",
+            trust,
+            yes="Trust",
+            no="Hold back",
+        )

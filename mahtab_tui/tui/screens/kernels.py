@@ -46,7 +46,9 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
 
     def on_mount(self) -> None:
         self.listing.count("looking…")
-        threading.Thread(target=lambda: self.call_later(self._show, self._find()), name="kernels", daemon=True).start()
+        threading.Thread(
+            target=lambda: self.call_later(self._show, self._find()), name="kernels", daemon=True
+        ).start()
 
     def _show(self, found: Sequence[KernelChoice]) -> None:
         self._found = [self._present, *(each for each in found if each[:2] != self._present[:2])]
@@ -55,14 +57,20 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
 
     def rows(self, typed: str) -> Sequence[KernelChoice]:
         words = typed.lower().split()
-        found = [each for each in self._found if all(word in f"{each.name} {each.about}".lower() for word in words)]
+        found = [
+            each
+            for each in self._found
+            if all(word in f"{each.name} {each.about}".lower() for word in words)
+        ]
         if typed and not any(each.name == typed for each in self._found):
             found.append(KernelChoice("address", typed, "as typed"))
         return found
 
     def line(self, row: KernelChoice, width: int) -> Content:
         mark = ("● ", "$moon") if row == self._present else "  "
-        return Content.assemble(mark, f"{plain(one_line(row.name)):<{_NAME}} ", (plain(one_line(row.about)), "$muted"))
+        return Content.assemble(
+            mark, f"{plain(one_line(row.name)):<{_NAME}} ", (plain(one_line(row.about)), "$muted")
+        )
 
     def describe(self, row: KernelChoice | None) -> Content:
         return Content("" if row is None else plain(row.about))
@@ -106,7 +114,11 @@ def choose_kernel(work: CommandContext, address: str) -> None:
 
 def _present(info: KernelInfo) -> KernelChoice:
     version = f"Python {info.python}" if info.python else str(info.state)
-    return KernelChoice("address", info.place, version) if info.place else KernelChoice("here", "here", f"{version}, {info.executable}")
+    return (
+        KernelChoice("address", info.place, version)
+        if info.place
+        else KernelChoice("here", "here", f"{version}, {info.executable}")
+    )
 
 
 def _others(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
@@ -115,10 +127,26 @@ def _others(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
 
     found = [KernelChoice("here", "here", "this machine")]
     if not info.place:
-        found += [KernelChoice("python", each.path, "an environment of this machine") for each in found_environments(Path(info.cwd), info.executable)]
+        found += [
+            KernelChoice("python", each.path, "an environment of this machine")
+            for each in found_environments(Path(info.cwd), info.executable)
+        ]
     waits = [each for each in waiting_kernels() if not each.has_host]
-    found += [KernelChoice("session", each.session, f"{f'runs cell {each.cell}' if each.cell else 'idle'}: opens its session") for each in waits]
-    found += [KernelChoice("session", each.session, f"on {each.station.label}: opens its session") for each in waiting_elsewhere()]
+    found += [
+        KernelChoice(
+            "session",
+            each.session,
+            f"{f'runs cell {each.cell}' if each.cell else 'idle'}: opens its session",
+        )
+        for each in waits
+    ]
+    found += [
+        KernelChoice("session", each.session, f"on {each.station.label}: opens its session")
+        for each in waiting_elsewhere()
+    ]
     if find_spec("jupyter_client") is not None:
-        found += [KernelChoice("address", f"jupyter:{name}", "a Jupyter kernel of this machine") for name in found_kernelspecs()]
+        found += [
+            KernelChoice("address", f"jupyter:{name}", "a Jupyter kernel of this machine")
+            for name in found_kernelspecs()
+        ]
     return found + [KernelChoice("address", address, "used before") for address in recent]

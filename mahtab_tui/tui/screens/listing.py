@@ -160,11 +160,15 @@ class Listing(Vertical, Generic[Row]):
         for row in self.rows:
             if (other := self._source.heading(row)) != heading:
                 heading = other
-                options.append(Option(Content.styled(heading, "bold $primary").truncate(width), disabled=True))
+                options.append(
+                    Option(Content.styled(heading, "bold $primary").truncate(width), disabled=True)
+                )
             self._places.append(len(options))
             options.append(Option(self._source.line(row, width).truncate(width, ellipsis=True)))
         self._options.set_options(options)
-        self._options.highlighted = self._places[min(place or 0, len(self.rows) - 1)] if self.rows else None
+        self._options.highlighted = (
+            self._places[min(place or 0, len(self.rows) - 1)] if self.rows else None
+        )
         self._describe()
 
     def _describe(self) -> None:
@@ -181,7 +185,9 @@ class Listing(Vertical, Generic[Row]):
     def action_move(self, step: int) -> None:
         if self.rows:
             place = (self._place or 0) + step
-            place = place % len(self.rows) if abs(step) == 1 else max(0, min(place, len(self.rows) - 1))
+            place = (
+                place % len(self.rows) if abs(step) == 1 else max(0, min(place, len(self.rows) - 1))
+            )
             self._options.highlighted = self._places[place]
 
 
@@ -195,7 +201,10 @@ class ChooseOne(ListScreen[str | None, str]):
         self._present = present
 
     def on_mount(self) -> None:
-        self.call_after_refresh(self.listing.fill, self._values.index(self._present) if self._present in self._values else 0)
+        self.call_after_refresh(
+            self.listing.fill,
+            self._values.index(self._present) if self._present in self._values else 0,
+        )
 
     def rows(self, typed: str) -> Sequence[str]:
         return [value for value in self._values if typed.lower() in value.lower()]

@@ -22,7 +22,13 @@ _NO_SERVER = "no server answers on this machine (llama.cpp, LM Studio, vLLM, Oll
 class ModelPicker(ListScreen[str | None, ModelChoice]):
     """Returns the name of a model, or None after Escape. Any name can be typed."""
 
-    def __init__(self, present: str, chosen: Sequence[tuple[str, str]], used: Sequence[str], access: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        present: str,
+        chosen: Sequence[tuple[str, str]],
+        used: Sequence[str],
+        access: Mapping[str, Any],
+    ) -> None:
         """present: the model to replace; empty for none. The rest: as for `available.found_models`."""
         super().__init__()
         self.listing = Listing(self, "Model", "Enter chooses · any name can be typed · Esc cancels")
@@ -40,7 +46,9 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
     def _look(self) -> None:
         """Find the models of this machine, then those of its servers; runs on a thread."""
         present = [(self._present, "chosen now")] if self._present else []
-        self.call_later(self._take_models, found_models([*present, *self._chosen], self._used, self._access))
+        self.call_later(
+            self._take_models, found_models([*present, *self._chosen], self._used, self._access)
+        )
         self.call_later(self._take_server_models, server_models())
 
     def _take_models(self, models: Sequence[ModelChoice]) -> None:
@@ -54,27 +62,48 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         index = next(index for index, model in enumerate(self._models) if model.is_provider)
         self._models[index:index] = [model for model in models if model.spec not in known]
         if not models:
-            self._models = [model._replace(about=f"{model.about}; {_NO_SERVER}") if model.spec == "ollama:" else model for model in self._models]
+            self._models = [
+                model._replace(about=f"{model.about}; {_NO_SERVER}")
+                if model.spec == "ollama:"
+                else model
+                for model in self._models
+            ]
         self.listing.count("")
         self.listing.fill()
 
     def rows(self, typed: str) -> Sequence[ModelChoice]:
         words = typed.lower().split()
-        found = [model for model in self._models if all(word in f"{model.spec} {model.about} {model.problem}".lower() for word in words)]
+        found = [
+            model
+            for model in self._models
+            if all(word in f"{model.spec} {model.about} {model.problem}".lower() for word in words)
+        ]
         found.sort(key=lambda model: not model.spec.startswith(typed))
         if typed and not any(model.spec == typed for model in self._models):
             found.append(ModelChoice(typed, "as typed"))
         return found
 
     def line(self, row: ModelChoice, width: int) -> Content:
-        mark = ("● ", "$moon") if row.spec == self._present else ("✗ ", "$bad") if row.problem else "  "
+        mark = (
+            ("● ", "$moon")
+            if row.spec == self._present
+            else ("✗ ", "$bad")
+            if row.problem
+            else "  "
+        )
         name = plain(f"{row.spec}…" if row.is_provider else row.spec)
-        return Content.assemble(mark, (f"{name:<{_NAME}} ", "$muted" if row.problem else ""), (plain(row.problem or row.about), "$muted"))
+        return Content.assemble(
+            mark,
+            (f"{name:<{_NAME}} ", "$muted" if row.problem else ""),
+            (plain(row.problem or row.about), "$muted"),
+        )
 
     def describe(self, row: ModelChoice | None) -> Content:
         if row is None:
             return Content("")
-        return Content.styled(plain(row.problem), "$bad") if row.problem else Content(plain(row.about))
+        return (
+            Content.styled(plain(row.problem), "$bad") if row.problem else Content(plain(row.about))
+        )
 
     def take(self) -> None:
         if (row := self.listing.chosen) is None:

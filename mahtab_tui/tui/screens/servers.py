@@ -22,7 +22,12 @@ _LOOK_AGAIN = 0.3
 """Seconds: servers start and end by themselves."""
 _SHOWN = 300
 """Tools that are listed at most."""
-_MARKS = {"not started": ("○ ", "$muted"), "starting": ("◌ ", "$moon"), "running": ("● ", "$good"), "ended": ("✗ ", "$bad")}
+_MARKS = {
+    "not started": ("○ ", "$muted"),
+    "starting": ("◌ ", "$moon"),
+    "running": ("● ", "$good"),
+    "ended": ("✗ ", "$bad"),
+}
 _NONE = "No MCP server is configured. [mcp.NAME] in ~/.mahtab/config.toml or the project's .mcp.json names them: /help mcp."
 
 
@@ -35,7 +40,12 @@ class ServersScreen(ListScreen[None, ServerState]):
         ("enter", "take", "Messages"),  # while the tools have the focus
     ]
 
-    def __init__(self, servers: Servers | None, mask: Callable[[str], str], show_messages: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        servers: Servers | None,
+        mask: Callable[[str], str],
+        show_messages: Callable[[str, str], None],
+    ) -> None:
         """mask: masks secrets in a text. show_messages: shows a text under a title."""
         super().__init__()
         self._mask = mask
@@ -43,7 +53,13 @@ class ServersScreen(ListScreen[None, ServerState]):
         self._show_messages = show_messages
         self._tools = Static(id="server-tools-text", markup=False)
         hint = "Enter messages · Ctrl+R restarts it · Tab reads · Esc leaves"
-        self.listing = Listing(self, "MCP servers", hint, "type to filter servers and tools", beside=VerticalScroll(self._tools, id="server-tools"))
+        self.listing = Listing(
+            self,
+            "MCP servers",
+            hint,
+            "type to filter servers and tools",
+            beside=VerticalScroll(self._tools, id="server-tools"),
+        )
         self._drawn: object = None
         """What the rows were drawn from."""
 
@@ -62,7 +78,11 @@ class ServersScreen(ListScreen[None, ServerState]):
         return [] if self._servers is None else list(self._servers.states.values())
 
     def rows(self, typed: str) -> Sequence[ServerState]:
-        return [state for state in self._states if typed.lower() in state.python.lower() or self._matching(state, typed)]
+        return [
+            state
+            for state in self._states
+            if typed.lower() in state.python.lower() or self._matching(state, typed)
+        ]
 
     def line(self, row: ServerState, width: int) -> Content:
         known = f"{len(row.tools):,} tools" if row.revision else ""
@@ -76,7 +96,10 @@ class ServersScreen(ListScreen[None, ServerState]):
         self._tools.update(self._tools_of(row))
         why = (f"\n{self._line_of(row.why)}", "$bad") if row.phase == "ended" and row.why else ""
         if row.login:
-            why = (f"\nIt waits for your login: open {row.login} in a browser on this machine.", "$moon")
+            why = (
+                f"\nIt waits for your login: open {row.login} in a browser on this machine.",
+                "$moon",
+            )
         return Content.assemble((self._line_of(row.where), "$muted"), why)
 
     def _line_of(self, text: str) -> str:
@@ -88,7 +111,10 @@ class ServersScreen(ListScreen[None, ServerState]):
 
     def _tools_of(self, state: ServerState) -> Content:
         if not state.revision:
-            return Content.styled("Its tools are known once it has started: it starts when a tool is used or you press Ctrl+R.", "$muted")
+            return Content.styled(
+                "Its tools are known once it has started: it starts when a tool is used or you press Ctrl+R.",
+                "$muted",
+            )
         typed = self.listing.typed.strip()
         wires = self._matching(state, typed) or list(state.tools)
         parts: list[Content] = []
@@ -96,14 +122,26 @@ class ServersScreen(ListScreen[None, ServerState]):
             tool = state.tools[wire]
             reads = (" reads", "$good") if tool.read_only else (" may change something", "$moon")
             summary = self._line_of(tool.summary)
-            parts.append(Content.assemble((tool.name, "bold"), self._line_of(tool.written), reads, (f"\n  {summary}" if summary else "", "$muted")))
+            parts.append(
+                Content.assemble(
+                    (tool.name, "bold"),
+                    self._line_of(tool.written),
+                    reads,
+                    (f"\n  {summary}" if summary else "", "$muted"),
+                )
+            )
         if len(wires) > _SHOWN:
-            parts.append(Content.styled(f"… {len(wires) - _SHOWN:,} more: type to filter", "$muted"))
+            parts.append(
+                Content.styled(f"… {len(wires) - _SHOWN:,} more: type to filter", "$muted")
+            )
         return Content("\n").join(parts)
 
     def take(self) -> None:
         if (state := self.listing.chosen) is not None:
-            self._show_messages(f"Messages of {state.python}", self._mask(state.messages.text) or "It has written nothing.")
+            self._show_messages(
+                f"Messages of {state.python}",
+                self._mask(state.messages.text) or "It has written nothing.",
+            )
 
     def action_restart(self) -> None:
         state, servers = self.listing.chosen, self._servers
@@ -112,7 +150,9 @@ class ServersScreen(ListScreen[None, ServerState]):
         self.listing.say(f"{state.python} starts …", "$muted")
 
         def done(future: Future[None]) -> None:
-            self.app.call_from_thread(self._restarted, state, None if future.cancelled() else future.exception())
+            self.app.call_from_thread(
+                self._restarted, state, None if future.cancelled() else future.exception()
+            )
 
         try:
             servers.restart(state.python).add_done_callback(done)
@@ -125,4 +165,8 @@ class ServersScreen(ListScreen[None, ServerState]):
             if error is None:
                 self.listing.say(f"{state.python} runs.", "$good")
             else:
-                self.listing.say(f"{state.python} could not be started." if state.phase == "ended" else self._line_of(str(error)))
+                self.listing.say(
+                    f"{state.python} could not be started."
+                    if state.phase == "ended"
+                    else self._line_of(str(error))
+                )

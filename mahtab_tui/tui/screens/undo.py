@@ -32,7 +32,12 @@ class UndoScreen(Dialog[None]):
         ("left,right", "app.focus_next", "Other"),
     ]
 
-    def __init__(self, cells: Sequence[int], preview: Callable[[], Restoration], undo: Callable[[], Restoration]) -> None:
+    def __init__(
+        self,
+        cells: Sequence[int],
+        preview: Callable[[], Restoration],
+        undo: Callable[[], Restoration],
+    ) -> None:
         """cells: those that would be undone. preview, undo: wait for the kernel, and raise `KernelError`."""
         super().__init__()
         self._cells = cells

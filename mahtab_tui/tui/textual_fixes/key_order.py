@@ -26,7 +26,12 @@ class KeyOrder:
     the screen that it opens is composed, or act as keys of the pane that had the focus before.
     """
 
-    def __init__(self, app: App[Any], deliver: Callable[[Event], Awaitable[None]], before: Callable[[Key | Paste], bool]) -> None:
+    def __init__(
+        self,
+        app: App[Any],
+        deliver: Callable[[Event], Awaitable[None]],
+        before: Callable[[Key | Paste], bool],
+    ) -> None:
         """deliver: Textual's own handling of a key. before: called when it is a key's turn; if it returns True the key is not delivered."""
         self._app = app
         self._deliver = deliver
@@ -61,14 +66,20 @@ class KeyOrder:
         while self._typed:
             event = self._typed[0]
             first = self._first_to_act(event)
-            if first is not None and waited < _MOST_WAITS and first.call_later(self._take_keys, waited + 1):
+            if (
+                first is not None
+                and waited < _MOST_WAITS
+                and first.call_later(self._take_keys, waited + 1)
+            ):
                 return
             waited = 0
             if self._before(event):
                 self._typed.popleft()
                 continue
             focused = self._app.focused
-            typed = focused is not None and (isinstance(event, Paste) or focused.check_consume_key(event.key, event.character))
+            typed = focused is not None and (
+                isinstance(event, Paste) or focused.check_consume_key(event.key, event.character)
+            )
             try:
                 await self._deliver(event)
             except BaseException:
@@ -84,7 +95,9 @@ class KeyOrder:
 
         again: follow once more the same way, for the messages that the key has caused.
         """
-        if widget.parent is not None and widget.parent.call_later(self._done_by, widget.parent, focused, again):
+        if widget.parent is not None and widget.parent.call_later(
+            self._done_by, widget.parent, focused, again
+        ):
             return
         if not again or not focused.call_later(self._done_by, focused, focused, False):
             self._app.call_later(self._next_key)

@@ -31,7 +31,9 @@ _SEQUENCE = re.compile(
     r"|(?P<escape>\x1b)\Z"
 )
 _MOUSE = re.compile(r"\x1b\[<\d+;-?\d+;-?\d+[Mm]")
-_FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set("u~ABCDEFHPQRSMmIOty[")
+_FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set(
+    "u~ABCDEFHPQRSMmIOty["
+)
 """The last characters of sequences for keys, the mouse, the focus, sizes and modes."""
 _PASTED_ESCAPE = "\ufdd0"
 """Replaces Escape within a paste, so that nothing in it looks like the end of the paste; no text has this character."""
@@ -49,8 +51,15 @@ class KeySequences:
 
     def take(self, typed: str) -> str:
         """Filter what was read; linear time."""
-        if self._pasting and self._silent and typed != BRACKETED_PASTE_END and _LONE_KEY.fullmatch(typed):
-            typed = BRACKETED_PASTE_END + typed  # the end of the paste was lost, and the user presses a key
+        if (
+            self._pasting
+            and self._silent
+            and typed != BRACKETED_PASTE_END
+            and _LONE_KEY.fullmatch(typed)
+        ):
+            typed = (
+                BRACKETED_PASTE_END + typed
+            )  # the end of the paste was lost, and the user presses a key
         if self._silent and len(typed) == 1 and self._is_no_key():
             self._held = ""  # the end of the sequence was lost, and the user presses a key
         typed, self._held, self._silent = self._held + typed, "", False
@@ -123,7 +132,9 @@ class KeySequences:
 
 def _without_begun(text: str, mark: str) -> tuple[str, str]:
     """Split off the end of a text if it may be the beginning of a mark."""
-    begun = next((length for length in range(len(mark) - 1, 0, -1) if text.endswith(mark[:length])), 0)
+    begun = next(
+        (length for length in range(len(mark) - 1, 0, -1) if text.endswith(mark[:length])), 0
+    )
     return text[: len(text) - begun], text[len(text) - begun :]
 
 
@@ -170,14 +181,24 @@ class KeyParser(XTermParser):
                 else:
                     self.terminal_size, self.terminal_pixel_size, self.mouse_pixels = believed
                     return
-            if not (isinstance(token, Key) and token.character and "\ud800" <= token.character <= "\udfff"):
+            if not (
+                isinstance(token, Key)
+                and token.character
+                and "\ud800" <= token.character <= "\udfff"
+            ):
                 token_callback(token)
 
         while not self.is_eof:
-            with contextlib.suppress(ArithmeticError, ValueError):  # the next character begins a key
+            with contextlib.suppress(
+                ArithmeticError, ValueError
+            ):  # the next character begins a key
                 yield from super().parse(take)
 
 
 def _is_possible(size: Resize) -> bool:
     pixels = size.pixel_size
-    return 0 < size.size.width <= LARGEST and 0 < size.size.height <= LARGEST and (pixels is None or (pixels.width > 0 and pixels.height > 0))
+    return (
+        0 < size.size.width <= LARGEST
+        and 0 < size.size.height <= LARGEST
+        and (pixels is None or (pixels.width > 0 and pixels.height > 0))
+    )

@@ -20,6 +20,17 @@ class LayoutEvents(Compositor):
 
     def reflow(self, parent: Widget, size: Size) -> ReflowResult:
         hidden = super().reflow(parent, size).hidden
-        told, self._told = self._told, {widget: geometry.region.size for widget, geometry in self._full_map.items()}
+        told, self._told = (
+            self._told,
+            {widget: geometry.region.size for widget, geometry in self._full_map.items()},
+        )
         shown = self._told.keys() - told.keys()
-        return ReflowResult(hidden, shown, {widget for widget, now in self._told.items() if widget not in shown and told[widget] != now})
+        return ReflowResult(
+            hidden,
+            shown,
+            {
+                widget
+                for widget, now in self._told.items()
+                if widget not in shown and told[widget] != now
+            },
+        )

@@ -27,7 +27,9 @@ def removable(widget_class: type[W]) -> type[W]:
         if not (is_leaving(self) and isinstance(event, Mount | Resize | Timer | InputEvent)):
             await on_event(self, event)
 
-    def guarded_call_after_refresh(self: W, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+    def guarded_call_after_refresh(
+        self: W, callback: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> bool:
         def call() -> Any:
             return None if is_leaving(self) else callback(*args, **kwargs)
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 LONGEST = 5_000
 """Characters of a line from which the visible lines stay plain, because each row of a wrapped line is coloured by all tokens of that line."""
 
-_SIGN = re.compile(r"^\s*(?:[^\W\d][\w.]*\s*=\s*)?(!(?!=)|%%?[^\W\d]\w*)|^\s*(\?\??)|^\s*[^\W\d][\w.]*(?:\[[^\]]*\])*(\?\??)\s*$")
+_SIGN = re.compile(
+    r"^\s*(?:[^\W\d][\w.]*\s*=\s*)?(!(?!=)|%%?[^\W\d]\w*)|^\s*(\?\??)|^\s*[^\W\d][\w.]*(?:\[[^\]]*\])*(\?\??)\s*$"
+)
 """The signs of IPython's own lines: ``!command``, ``%magic``, ``object?``."""
 
 
@@ -57,14 +59,22 @@ class VisibleHighlights:
         self._rows = rows
         document, highlights = self._area.document, self._area._highlights
         lengths = [len(document.get_line(row)) for row in rows]
-        if not isinstance(document, SyntaxAwareDocument) or not any(lengths) or max(lengths) > LONGEST:
+        if (
+            not isinstance(document, SyntaxAwareDocument)
+            or not any(lengths)
+            or max(lengths) > LONGEST
+        ):
             return
-        captures = document.query_syntax_tree(_query(document.language), (rows.start, 0), (rows.stop, 0))
+        captures = document.query_syntax_tree(
+            _query(document.language), (rows.start, 0), (rows.stop, 0)
+        )
         for name, nodes in captures.items():
             for node in nodes:
                 (first, start), (last, end) = node.start_point, node.end_point
                 for row in range(max(first, rows.start), min(last + 1, rows.stop)):
-                    highlights[row].append((start if row == first else 0, end if row == last else None, name))
+                    highlights[row].append(
+                        (start if row == first else 0, end if row == last else None, name)
+                    )
         for row in rows:
             if sign := _SIGN.search(document.get_line(row)):
                 place = next(number for number in (1, 2, 3) if sign.start(number) >= 0)

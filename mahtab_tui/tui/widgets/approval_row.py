@@ -59,7 +59,9 @@ class EditedCode(CodeArea):
 
     def may_run(self) -> bool:
         """Let Enter at the end run code that ends in a block, because it was complete before."""
-        return super().may_run() or (self.cursor_location == self.document.end and is_complete(self.text + "\n"))
+        return super().may_run() or (
+            self.cursor_location == self.document.end and is_complete(self.text + "\n")
+        )
 
 
 class RulesToWrite(Static, can_focus=True):
@@ -135,13 +137,21 @@ class ApprovalRow(PromptRow[Approval]):
     def on_mount(self) -> None:
         super().on_mount()
         # The transcript gets its size after the layout.
-        self.screen.screen_layout_refresh_signal.subscribe(self, lambda _: self.call_after_refresh(self._look))
+        self.screen.screen_layout_refresh_signal.subscribe(
+            self, lambda _: self.call_after_refresh(self._look)
+        )
 
     def show(self, record: Approval) -> None:
         self.query_one("#reason", LineInput).value = ""
         for role in GUESTS:
             self.set_class(role == _role(record), role)
-        self._chips.offer([chip for chip in _CHIPS if record.is_code is not False or chip.answer not in _CODE_ONLY])
+        self._chips.offer(
+            [
+                chip
+                for chip in _CHIPS
+                if record.is_code is not False or chip.answer not in _CODE_ONLY
+            ]
+        )
         self._has_code, self._unread, self._loaded, self._refused = False, None, False, ""
         self._hidden = sorted(symbols(record.text))[:3]
         self._tools = _tools_of_searches(record.text)
@@ -151,7 +161,9 @@ class ApprovalRow(PromptRow[Approval]):
     def _look(self) -> None:
         """Show the code once it is not visible above; then until it is answered, so that nothing jumps."""
         if self.display and self._shown and self._part == "chips" and not self._has_code:
-            self._has_code = self._code.display = not self._in_sight(self._requests[self._shown].text)
+            self._has_code = self._code.display = not self._in_sight(
+                self._requests[self._shown].text
+            )
 
     @on(WaitingCode.Scrolled)
     def _scrolled(self) -> None:
@@ -195,7 +207,9 @@ class ApprovalRow(PromptRow[Approval]):
         if record.why and self._part == "chips":
             parts.append((f"asks before it runs: {clean(record.why)}", "$muted"))
         if self._tools:
-            parts.append((f"the search may call {clean(self._tools)} without asking again", "$moon"))
+            parts.append(
+                (f"the search may call {clean(self._tools)} without asking again", "$moon")
+            )
         if self._hidden:
             parts.append((f"contains hidden characters: {' '.join(self._hidden)}", "$bad"))
         self._say(parts)
@@ -238,9 +252,17 @@ class ApprovalRow(PromptRow[Approval]):
             edited.move_cursor(edited.document.end)
         self.go_to("edited")
 
-    def _decide(self, action: Action, code: str | None = None, reason: str = "", rules: tuple[str, ...] = ()) -> None:
+    def _decide(
+        self, action: Action, code: str | None = None, reason: str = "", rules: tuple[str, ...] = ()
+    ) -> None:
         """Answer, unless Enter came twice and nothing waits any more."""
-        if code is None and action in ("run", "all") and self._code.display and not self._code.end_seen and self._unread != action:
+        if (
+            code is None
+            and action in ("run", "all")
+            and self._code.display
+            and not self._code.end_seen
+            and self._unread != action
+        ):
             self._unread = action
             self._given = True  # else the same key, pressed again too early, would go to the editor
             self.tell()
@@ -264,7 +286,12 @@ class ApprovalRow(PromptRow[Approval]):
             self.mount(RulesToWrite(id="rules", markup=False))
         for shown in self.query(RulesToWrite):
             shown.rules = rules
-            shown.update("\n".join(f"  {rule}\n  {_LETS_THROUGH if rule.endswith(READ_ONLY) else _LETS_THIS_THROUGH}" for rule in rules))
+            shown.update(
+                "\n".join(
+                    f"  {rule}\n  {_LETS_THROUGH if rule.endswith(READ_ONLY) else _LETS_THIS_THROUGH}"
+                    for rule in rules
+                )
+            )
         self.go_to("rules" if rules else "chips")
 
     @on(RulesToWrite.Confirmed)
@@ -278,7 +305,9 @@ class ApprovalRow(PromptRow[Approval]):
         event.stop()
         if self._clock() < self._keys_from:  # the key that opened the editor was pressed twice
             return
-        if self._part == "edited" and (code := event.text.rstrip()):  # else the key came twice, and other code waits now
+        if self._part == "edited" and (
+            code := event.text.rstrip()
+        ):  # else the key came twice, and other code waits now
             self._decide("run", code=code)
 
 

@@ -105,7 +105,9 @@ class Chips(Widget, can_focus=True):
 
     def on_paste(self, event: Paste) -> None:
         event.stop()
-        self.post_message(self.OtherTyped(Paste(event.text), early=self._is_early(event, self._keys_from)))
+        self.post_message(
+            self.OtherTyped(Paste(event.text), early=self._is_early(event, self._keys_from))
+        )
 
     def on_click(self, event: Click) -> None:
         place = event.x

@@ -17,10 +17,18 @@ from mahtab_tui.tui.widgets.prompt_row import PromptRow
 
 def estimate(asked: SearchFanOut) -> str:
     """Estimate the calls: ``340 calls at once, about 1.2 M tokens, about $1.10``; after others ``40 calls more after 50``."""
-    count = "many calls" if asked.calls is None else f"{asked.calls:,} call{'' if asked.calls == 1 else 's'}"
+    count = (
+        "many calls"
+        if asked.calls is None
+        else f"{asked.calls:,} call{'' if asked.calls == 1 else 's'}"
+    )
     words = [f"{count} more after {asked.made:,}" if asked.made else f"{count} at once"]
     if asked.tokens is not None:
-        words.append(f"about {asked.tokens / 1e6:.1f} M tokens" if asked.tokens >= 100_000 else f"about {asked.tokens:,} tokens")
+        words.append(
+            f"about {asked.tokens / 1e6:.1f} M tokens"
+            if asked.tokens >= 100_000
+            else f"about {asked.tokens:,} tokens"
+        )
     words.append("at an unknown price" if asked.usd is None else f"about ${asked.usd:.2f}")
     return ", ".join(words)
 
@@ -52,7 +60,10 @@ class FanOutRow(PromptRow[SearchFanOut]):
                         self.forget(request)
 
     def tell(self) -> None:
-        parts = [("A search wants to make ", "$foreground"), (estimate(self._requests[self._shown]), "bold $moon")]
+        parts = [
+            ("A search wants to make ", "$foreground"),
+            (estimate(self._requests[self._shown]), "bold $moon"),
+        ]
         if way := self._way_here():
             parts.append((f" · {way}", "$muted"))
         self.query_one("#fan-out-about", Static).update(Content.assemble(*parts))

@@ -98,7 +98,9 @@ class FindRow(Horizontal):
             self._waiting.stop()
             self._waiting, step = None, 0
         try:
-            count = Content(self._found.find(self.query_one(LineInput).value, step, regex=self._regex))
+            count = Content(
+                self._found.find(self.query_one(LineInput).value, step, regex=self._regex)
+            )
         except PatternError as error:
             count = Content.styled(str(error), "$bad")
         self.query_one("#find-count", Static).update(count)

@@ -18,7 +18,9 @@ class FocusLoan:
         """Whether the user does not type: the focus is nowhere or in an empty text, and no dialog covers the row."""
         screen = self._row.screen
         focused = screen.focused
-        return screen.is_active and (focused is None or (isinstance(focused, TextArea) and not focused.text))
+        return screen.is_active and (
+            focused is None or (isinstance(focused, TextArea) and not focused.text)
+        )
 
     @property
     def taken(self) -> bool:
@@ -30,7 +32,14 @@ class FocusLoan:
         """The widget that had the focus; if none had, because the terminal's window was in the background, the text on the screen."""
         if self._lender is not None:
             return self._lender
-        return next((each for each in self._row.screen.focus_chain if isinstance(each, TextArea) and not self._holds(each)), None)
+        return next(
+            (
+                each
+                for each in self._row.screen.focus_chain
+                if isinstance(each, TextArea) and not self._holds(each)
+            ),
+            None,
+        )
 
     def take(self, target: Widget) -> None:
         """Focus a widget in the row."""

@@ -26,8 +26,19 @@ NARROW = 100
 FULL = 0.8
 """The part of the model's window from which the header warns."""
 
-_STATES = {"starting": ("◌", "$moon"), "idle": ("●", "$good"), "busy": ("●", "$moon"), "dead": ("✗", "$bad"), "taken over": ("○", "$warning")}
-_APPROVAL = {"ask": "ask first", "review": "review changes", "auto": "auto-run", "plan": "plans only"}
+_STATES = {
+    "starting": ("◌", "$moon"),
+    "idle": ("●", "$good"),
+    "busy": ("●", "$moon"),
+    "dead": ("✗", "$bad"),
+    "taken over": ("○", "$warning"),
+}
+_APPROVAL = {
+    "ask": "ask first",
+    "review": "review changes",
+    "auto": "auto-run",
+    "plan": "plans only",
+}
 
 
 def short_count(number: int) -> str:
@@ -40,7 +51,12 @@ def short_count(number: int) -> str:
 def environment_name(executable: str) -> str:
     """The name of an interpreter's virtual environment; empty if it is in none."""
     folder = PurePath(executable).parent
-    return folder.parent.name if folder.name == "bin" and (folder.parent.name.startswith(".") or "venv" in folder.parent.name) else ""
+    return (
+        folder.parent.name
+        if folder.name == "bin"
+        and (folder.parent.name.startswith(".") or "venv" in folder.parent.name)
+        else ""
+    )
 
 
 def _shortened(names: Sequence[Content], by: int) -> list[Content]:
@@ -67,7 +83,9 @@ class HeaderBar(Widget):
     kernel: reactive[Kernel | None] = reactive(None, always_update=True)
     """The kernel's last record; None before the first one, while it starts."""
 
-    def __init__(self, in_use: Callable[[], str], langsmith: str = "", *, id: str | None = None) -> None:
+    def __init__(
+        self, in_use: Callable[[], str], langsmith: str = "", *, id: str | None = None
+    ) -> None:
         """in_use: says what the session keeps of what it may; waits for the kernel, and raises `KernelError`.
 
         langsmith: the variable that has everything sent to LangSmith; empty for none.
@@ -109,7 +127,9 @@ class HeaderBar(Widget):
             if isinstance(record, Session):
                 if one_line(record.model) != self.model:  # another model has another window
                     self.window = None
-                self.session_name, self.model, self.approval = map(one_line, (record.name, record.model, record.approval))
+                self.session_name, self.model, self.approval = map(
+                    one_line, (record.name, record.model, record.approval)
+                )
             elif isinstance(record, Usage):
                 self._add_usage(record)
             elif isinstance(record, Window):
@@ -141,17 +161,27 @@ class HeaderBar(Widget):
 
     def _show_tooltip(self) -> None:
         """Show the model's window, tokens, costs, what is kept, and loaded skills."""
-        lines = [f"LangSmith gets every prompt and answer, because {self._langsmith}=true."] if self._langsmith else []
+        lines = (
+            [f"LangSmith gets every prompt and answer, because {self._langsmith}=true."]
+            if self._langsmith
+            else []
+        )
         if (window := self.window) is not None:
             by = "estimated" if window.estimated else "as the model counted"
-            lines.append(f"{window.tokens:,} of the {window.size:,} tokens of the model's window ({by}); /context shows what they are")
+            lines.append(
+                f"{window.tokens:,} of the {window.size:,} tokens of the model's window ({by}); /context shows what they are"
+            )
         if self.tokens or self.cost is not None:
             unknown = ", and calls of unknown price" if self.unpriced else ""
             lines.append(f"{self.tokens:,} tokens, ${self.cost or 0.0:.4f}{unknown}")
         lines += map(one_line, self._kept.splitlines())
         if self._skills:
             used = f"{sum(self._skills.values()):,} of {self._skills_budget:,} characters"
-            lines += ["Loaded skills:", *(f"  {name}  {chars:,}" for name, chars in self._skills.items()), used]
+            lines += [
+                "Loaded skills:",
+                *(f"  {name}  {chars:,}" for name, chars in self._skills.items()),
+                used,
+            ]
         self.tooltip = Content("\n".join(lines)) if lines else None
 
     def _add_usage(self, used: Usage) -> None:
@@ -172,7 +202,9 @@ class HeaderBar(Widget):
         self.kernel = records[-1]
 
     def _tick_if_needed(self) -> None:
-        goes_on = self._activity()[1] is not None or (self.kernel is not None and self.kernel.next_try is not None)
+        goes_on = self._activity()[1] is not None or (
+            self.kernel is not None and self.kernel.next_try is not None
+        )
         if goes_on and self._ticking is None:
             self._ticking = self.set_interval(0.1, self.refresh)
         elif not goes_on and self._ticking is not None:
@@ -222,7 +254,13 @@ class HeaderBar(Widget):
             parts += ["  ", ("to LangSmith", "$moon")]
         if (window := self.window) is not None:
             part = window.tokens / window.size
-            parts += ["  ", (f"{part:.0%}" if narrow else f"window {part:.0%}", "$bad" if part >= FULL else "$muted")]
+            parts += [
+                "  ",
+                (
+                    f"{part:.0%}" if narrow else f"window {part:.0%}",
+                    "$bad" if part >= FULL else "$muted",
+                ),
+            ]
         spent = self._spent(narrow)
         if spent:
             parts += ["  ", (spent, "$muted")]
@@ -247,9 +285,14 @@ class HeaderBar(Widget):
         if told is not None and told.next_try is not None:
             left = max(0, round(told.next_try - time.time()))
             again = f" ({left} s)" if left else ""
-            return Content.assemble((" ".join(kernel), "$bad"), "  ", (f"disconnected, trying again{again}", "$bad"))
+            return Content.assemble(
+                (" ".join(kernel), "$bad"), "  ", (f"disconnected, trying again{again}", "$bad")
+            )
         words, since = self._activity()
         if since is not None:
             elapsed = max(0.0, time.time() - since)
-            words, colour = f"{words} {elapsed:6.1f} s" if state == "busy" else f"{words} {int(elapsed):4} s", "$moon"
+            words, colour = (
+                f"{words} {elapsed:6.1f} s" if state == "busy" else f"{words} {int(elapsed):4} s",
+                "$moon",
+            )
         return Content.assemble((" ".join(kernel), colour), "  ", (words, colour))

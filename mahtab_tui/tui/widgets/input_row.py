@@ -96,7 +96,12 @@ class InputRow(Widget):
                     del self._requests[request]
                     if shown:
                         self._next()
-            elif isinstance(record, records.Kernel) and record.state == "idle" and not self._requests and self.display:
+            elif (
+                isinstance(record, records.Kernel)
+                and record.state == "idle"
+                and not self._requests
+                and self.display
+            ):
                 # No code runs that could ask again.
                 self._close()
 

@@ -9,7 +9,15 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import ActiveBinding
-from textual.events import Leave, MouseDown, MouseMove, MouseScrollDown, MouseScrollLeft, MouseScrollRight, MouseScrollUp
+from textual.events import (
+    Leave,
+    MouseDown,
+    MouseMove,
+    MouseScrollDown,
+    MouseScrollLeft,
+    MouseScrollRight,
+    MouseScrollUp,
+)
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
@@ -41,7 +49,11 @@ class KeyLine(Widget):
     """
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"key-line--key", "key-line--description", "key-line--hover"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "key-line--key",
+        "key-line--description",
+        "key-line--hover",
+    }
     DEFAULT_CSS = """
     KeyLine {
         dock: bottom;
@@ -74,7 +86,13 @@ class KeyLine(Widget):
             if active.binding.show:
                 first.setdefault(active.binding.action, active)
         keys = tuple(
-            Key(binding.key, self.app.get_key_display(binding), binding.description, enabled, tooltip)
+            Key(
+                binding.key,
+                self.app.get_key_display(binding),
+                binding.description,
+                enabled,
+                tooltip,
+            )
             for _, binding, enabled, tooltip in first.values()
         )
         if keys != self.keys:
@@ -82,13 +100,21 @@ class KeyLine(Widget):
             self._scroll(0)
 
     def render_line(self, y: int) -> Strip:
-        styles = [self.get_component_rich_style(f"key-line--{name}") for name in ("key", "description")]
+        styles = [
+            self.get_component_rich_style(f"key-line--{name}") for name in ("key", "description")
+        ]
         hover = Style(bgcolor=self.get_component_rich_style("key-line--hover").bgcolor)
         segments: list[Segment] = []
         for key in self.keys:
-            more = hover if key is self._hovered else Style(dim=True) if not key.enabled else Style()
-            segments += [Segment(text, style + more) for text, style in zip(key.parts, styles, strict=True)]
-        return Strip(segments).crop_extend(self._left, self._left + self.size.width, self.rich_style)
+            more = (
+                hover if key is self._hovered else Style(dim=True) if not key.enabled else Style()
+            )
+            segments += [
+                Segment(text, style + more) for text, style in zip(key.parts, styles, strict=True)
+            ]
+        return Strip(segments).crop_extend(
+            self._left, self._left + self.size.width, self.rich_style
+        )
 
     def _widths(self) -> list[int]:
         return [cell_len("".join(key.parts)) for key in self.keys]
@@ -96,7 +122,9 @@ class KeyLine(Widget):
     def _at(self, x: int) -> Key | None:
         """Return the key in a column."""
         ends = accumulate(self._widths())
-        return next((key for key, end in zip(self.keys, ends, strict=True) if x + self._left < end), None)
+        return next(
+            (key for key, end in zip(self.keys, ends, strict=True) if x + self._left < end), None
+        )
 
     def _scroll(self, columns: int) -> None:
         self._left = max(0, min(self._left + columns, sum(self._widths()) - self.size.width))

@@ -32,7 +32,14 @@ class PromptRow(Widget, Generic[R]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(key, f"scroll_content('{how}')", show=False)
-        for key, how in (("up", "up"), ("down", "down"), ("pageup", "page_up"), ("pagedown", "page_down"), ("home", "home"), ("end", "end"))
+        for key, how in (
+            ("up", "up"),
+            ("down", "down"),
+            ("pageup", "page_up"),
+            ("pagedown", "page_down"),
+            ("home", "home"),
+            ("end", "end"),
+        )
     ]
 
     asks: type[R]
@@ -40,7 +47,9 @@ class PromptRow(Widget, Generic[R]):
     offers: Sequence[Chip]
     """The answers."""
 
-    def __init__(self, editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__()
         self._chips = Chips(self.offers, clock)
         self._editor_is_empty = editor_is_empty
@@ -142,18 +151,31 @@ class PromptRow(Widget, Generic[R]):
         """Show texts with their styles, and how to reach the row."""
         if way := self._way_here():
             parts.append((way, "$moon"))
-        self.query(Static).first().update(Content.styled(" · ", "$muted").join(Content.styled(*part) for part in parts))
+        self.query(Static).first().update(
+            Content.styled(" · ", "$muted").join(Content.styled(*part) for part in parts)
+        )
 
     def _way_here(self) -> str:
         """Say how to reach the row; empty if it has the focus."""
         if self._loan.taken:
             return ""
         bindings = (active.binding for active in self.screen.active_bindings.values())
-        key = next((self.app.get_key_display(binding) for binding in bindings if binding.id == "focus-approval"), "")
+        key = next(
+            (
+                self.app.get_key_display(binding)
+                for binding in bindings
+                if binding.id == "focus-approval"
+            ),
+            "",
+        )
         return f"{key} or a click answers" if key else "a click answers"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return self.scrolled is not None if action == "scroll_content" else super().check_action(action, parameters)
+        return (
+            self.scrolled is not None
+            if action == "scroll_content"
+            else super().check_action(action, parameters)
+        )
 
     def action_scroll_content(self, how: str) -> None:
         if (scrolled := self.scrolled) is not None:

@@ -41,7 +41,11 @@ class QueueRow(Widget, can_focus=True):
         item_id: int
 
     def fold(self, records: Sequence[Record]) -> None:
-        if (last := next((record for record in reversed(records) if isinstance(record, Queue)), None)) is not None:
+        if (
+            last := next(
+                (record for record in reversed(records) if isinstance(record, Queue)), None
+            )
+        ) is not None:
             self.items = last.items
 
     def watch_items(self, before: Sequence[QueueItem], items: Sequence[QueueItem]) -> None:
@@ -59,7 +63,9 @@ class QueueRow(Widget, can_focus=True):
         head = self._head()
         first = self._first()
         lines = [
-            Content.assemble((head if place == first else " " * len(head), "$muted"), *self._line(place))
+            Content.assemble(
+                (head if place == first else " " * len(head), "$muted"), *self._line(place)
+            )
             for place in range(first, min(first + SHOWN, len(self.items)))
         ]
         return Content("\n").join(lines)

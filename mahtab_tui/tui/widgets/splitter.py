@@ -22,7 +22,9 @@ class Splitter(Widget):
         x: int
         y: int
 
-    def __init__(self, direction: Literal["vertical", "horizontal"], *, id: str | None = None) -> None:
+    def __init__(
+        self, direction: Literal["vertical", "horizontal"], *, id: str | None = None
+    ) -> None:
         super().__init__(id=id, classes=f"-{direction}")
         self._line = "│" if direction == "vertical" else "─"
 

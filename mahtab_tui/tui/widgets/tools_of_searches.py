@@ -15,7 +15,11 @@ _SHOWN = 80
 def tools_of_searches(code: str) -> str:
     """Return the functions that the code hands to the model of a search, as they are written there; empty if none was found."""
     tree = parsed(code) if "tools" in code and len(code) <= _READ else None
-    handed = [ast.unparse(tools) for node in ast.walk(tree) if (tools := _tools(node)) is not None] if tree is not None else []
+    handed = (
+        [ast.unparse(tools) for node in ast.walk(tree) if (tools := _tools(node)) is not None]
+        if tree is not None
+        else []
+    )
     found = ", ".join(dict.fromkeys(handed))
     return found if len(found) <= _SHOWN else found[:_SHOWN] + "…"
 
@@ -23,6 +27,10 @@ def tools_of_searches(code: str) -> str:
 def _tools(node: ast.AST) -> ast.expr | None:
     """Return the argument `tools` of a search, or arguments that may have it."""
     match node:
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), keywords=keywords) if name in _SEARCHES:
-            return next((keyword.value for keyword in keywords if keyword.arg in ("tools", None)), None)
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), keywords=keywords) if (
+            name in _SEARCHES
+        ):
+            return next(
+                (keyword.value for keyword in keywords if keyword.arg in ("tools", None)), None
+            )
     return None

@@ -81,7 +81,11 @@ class WaitingCode(RowsView):
         last = min(first + self.size.height, len(lines))
         if first >= last:
             return ""
-        cut = f", too long: only the first {len(self._code.code):,} characters are shown" if self._is_cut else ""
+        cut = (
+            f", too long: only the first {len(self._code.code):,} characters are shown"
+            if self._is_cut
+            else ""
+        )
         return f"lines {lines[first]:,}–{lines[last - 1]:,} of {self._count:,}{cut}"
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:

@@ -33,7 +33,9 @@ def describe(files: Sequence[Path]) -> str:
     with pd.option_context("display.width", 200, "display.max_columns", 40):
         for file in files:
             table = pd.read_csv(file)
-            parts.append(f"{file.stem}.dtypes:\n{table.dtypes}\n\n{file.stem}.head(3):\n{table.head(3)}\n")
+            parts.append(
+                f"{file.stem}.dtypes:\n{table.dtypes}\n\n{file.stem}.head(3):\n{table.head(3)}\n"
+            )
     return "\n".join(parts)
 
 
@@ -49,9 +51,17 @@ def complete(url: str, body: dict[str, Any], seconds: float) -> dict[str, Any]:
 def run_block(code: str, files: Sequence[Path], seconds: float) -> tuple[str, str]:
     """Run code in a new process in which the tables are loaded; return its output, and the error's last line."""
     loading = [f"{file.stem} = pd.read_csv({str(file)!r})" for file in files]
-    script = "\n".join(["import pandas as pd", *loading, f"exec(compile({code!r}, '<block>', 'exec'))"])
+    script = "\n".join(
+        ["import pandas as pd", *loading, f"exec(compile({code!r}, '<block>', 'exec'))"]
+    )
     try:
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, errors="replace", timeout=seconds)
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+        )
     except subprocess.TimeoutExpired:
         return "", f"TimeoutError: the code ran longer than {seconds:g} s"
     error = (done.stderr.strip().splitlines() or ["failed"])[-1] if done.returncode else ""
@@ -70,7 +80,12 @@ class BaselineTalk:
         text = question if len(self._messages) > 1 else f"{self._tables}\n{question}"
         self._messages.append({"role": "user", "content": text})
         outcome, began = Outcome(calls=1, transcript=[("question", text)]), time.perf_counter()
-        body = {"model": self._model, "messages": self._messages, "temperature": 0, "max_tokens": _MOST_WRITTEN}
+        body = {
+            "model": self._model,
+            "messages": self._messages,
+            "temperature": 0,
+            "max_tokens": _MOST_WRITTEN,
+        }
         try:
             self._take(complete(self._url, body, self._seconds), outcome)
         except (OSError, ValueError, LookupError) as error:
@@ -82,9 +97,14 @@ class BaselineTalk:
         """Run the first block of a reply."""
         words = str(reply["choices"][0]["message"]["content"])
         usage = reply.get("usage") or {}
-        outcome.read, outcome.written = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
+        outcome.read, outcome.written = (
+            usage.get("prompt_tokens", 0),
+            usage.get("completion_tokens", 0),
+        )
         cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
-        outcome.cached = (reply.get("timings") or {}).get("cache_n", 0) if cached is None else cached
+        outcome.cached = (
+            (reply.get("timings") or {}).get("cache_n", 0) if cached is None else cached
+        )
         if len(self._messages) > 2:
             outcome.later_read, outcome.later_cached = outcome.read, outcome.cached
         outcome.transcript.append(("answer", words))

@@ -37,7 +37,9 @@ def dabench_items(folder: Path, every: int, work: Path) -> tuple[list[list[Item]
 
     Raises `OSError` or `ValueError` if the folder does not have the questions.
     """
-    labels = {each["id"]: dict(each["common_answers"]) for each in _lines(folder / "da-dev-labels.jsonl")}
+    labels = {
+        each["id"]: dict(each["common_answers"]) for each in _lines(folder / "da-dev-labels.jsonl")
+    }
     items, skipped = [], 0
     for asked in _lines(folder / "da-dev-questions.jsonl")[::every]:
         table = folder / "da-dev-tables" / asked["file_name"]
@@ -49,7 +51,9 @@ def dabench_items(folder: Path, every: int, work: Path) -> tuple[list[list[Item]
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [
+        json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()
+    ]
 
 
 def _copy(table: Path, work: Path) -> Path:

@@ -25,9 +25,13 @@ class Item:
     """From 0 to 1, which is right."""
 
 
-def own_items(folder: Path, conversations: Sequence[Conversation] = CONVERSATIONS) -> list[list[Item]]:
+def own_items(
+    folder: Path, conversations: Sequence[Conversation] = CONVERSATIONS
+) -> list[list[Item]]:
     """Return our own questions, conversation by conversation. folder: for their tables."""
-    return [[_item(question, folder) for question in conversation] for conversation in conversations]
+    return [
+        [_item(question, folder) for question in conversation] for conversation in conversations
+    ]
 
 
 def _item(question: Question, folder: Path) -> Item:
@@ -43,12 +47,22 @@ def _item(question: Question, folder: Path) -> Item:
     return Item(question.name, question.kind, question.text, files, str(expected), score)
 
 
-def select(conversations: Sequence[Sequence[Item]], *, kind: str = "", only: Sequence[str] = (), limit: int | None = None) -> list[list[Item]]:
+def select(
+    conversations: Sequence[Sequence[Item]],
+    *,
+    kind: str = "",
+    only: Sequence[str] = (),
+    limit: int | None = None,
+) -> list[list[Item]]:
     """Return the questions of a kind, or with these names, after the questions that they follow; no more than so many."""
     chosen: list[list[Item]] = []
     left = sum(map(len, conversations)) if limit is None else limit
     for conversation in conversations:
-        wanted = [place for place, item in enumerate(conversation) if kind in ("", item.kind) and (not only or item.name in only)]
+        wanted = [
+            place
+            for place, item in enumerate(conversation)
+            if kind in ("", item.kind) and (not only or item.name in only)
+        ]
         count = min(wanted[-1] + 1, left) if wanted else 0
         left -= count
         if count:

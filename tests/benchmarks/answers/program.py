@@ -84,7 +84,9 @@ class SessionTalk:
         outcome = outcome_of(self._collector.records, first=self._first)
         self._first = False
         outcome.answer, outcome.seconds = _CODE.sub("", answer).strip(), seconds
-        outcome.failure = failure or (f"stopped after {self._seconds:g} s" if seconds >= self._seconds else "")
+        outcome.failure = failure or (
+            f"stopped after {self._seconds:g} s" if seconds >= self._seconds else ""
+        )
         return outcome
 
 
@@ -94,7 +96,9 @@ class MahtabTui:
     name = "mahtab-tui"
 
     def __init__(self, url: str, model: str, seconds: float) -> None:
-        self._settings = load_settings(model=f"openai:{model}", base_url=url, approval="auto", python=sys.executable)
+        self._settings = load_settings(
+            model=f"openai:{model}", base_url=url, approval="auto", python=sys.executable
+        )
         self._seconds = seconds
 
     @contextlib.contextmanager

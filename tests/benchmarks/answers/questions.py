@@ -60,22 +60,32 @@ def _rain_by_year(t: Tables) -> pd.Series:
 
 def _stock(t: Tables, symbol: str) -> pd.Series:
     """Prices by date."""
-    return _dated(t, "stocks")[lambda each: each["symbol"] == symbol].set_index("date")["price"].sort_index()
+    return (
+        _dated(t, "stocks")[lambda each: each["symbol"] == symbol]
+        .set_index("date")["price"]
+        .sort_index()
+    )
 
 
 def _growth(t: Tables) -> pd.Series:
     symbols = t["stocks"]["symbol"].unique()
-    return pd.Series({symbol: _stock(t, symbol).iloc[-1] / _stock(t, symbol).iloc[0] for symbol in symbols})
+    return pd.Series(
+        {symbol: _stock(t, symbol).iloc[-1] / _stock(t, symbol).iloc[0] for symbol in symbols}
+    )
 
 
 def _iowa(t: Tables, year: int) -> pd.Series:
     """Generation by source."""
     table = t["iowa_electricity"]
-    return table[pd.to_datetime(table["year"]).dt.year == year].set_index("source")["net_generation"]
+    return table[pd.to_datetime(table["year"]).dt.year == year].set_index("source")[
+        "net_generation"
+    ]
 
 
 def _both_temps(t: Tables) -> pd.DataFrame:
-    return _dated(t, "seattle_temps").merge(_dated(t, "sf_temps"), on="date", suffixes=("_seattle", "_sf"))
+    return _dated(t, "seattle_temps").merge(
+        _dated(t, "sf_temps"), on="date", suffixes=("_seattle", "_sf")
+    )
 
 
 def _long_sepals(t: Tables) -> pd.DataFrame:
@@ -87,11 +97,15 @@ def _barley(t: Tables, year: int) -> pd.Series:
     return t["barley"][t["barley"]["year"] == year].groupby("variety")["yield"].mean()
 
 
-def _single(name: str, tables: str, text: str, check: Check, expected: Callable[[Tables], Any]) -> Conversation:
+def _single(
+    name: str, tables: str, text: str, check: Check, expected: Callable[[Tables], Any]
+) -> Conversation:
     return [Question(name, SINGLE, tuple(tables.split()), text, check, expected)]
 
 
-def _two_steps(name: str, tables: str, text: str, check: Check, expected: Callable[[Tables], Any]) -> Conversation:
+def _two_steps(
+    name: str, tables: str, text: str, check: Check, expected: Callable[[Tables], Any]
+) -> Conversation:
     return [Question(name, TWO_STEPS, tuple(tables.split()), text, check, expected)]
 
 
@@ -101,14 +115,35 @@ def _no_code(name: str, tables: str, text: str, *groups: Sequence[str]) -> Conve
 
 def _session(tables: str, *asked: tuple[str, str, Check, Callable[[Tables], Any]]) -> Conversation:
     names = tuple(tables.split())
-    return [Question(name, FOLLOW_UP if place else SINGLE, names, text, check, expected) for place, (name, text, check, expected) in enumerate(asked)]
+    return [
+        Question(name, FOLLOW_UP if place else SINGLE, names, text, check, expected)
+        for place, (name, text, check, expected) in enumerate(asked)
+    ]
 
 
 TABLE_QUESTIONS: list[Conversation] = [
     # Counting
-    _single("japan", "cars", "How many of the cars come from Japan?", EXACT, lambda t: len(_origin(t, "Japan"))),
-    _single("models", "cars", "How many different car names are there?", EXACT, lambda t: t["cars"]["Name"].nunique()),
-    _single("texas", "airports", "How many airports are in Texas?", EXACT, lambda t: (t["airports"]["state"] == "TX").sum()),
+    _single(
+        "japan",
+        "cars",
+        "How many of the cars come from Japan?",
+        EXACT,
+        lambda t: len(_origin(t, "Japan")),
+    ),
+    _single(
+        "models",
+        "cars",
+        "How many different car names are there?",
+        EXACT,
+        lambda t: t["cars"]["Name"].nunique(),
+    ),
+    _single(
+        "texas",
+        "airports",
+        "How many airports are in Texas?",
+        EXACT,
+        lambda t: (t["airports"]["state"] == "TX").sum(),
+    ),
     # Text
     _single(
         "international",
@@ -238,7 +273,9 @@ TABLE_QUESTIONS: list[Conversation] = [
         "cars",
         "Which car has the most horsepower for its weight?",
         Names("cars.Name"),
-        lambda t: t["cars"].loc[(t["cars"]["Horsepower"] / t["cars"]["Weight_in_lbs"]).idxmax(), "Name"],
+        lambda t: t["cars"].loc[
+            (t["cars"]["Horsepower"] / t["cars"]["Weight_in_lbs"]).idxmax(), "Name"
+        ],
     ),
     _single(
         "dear wheat",
@@ -274,7 +311,12 @@ TABLE_QUESTIONS: list[Conversation] = [
         "prices signals",
         "On how many days with the signal long was the closing price above the opening price?",
         EXACT,
-        lambda t: t["prices"].merge(t["signals"], on="date").query("signal == 'long' and close > open").shape[0],
+        lambda t: (
+            t["prices"]
+            .merge(t["signals"], on="date")
+            .query("signal == 'long' and close > open")
+            .shape[0]
+        ),
     ),
     # Two steps
     _two_steps(
@@ -312,7 +354,10 @@ TABLE_QUESTIONS: list[Conversation] = [
         "best growth",
         "stocks",
         "Divide the last price of each stock by its first price. For which symbol is the result the highest?",
-        Names("stocks.symbol", {"Apple": "AAPL", "Amazon": "AMZN", "Google": "GOOG", "Microsoft": "MSFT"}),
+        Names(
+            "stocks.symbol",
+            {"Apple": "AAPL", "Amazon": "AMZN", "Google": "GOOG", "Microsoft": "MSFT"},
+        ),
         lambda t: _growth(t).idxmax(),
     ),
     _two_steps(
@@ -353,7 +398,9 @@ TABLE_QUESTIONS: list[Conversation] = [
         "airports",
         "Take the state with the second most airports. In how many different cities of that state are there airports?",
         EXACT,
-        lambda t: t["airports"][t["airports"]["state"] == t["airports"]["state"].value_counts().index[1]]["city"].nunique(),
+        lambda t: t["airports"][
+            t["airports"]["state"] == t["airports"]["state"].value_counts().index[1]
+        ]["city"].nunique(),
     ),
     _two_steps(
         "fossil fuels halved",
@@ -367,8 +414,18 @@ TABLE_QUESTIONS: list[Conversation] = [
 SESSIONS: list[Conversation] = [
     _session(
         "cars",
-        ("horsepower", "What is the average horsepower of the cars?", ONE, lambda t: t["cars"]["Horsepower"].mean()),
-        ("of japan", "And of those from Japan?", ONE, lambda t: _origin(t, "Japan")["Horsepower"].mean()),
+        (
+            "horsepower",
+            "What is the average horsepower of the cars?",
+            ONE,
+            lambda t: t["cars"]["Horsepower"].mean(),
+        ),
+        (
+            "of japan",
+            "And of those from Japan?",
+            ONE,
+            lambda t: _origin(t, "Japan")["Horsepower"].mean(),
+        ),
         (
             "strongest of them",
             "Which of these Japanese cars has the most?",
@@ -390,8 +447,18 @@ SESSIONS: list[Conversation] = [
     ),
     _session(
         "seattle_weather",
-        ("snow", "How many days had snow as their weather?", EXACT, lambda t: (t["seattle_weather"]["weather"] == "snow").sum()),
-        ("snow in 2012", "And in 2012 only?", EXACT, lambda t: (_year(t, 2012)["weather"] == "snow").sum()),
+        (
+            "snow",
+            "How many days had snow as their weather?",
+            EXACT,
+            lambda t: (t["seattle_weather"]["weather"] == "snow").sum(),
+        ),
+        (
+            "snow in 2012",
+            "And in 2012 only?",
+            EXACT,
+            lambda t: (_year(t, 2012)["weather"] == "snow").sum(),
+        ),
         (
             "precipitation with it",
             "How much precipitation fell on those days altogether?",
@@ -413,7 +480,12 @@ SESSIONS: list[Conversation] = [
             Names("airports.state", {"Alaska": "AK"}),
             lambda t: t["airports"]["state"].value_counts().index[0],
         ),
-        ("its airports", "How many does it have?", EXACT, lambda t: t["airports"]["state"].value_counts().iloc[0]),
+        (
+            "its airports",
+            "How many does it have?",
+            EXACT,
+            lambda t: t["airports"]["state"].value_counts().iloc[0],
+        ),
         (
             "without them",
             "And how many airports does the table have without them?",
@@ -430,18 +502,43 @@ SESSIONS: list[Conversation] = [
 ]
 
 WORD_QUESTIONS: list[Conversation] = [
-    _no_code("greeting", "cars", "Hello! What can you do for me?", ("help", "assist", "answer", "analy", "data", "question")),
-    _no_code("thanks", "cars", "Thank you, that was all for today.", ("welcome", "glad", "happy", "pleasure", "day", "bye", "help")),
+    _no_code(
+        "greeting",
+        "cars",
+        "Hello! What can you do for me?",
+        ("help", "assist", "answer", "analy", "data", "question"),
+    ),
+    _no_code(
+        "thanks",
+        "cars",
+        "Thank you, that was all for today.",
+        ("welcome", "glad", "happy", "pleasure", "day", "bye", "help"),
+    ),
     _no_code("which variable", "auto_mpg iris", "Which variable holds the cars?", ("auto_mpg",)),
     _no_code(
         "key error",
         "cars",
         "What does this error mean: KeyError: 'mileage'",
         ("column", "key"),
-        ("not exist", "n't exist", "not found", "n't found", "missing", "not present", "no column", "no key", "not in", "cannot find", "not have"),
+        (
+            "not exist",
+            "n't exist",
+            "not found",
+            "n't found",
+            "missing",
+            "not present",
+            "no column",
+            "no key",
+            "not in",
+            "cannot find",
+            "not have",
+        ),
     ),
     _no_code(
-        "no module", "cars", "What does this error mean: ModuleNotFoundError: No module named 'seaborn'", ("install", "not available", "missing")
+        "no module",
+        "cars",
+        "What does this error mean: ModuleNotFoundError: No module named 'seaborn'",
+        ("install", "not available", "missing"),
     ),
     _no_code(
         "median and mean",
@@ -459,7 +556,11 @@ WORD_QUESTIONS: list[Conversation] = [
         ("null", "nan", "missing", "empty", "match"),
     ),
     _no_code(
-        "correlation of -0.9", "iris", "What does a correlation of -0.9 between two columns tell me?", ("negativ", "inverse"), ("strong", "high")
+        "correlation of -0.9",
+        "iris",
+        "What does a correlation of -0.9 between two columns tell me?",
+        ("negativ", "inverse"),
+        ("strong", "high"),
     ),
     _no_code(
         "outlier",

@@ -72,9 +72,17 @@ def make_row(program: str, item: Item, outcome: Outcome) -> Row:
 
 def print_row(row: Row, *, verbose: bool) -> None:
     """Print a line of progress, or all that was asked and answered."""
-    print(f"{row.program:<11} {'right' if row.right else 'wrong':<6} {row.seconds:>6.1f} s  {row.kind}: {row.name}", flush=True)
+    print(
+        f"{row.program:<11} {'right' if row.right else 'wrong':<6} {row.seconds:>6.1f} s  {row.kind}: {row.name}",
+        flush=True,
+    )
     if verbose:
-        for what, text in (("question", row.question), ("expected", row.expected), ("answer", row.answer), ("failure", row.failure)):
+        for what, text in (
+            ("question", row.question),
+            ("expected", row.expected),
+            ("answer", row.answer),
+            ("failure", row.failure),
+        ):
             if text:
                 print(f"    {what}: " + text.strip().replace("\n", "\n        "), flush=True)
 
@@ -108,7 +116,9 @@ def _not_computed(rows: Sequence[Row]) -> str:
 
 _FIGURES: dict[str, Callable[[Sequence[Row]], str]] = {
     "score, also for parts": lambda rows: f"{statistics.fmean(row.score for row in rows):.1%}",
-    "seconds a question, median": lambda rows: f"{statistics.median(row.seconds for row in rows):.1f}",
+    "seconds a question, median": lambda rows: (
+        f"{statistics.median(row.seconds for row in rows):.1f}"
+    ),
     "seconds a question, mean": _mean(lambda row: row.seconds),
     "model calls a question": _mean(lambda row: row.calls),
     "code blocks a question": _mean(lambda row: len(row.codes)),
@@ -142,7 +152,9 @@ def _of_kind(kind: str) -> Callable[[Sequence[Row]], str]:
 
 def save(rows: Sequence[Row], file: Path) -> None:
     """Write all rows as JSON."""
-    file.write_text(json.dumps([asdict(row) for row in rows], indent=1, ensure_ascii=False), encoding="utf-8")
+    file.write_text(
+        json.dumps([asdict(row) for row in rows], indent=1, ensure_ascii=False), encoding="utf-8"
+    )
 
 
 def load(file: Path) -> list[Row]:
@@ -156,18 +168,24 @@ def load(file: Path) -> list[Row]:
 def print_changes(earlier: Sequence[Row], rows: Sequence[Row]) -> None:
     """Print which questions changed between right and wrong."""
     before = {(row.program, row.name): row for row in earlier}
-    both = [(before[row.program, row.name], row) for row in rows if (row.program, row.name) in before]
+    both = [
+        (before[row.program, row.name], row) for row in rows if (row.program, row.name) in before
+    ]
     if not both:
         return
     print(f"\nCompared with the earlier run, in {len(both)} questions of both:")
     for program in dict.fromkeys(new.program for _, new in both):
         pairs = [(old, new) for old, new in both if new.program == program]
-        seconds = [statistics.median(row.seconds for row in side) for side in zip(*pairs, strict=True)]
+        seconds = [
+            statistics.median(row.seconds for row in side) for side in zip(*pairs, strict=True)
+        ]
         print(
             f"{program}: {sum(old.right for old, _ in pairs)} -> {sum(new.right for _, new in pairs)} right, "
             f"median {seconds[0]:.1f} -> {seconds[1]:.1f} s"
         )
         for old, new in pairs:
             if old.right != new.right:
-                print(f"  {'now right' if new.right else 'now wrong'}: {new.name} (expected {new.expected})")
+                print(
+                    f"  {'now right' if new.right else 'now wrong'}: {new.name} (expected {new.expected})"
+                )
                 print(f"    was: {old.answer[:200]!r}\n    is:  {new.answer[:200]!r}")

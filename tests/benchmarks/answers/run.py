@@ -17,28 +17,87 @@ from tests.benchmarks.answers.items import Item, own_items, select
 from tests.benchmarks.answers.outcome import Program
 from tests.benchmarks.answers.program import MahtabTui
 from tests.benchmarks.answers.questions import KINDS
-from tests.benchmarks.answers.report import Row, load, make_row, print_changes, print_report, print_row, save
+from tests.benchmarks.answers.report import (
+    Row,
+    load,
+    make_row,
+    print_changes,
+    print_report,
+    print_row,
+    save,
+)
 
-PROGRAMS: dict[str, type[Baseline] | type[MahtabTui]] = {each.name: each for each in (Baseline, MahtabTui)}
+PROGRAMS: dict[str, type[Baseline] | type[MahtabTui]] = {
+    each.name: each for each in (Baseline, MahtabTui)
+}
 
-_PERSONAL = ("MAHTAB_", "ANTHROPIC_", "CLAUDE", "OPENAI_", "OPENROUTER_", "OTEL_", "LANGSMITH_", "XDG_", "PYTHONSTARTUP")
+_PERSONAL = (
+    "MAHTAB_",
+    "ANTHROPIC_",
+    "CLAUDE",
+    "OPENAI_",
+    "OPENROUTER_",
+    "OTEL_",
+    "LANGSMITH_",
+    "XDG_",
+    "PYTHONSTARTUP",
+)
 """Beginnings of the names of variables with a person's own set-up."""
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks answers", description="Judge answers with a real model.")
-    parser.add_argument("--url", default="http://127.0.0.1:8080/v1", help="an OpenAI-compatible server (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks answers", description="Judge answers with a real model."
+    )
+    parser.add_argument(
+        "--url",
+        default="http://127.0.0.1:8080/v1",
+        help="an OpenAI-compatible server (default: %(default)s)",
+    )
     parser.add_argument("--model", help="the model's name there (default: the first that it lists)")
     parser.add_argument("--program", choices=list(PROGRAMS), help="ask only one of the programs")
-    parser.add_argument("--kind", default="", help=f"only questions of a kind: {', '.join(KINDS)}; of DABench easy, medium, hard")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this question; may be repeated")
+    parser.add_argument(
+        "--kind",
+        default="",
+        help=f"only questions of a kind: {', '.join(KINDS)}; of DABench easy, medium, hard",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only this question; may be repeated",
+    )
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N of them")
-    parser.add_argument("--seconds", type=float, default=300.0, help="most seconds for a question (default: %(default)g)")
-    parser.add_argument("--dabench", type=Path, metavar="FOLDER", help="InfiAgent-DABench's questions from examples/DA-Agent/data")
-    parser.add_argument("--every", type=int, default=8, metavar="N", help="every Nth question of DABench (default: %(default)s)")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=300.0,
+        help="most seconds for a question (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--dabench",
+        type=Path,
+        metavar="FOLDER",
+        help="InfiAgent-DABench's questions from examples/DA-Agent/data",
+    )
+    parser.add_argument(
+        "--every",
+        type=int,
+        default=8,
+        metavar="N",
+        help="every Nth question of DABench (default: %(default)s)",
+    )
     parser.add_argument("--verbose", action="store_true", help="print questions and answers")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all rows with code and answers")
-    parser.add_argument("--compare", type=Path, metavar="FILE", help="say what has changed since a run that was written with --json")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write all rows with code and answers"
+    )
+    parser.add_argument(
+        "--compare",
+        type=Path,
+        metavar="FILE",
+        help="say what has changed since a run that was written with --json",
+    )
     return parser
 
 

@@ -16,7 +16,9 @@ import pandas as pd
 
 from tests.benchmarks.answers.tables import Tables
 
-_NUMBER = re.compile(r"(?<![\w.])[-−]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
+_NUMBER = re.compile(
+    r"(?<![\w.])[-−]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
+)
 _WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _MONTH = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?"
@@ -44,7 +46,9 @@ class Check(Protocol):
 def numbers_in(text: str) -> list[float]:
     """Return the numbers of a text: with thousands separators, or as small words."""
     digits = [float(each.replace(",", "").replace("−", "-")) for each in _NUMBER.findall(text)]
-    return digits + [float(_WORDS.index(word)) for word in re.findall(r"[a-z]+", text.lower()) if word in _WORDS]
+    return digits + [
+        float(_WORDS.index(word)) for word in re.findall(r"[a-z]+", text.lower()) if word in _WORDS
+    ]
 
 
 def dates_in(text: str) -> list[tuple[int, int, int | None]]:
@@ -75,7 +79,9 @@ class Number:
         most = 1e-6 if self.decimals is None else 0.5 * 10**-self.decimals + 1e-9
         value = float(expected)
         if self.percent:
-            return any(abs(each - value * 100) <= most or abs(each - value) <= most / 100 for each in found)
+            return any(
+                abs(each - value * 100) <= most or abs(each - value) <= most / 100 for each in found
+            )
         return any(abs(each - value) <= most for each in found)
 
 
@@ -96,7 +102,9 @@ class Names:
 
     def _found(self, text: str, tables: Tables) -> list[str]:
         table, _, column = self.column.partition(".")
-        meant = {str(name): str(name) for name in tables[table][column].dropna().unique()} | dict(self.aliases)
+        meant = {str(name): str(name) for name in tables[table][column].dropna().unique()} | dict(
+            self.aliases
+        )
         # A code such as "IN" or "OR" is a word in small letters.
         codes = {name for name in meant if name.isupper() and len(name) == 2}
         names = sorted(meant, key=len, reverse=True)
@@ -127,7 +135,10 @@ class Words:
     """At least one word of each group; the expected value is a sequence of groups of beginnings of words."""
 
     def states(self, text: str, expected: Any, tables: Tables) -> bool:
-        return all(any(re.search(rf"(?<![^\W_]){re.escape(word)}", text, re.IGNORECASE) for word in group) for group in expected)
+        return all(
+            any(re.search(rf"(?<![^\W_]){re.escape(word)}", text, re.IGNORECASE) for word in group)
+            for group in expected
+        )
 
 
 @dataclass(frozen=True)
@@ -137,4 +148,7 @@ class All:
     checks: Sequence[Check]
 
     def states(self, text: str, expected: Any, tables: Tables) -> bool:
-        return all(check.states(text, each, tables) for check, each in zip(self.checks, expected, strict=True))
+        return all(
+            check.states(text, each, tables)
+            for check, each in zip(self.checks, expected, strict=True)
+        )

@@ -43,7 +43,15 @@ def searched(task: Task, policy: str) -> Score:
     model = ScriptedModel(reply=reply)
 
     def search(question: str, text: str, returns: object) -> object:
-        return rlm(question, text, returns=returns, model=model, max_calls=CALLS, yes=True, turn_seconds=2.0)
+        return rlm(
+            question,
+            text,
+            returns=returns,
+            model=model,
+            max_calls=CALLS,
+            yes=True,
+            turn_seconds=2.0,
+        )
 
     return score(task, search, (SearchFailed,))
 
@@ -55,7 +63,10 @@ def by_model(name: str, sizes: Sequence[float]) -> None:
     for size in sizes:
         for kind in KINDS:
             task = make(kind, size)
-            print(row(task, size, score(task, partial(rlm, model=model, yes=True), (SearchFailed,))), flush=True)
+            print(
+                row(task, size, score(task, partial(rlm, model=model, yes=True), (SearchFailed,))),
+                flush=True,
+            )
 
 
 def main() -> None:
@@ -70,7 +81,9 @@ def main() -> None:
 
 
 def by_prepared_models(sizes: Sequence[float]) -> None:
-    print(f"{'engine':<12}{'policy':<16}{'MB':>6}{'exact':>8}{'partial':>9}{'calls':>8}{'over':>6}{'s':>8}{'precision':>11}{'recall':>8}  not exact")
+    print(
+        f"{'engine':<12}{'policy':<16}{'MB':>6}{'exact':>8}{'partial':>9}{'calls':>8}{'over':>6}{'s':>8}{'precision':>11}{'recall':>8}  not exact"
+    )
     for size in sizes:
         tasks = [make(kind, size) for kind in KINDS]
         for policy in POLICIES:

@@ -58,11 +58,17 @@ def _by_rlms(task: Task, policy: str) -> Score:
             return types.UsageSummary(model_usage_summaries={})
 
         def get_last_usage(self) -> Any:
-            return types.ModelUsageSummary(total_calls=1, total_input_tokens=1, total_output_tokens=1)
+            return types.ModelUsageSummary(
+                total_calls=1, total_input_tokens=1, total_output_tokens=1
+            )
 
     engine.get_client = lambda backend, options: Client("prepared")
-    search = engine.RLM(backend="openai", backend_kwargs={"model_name": "prepared"}, max_depth=2, max_iterations=5)
-    return _scored(task, calls, lambda: search.completion(task.text, root_prompt=task.question).response)
+    search = engine.RLM(
+        backend="openai", backend_kwargs={"model_name": "prepared"}, max_depth=2, max_iterations=5
+    )
+    return _scored(
+        task, calls, lambda: search.completion(task.text, root_prompt=task.question).response
+    )
 
 
 def _by_dspy(task: Task, policy: str) -> Score:
@@ -78,11 +84,18 @@ def _by_dspy(task: Task, policy: str) -> Score:
             text = prompt if messages is None else str(messages[-1]["content"])
             if str(text).startswith(LABEL):
                 return [read(skill, str(text))]
-            return [f"[[ ## reasoning ## ]]\nI look.\n\n[[ ## code ## ]]\n{_code(skill, policy, 'SUBMIT(found)')}\n\n[[ ## completed ## ]]"]
+            return [
+                f"[[ ## reasoning ## ]]\nI look.\n\n[[ ## code ## ]]\n{_code(skill, policy, 'SUBMIT(found)')}\n\n[[ ## completed ## ]]"
+            ]
 
     def run() -> str:
         with dspy.context(lm=Model()):
-            search = dspy.RLM("context, query -> answer", interpreter_factory=dspy.LocalInterpreter, max_iters=5, max_llm_calls=10_000)
+            search = dspy.RLM(
+                "context, query -> answer",
+                interpreter_factory=dspy.LocalInterpreter,
+                max_iters=5,
+                max_llm_calls=10_000,
+            )
             return str(search(context=task.text, query=task.question).answer)
 
     return _scored(task, calls, run)

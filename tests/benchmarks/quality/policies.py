@@ -38,7 +38,11 @@ def _complaint(line: str) -> str | None:
     return next((text for text in COMPLAINTS if line.endswith(text)), None)
 
 
-_NEEDLE = Skill(r"code of the north vault", _found(r"[-\d]+ [:\d]+ NOTE the code of the north vault is (\S+)"), "values[0]")
+_NEEDLE = Skill(
+    r"code of the north vault",
+    _found(r"[-\d]+ [:\d]+ NOTE the code of the north vault is (\S+)"),
+    "values[0]",
+)
 _JOIN = "sorted({v.split(' belongs to ')[1] for v in values for d in values if d.split()[-1] == v.split()[1] and 'door' in d and 'badge' in v[:5]})"
 
 SKILLS = {
@@ -46,18 +50,30 @@ SKILLS = {
     "hostile": _NEEDLE,
     "meaning": Skill(r"(?i)late|deliver|wait|arriv", _complaint, "len(values)"),
     "count": Skill(r"ERROR billing timeout", _found(r"(.*ERROR billing timeout.*)"), "len(values)"),
-    "timeline": Skill(r"T-4711:", _found(r"(.*T-4711:.*)"), "[v.split(': ', 1)[1] for v in sorted(values)]"),
-    "pairs": Skill(r"door archive|belongs to", _found(r"(.*door archive.*|badge.*belongs to.*)"), _JOIN),
-    "contradiction": Skill(r"bridge 9 is", _found(r"(.*bridge 9 is.*)"), "int(re.search(r'is (\\d+) t', max(values)).group(1))"),
+    "timeline": Skill(
+        r"T-4711:", _found(r"(.*T-4711:.*)"), "[v.split(': ', 1)[1] for v in sorted(values)]"
+    ),
+    "pairs": Skill(
+        r"door archive|belongs to", _found(r"(.*door archive.*|badge.*belongs to.*)"), _JOIN
+    ),
+    "contradiction": Skill(
+        r"bridge 9 is",
+        _found(r"(.*bridge 9 is.*)"),
+        "int(re.search(r'is (\\d+) t', max(values)).group(1))",
+    ),
 }
 
 
 def read(skill: Skill, text: str) -> str:
     """What the model says that reads a part."""
-    return json.dumps([value for line in text.splitlines() if (value := skill.value(line)) is not None])
+    return json.dumps(
+        [value for line in text.splitlines() if (value := skill.value(line)) is not None]
+    )
 
 
-_VALUES = "values = [v for a in llm_map({label!r}, {texts}) for v in json.loads(a)]\nFINAL({combine})"
+_VALUES = (
+    "values = [v for a in llm_map({label!r}, {texts}) for v in json.loads(a)]\nFINAL({combine})"
+)
 
 
 def _map_all(skill: Skill) -> list[str]:
@@ -82,7 +98,14 @@ def _join(skill: Skill) -> list[str]:
 
 def _faulty(skill: Skill) -> list[str]:
     """Mistakes of all kinds before the way that leads to the answer."""
-    mistakes = ["values = (", "print(the_hits)", "print(context[:3_000_000])", "import os\nos.listdir('/home')", "grep('(')", "while True:\n    pass"]
+    mistakes = [
+        "values = (",
+        "print(the_hits)",
+        "print(context[:3_000_000])",
+        "import os\nos.listdir('/home')",
+        "grep('(')",
+        "while True:\n    pass",
+    ]
     return [*mistakes, *_grep_then_map(skill)]
 
 

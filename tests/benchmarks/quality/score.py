@@ -52,7 +52,11 @@ def score(task: Task, search: Callable[..., Any], failures: tuple[type[Exception
 
 def covered(some: Sequence[Span], others: Sequence[Span]) -> int:
     """Return how many characters lie in both; the spans of each do not overlap."""
-    return sum(max(0, min(end, other_end) - max(start, other_start)) for start, end in some for other_start, other_end in others)
+    return sum(
+        max(0, min(end, other_end) - max(start, other_start))
+        for start, end in some
+        for other_start, other_end in others
+    )
 
 
 HEADING = f"{'task':<14}{'MB':>6}  {'exact':<6}{'state':<10}{'calls':>6}{'tokens':>11}{'USD':>9}{'s':>8}{'precision':>11}{'recall':>8}"

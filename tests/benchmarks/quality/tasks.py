@@ -45,8 +45,16 @@ def make(kind: str, megabytes: float) -> Task:
     lines = _KINDS[kind](random)
     noise = [lines.noise(random) + "\n" for _ in range(_BLOCK)]
     planted = [line + "\n" for line in (*lines.evidence, *lines.decoys)]
-    count = max(1, int((megabytes * 1_000_000 - sum(map(len, planted))) * _BLOCK / sum(map(len, noise))))
-    places = sorted(zip((random.randrange(count + 1) for _ in planted), random.sample(range(len(planted)), len(planted)), strict=True))
+    count = max(
+        1, int((megabytes * 1_000_000 - sum(map(len, planted))) * _BLOCK / sum(map(len, noise)))
+    )
+    places = sorted(
+        zip(
+            (random.randrange(count + 1) for _ in planted),
+            random.sample(range(len(planted)), len(planted)),
+            strict=True,
+        )
+    )
     pieces: list[str] = []
     spans: list[Span] = []
     length = last = 0
@@ -66,7 +74,9 @@ def _repeated(noise: Sequence[str], first: int, after: int) -> str:
     start, rest = first % len(noise), after - first
     head = noise[start : start + rest]
     rest -= len(head)
-    return "".join(head) + "".join(noise) * (rest // len(noise)) + "".join(noise[: rest % len(noise)])
+    return (
+        "".join(head) + "".join(noise) * (rest // len(noise)) + "".join(noise[: rest % len(noise)])
+    )
 
 
 def _time(random: Random) -> str:
@@ -80,9 +90,19 @@ def _log_line(random: Random) -> str:
 
 def _needle(random: Random) -> _Lines:
     code = f"{random.randint(1000, 9999)}-{random.choice('BDKX')}{random.choice('FHLM')}"
-    decoys = [f"{_time(random)} NOTE the code of the {side} vault is {random.randint(1000, 9999)}-ZZ" for side in ("south", "east", "old north")]
+    decoys = [
+        f"{_time(random)} NOTE the code of the {side} vault is {random.randint(1000, 9999)}-ZZ"
+        for side in ("south", "east", "old north")
+    ]
     evidence = [f"{_time(random)} NOTE the code of the north vault is {code}"]
-    return _Lines("What is the code of the north vault? Answer with the code only.", str, code, evidence, decoys, _log_line)
+    return _Lines(
+        "What is the code of the north vault? Answer with the code only.",
+        str,
+        code,
+        evidence,
+        decoys,
+        _log_line,
+    )
 
 
 COMPLAINTS = (
@@ -98,7 +118,10 @@ COMPLAINTS = (
 
 
 def _meaning(random: Random) -> _Lines:
-    evidence = [f"Review {random.randrange(10**6)}: {text}" for text in random.sample(COMPLAINTS, random.randint(4, 7))]
+    evidence = [
+        f"Review {random.randrange(10**6)}: {text}"
+        for text in random.sample(COMPLAINTS, random.randint(4, 7))
+    ]
     decoys = [
         f"Review {random.randrange(10**6)}: {text}"
         for text in (
@@ -108,9 +131,21 @@ def _meaning(random: Random) -> _Lines:
             "I waited for the sale, and it was worth it.",
         )
     ]
-    praise = ("Works as it should.", "The colour is warmer than in the picture.", "A little loud, but strong.", "My second one, still content.")
+    praise = (
+        "Works as it should.",
+        "The colour is warmer than in the picture.",
+        "A little loud, but strong.",
+        "My second one, still content.",
+    )
     question = "Each line is a review. How many reviews complain that the goods came too late, or not at all?"
-    return _Lines(question, int, len(evidence), evidence, decoys, lambda noise: f"Review {noise.randrange(10**6)}: {noise.choice(praise)}")
+    return _Lines(
+        question,
+        int,
+        len(evidence),
+        evidence,
+        decoys,
+        lambda noise: f"Review {noise.randrange(10**6)}: {noise.choice(praise)}",
+    )
 
 
 def _count(random: Random) -> _Lines:
@@ -119,21 +154,41 @@ def _count(random: Random) -> _Lines:
 
     evidence = [line("ERROR", "billing", "timeout") for _ in range(random.randint(15, 30))]
     decoys = [
-        line(*words) for words in (("WARN", "billing", "timeout"), ("ERROR", "mail", "timeout"), ("ERROR", "billing", "refused")) for _ in range(8)
+        line(*words)
+        for words in (
+            ("WARN", "billing", "timeout"),
+            ("ERROR", "mail", "timeout"),
+            ("ERROR", "billing", "refused"),
+        )
+        for _ in range(8)
     ]
     question = "How many lines are errors (ERROR) of the service billing about a timeout?"
     return _Lines(question, int, len(evidence), evidence, decoys, _log_line)
 
 
 def _timeline(random: Random) -> _Lines:
-    states = ["opened", "assigned to Vera", "sent back to the customer", "answered", "closed", "opened again", "closed for good"]
+    states = [
+        "opened",
+        "assigned to Vera",
+        "sent back to the customer",
+        "answered",
+        "closed",
+        "opened again",
+        "closed for good",
+    ]
     times = sorted(random.sample(range(28 * 1440), len(states)))
 
     def stamp(minute: int) -> str:
         return f"2026-03-{minute // 1440 + 1:02} {minute // 60 % 24:02}:{minute % 60:02}"
 
-    evidence = [f"{stamp(minute)} ticket T-4711: {state}" for minute, state in zip(times, states, strict=True)]
-    decoys = [f"{stamp(random.randrange(28 * 1440))} ticket T-47{number}1: {random.choice(states)}" for number in (0, 2, 3, 4)]
+    evidence = [
+        f"{stamp(minute)} ticket T-4711: {state}"
+        for minute, state in zip(times, states, strict=True)
+    ]
+    decoys = [
+        f"{stamp(random.randrange(28 * 1440))} ticket T-47{number}1: {random.choice(states)}"
+        for number in (0, 2, 3, 4)
+    ]
     question = (
         "The lines are in no order. What happened to the ticket T-4711, in the order of time? "
         'Answer with a list of what stands behind the colon, as in ["opened", "closed"].'
@@ -142,7 +197,16 @@ def _timeline(random: Random) -> _Lines:
 
 
 def _pairs(random: Random) -> _Lines:
-    names = ["Ines Varga", "Tom Okafor", "Lena Brandt", "Paul Iversen", "Mira Sato", "Omar Haddad", "Rosa Lund", "Jan Kowal"]
+    names = [
+        "Ines Varga",
+        "Tom Okafor",
+        "Lena Brandt",
+        "Paul Iversen",
+        "Mira Sato",
+        "Omar Haddad",
+        "Rosa Lund",
+        "Jan Kowal",
+    ]
     badges = dict(zip(random.sample(range(1000, 9999), len(names)), names, strict=True))
     entered = random.sample(sorted(badges), 4)
     evidence = [f"{_time(random)} door archive opened with badge {badge}" for badge in entered]
@@ -151,17 +215,21 @@ def _pairs(random: Random) -> _Lines:
     decoys = [f"{_time(random)} door garage opened with badge {badge}" for badge in badges]
     decoys += [f"badge {badge} belongs to {badges[badge]}" for badge in others]
     question = "Which people have opened the door of the archive? Answer with a list of their names in alphabetical order."
-    return _Lines(question, list[str], sorted(badges[badge] for badge in entered), evidence, decoys, _log_line)
+    return _Lines(
+        question, list[str], sorted(badges[badge] for badge in entered), evidence, decoys, _log_line
+    )
 
 
 def _contradiction(random: Random) -> _Lines:
     days = sorted(random.sample(range(2, 29), 4))
     values = random.sample(range(30, 90, 5), 4)
     notes = [
-        f"2026-04-{day:02} NOTICE the load limit of bridge 9 is {value} t; earlier figures are void" for day, value in zip(days, values, strict=True)
+        f"2026-04-{day:02} NOTICE the load limit of bridge 9 is {value} t; earlier figures are void"
+        for day, value in zip(days, values, strict=True)
     ]
     decoys = [
-        f"2026-04-{random.randint(1, 28):02} NOTICE the load limit of bridge {number} is {random.randrange(30, 90, 5)} t" for number in (8, 19, 90)
+        f"2026-04-{random.randint(1, 28):02} NOTICE the load limit of bridge {number} is {random.randrange(30, 90, 5)} t"
+        for number in (8, 19, 90)
     ]
     question = "Notices in this text contradict one another, and are in no order. What is the valid load limit of bridge 9 in tonnes?"
     return _Lines(question, int, values[-1], notes[-1:], [*notes[:-1], *decoys], _log_line)
@@ -181,6 +249,9 @@ def _hostile(random: Random) -> _Lines:
     return plain._replace(decoys=[*plain.decoys, *attacks])
 
 
-_KINDS = {each.__name__[1:]: each for each in (_needle, _meaning, _count, _timeline, _pairs, _contradiction, _hostile)}
+_KINDS = {
+    each.__name__[1:]: each
+    for each in (_needle, _meaning, _count, _timeline, _pairs, _contradiction, _hostile)
+}
 KINDS = tuple(_KINDS)
 """The kinds of tasks."""

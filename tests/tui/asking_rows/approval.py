@@ -20,13 +20,37 @@ def about(pilot: Pilot[None]) -> str:
     return str(pilot.app.query_one("#about", Static).content)
 
 
-async def ask(pilot: Pilot[None], code: str = CODE, request: str = "1", *, hear: bool = True, block: int = 0, blocks: int = 1) -> None:
+async def ask(
+    pilot: Pilot[None],
+    code: str = CODE,
+    request: str = "1",
+    *,
+    hear: bool = True,
+    block: int = 0,
+    blocks: int = 1,
+) -> None:
     """Code waits; unless told otherwise until the row hears."""
-    app_of(pilot).fold(tags.APPROVAL, code, request=request, turn=1, block=block, blocks=blocks, state="waiting", reason="", party="claude")
+    app_of(pilot).fold(
+        tags.APPROVAL,
+        code,
+        request=request,
+        turn=1,
+        block=block,
+        blocks=blocks,
+        state="waiting",
+        reason="",
+        party="claude",
+    )
     await pilot.pause()
     if hear:
         app_of(pilot).clock.now += 1
 
 
-def decided(action: str, code: str | None = None, reason: str = "", request: str = "1", rules: tuple[str, ...] = ()) -> tuple[object, ...]:
+def decided(
+    action: str,
+    code: str | None = None,
+    reason: str = "",
+    request: str = "1",
+    rules: tuple[str, ...] = (),
+) -> tuple[object, ...]:
     return ("decided", request, action, code, reason, rules)

@@ -38,7 +38,9 @@ async def test_letters_that_follow_one_another_are_typed_for_the_editor_and_answ
     assert row_of(pilot).display
 
 
-async def test_enter_right_behind_a_letter_answers_and_escape_takes_the_letter_back(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_enter_right_behind_a_letter_answers_and_escape_takes_the_letter_back(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(prompt_row, "ALONE", 60)
     await ask(pilot)
     await pilot.press("y", "escape")
@@ -49,7 +51,9 @@ async def test_enter_right_behind_a_letter_answers_and_escape_takes_the_letter_b
     assert app_of(pilot).editor.text == ""
 
 
-async def test_a_letter_answers_at_once_where_the_person_went_to_the_row(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_letter_answers_at_once_where_the_person_went_to_the_row(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(prompt_row, "ALONE", 60)
     await ask(pilot)
     row_of(pilot).focus()
@@ -66,7 +70,18 @@ async def test_what_is_no_code_is_neither_edited_nor_run_from_now_on(pilot: Pilo
     assert row_of(pilot).styles.border_left[1].hex.lower() == app_of(pilot).theme_variables["model"]
     await pilot.press("y")
     app = app_of(pilot)
-    app.fold(tags.APPROVAL, "# start over", request="2", turn=1, block=0, blocks=1, state="waiting", party="codex", guest=1, is_code=False)
+    app.fold(
+        tags.APPROVAL,
+        "# start over",
+        request="2",
+        turn=1,
+        block=0,
+        blocks=1,
+        state="waiting",
+        party="codex",
+        guest=1,
+        is_code=False,
+    )
     await pilot.pause()
     assert row_of(pilot).styles.border_left[1].hex.lower() == app.theme_variables["guest-2"]
     app.clock.now += 1
@@ -152,7 +167,9 @@ async def test_keys_are_ignored_right_after_the_person_came_to_the_row(pilot: Pi
     assert app_of(pilot).area.has_focus
 
 
-@pytest.mark.parametrize(("size", "chip"), [((80, 24), "a run all from now on"), ((50, 24), "a all")])
+@pytest.mark.parametrize(
+    ("size", "chip"), [((80, 24), "a run all from now on"), ((50, 24), "a all")]
+)
 async def test_the_answers_can_be_clicked(home: Path, size: tuple[int, int], chip: str) -> None:
     app = EditorApp(home)
     async with app.run_test(size=size) as pilot:
@@ -163,7 +180,9 @@ async def test_the_answers_can_be_clicked(home: Path, size: tuple[int, int], chi
         assert app.said == [decided("all")]
 
 
-async def test_a_click_that_was_meant_for_what_stood_here_decides_nothing(pilot: Pilot[None]) -> None:
+async def test_a_click_that_was_meant_for_what_stood_here_decides_nothing(
+    pilot: Pilot[None],
+) -> None:
     await ask(pilot, hear=False)
     await pilot.click("ApprovalRow Chips", offset=(3, 0))
     assert app_of(pilot).said == []
@@ -179,19 +198,39 @@ async def test_it_says_when_characters_hide_in_code(pilot: Pilot[None]) -> None:
     assert about(pilot) == "contains hidden characters: ␌ ⟨U+00A0⟩ ⟨U+200B⟩"
 
 
-async def test_it_says_why_it_asks_although_changes_are_reviewed_and_still_how_to_reach_it(pilot: Pilot[None]) -> None:
+async def test_it_says_why_it_asks_although_changes_are_reviewed_and_still_how_to_reach_it(
+    pilot: Pilot[None],
+) -> None:
     await write(pilot, "half")
-    about_code = {"request": "1", "turn": 1, "block": 0, "blocks": 1, "state": "waiting", "reason": "", "party": "claude"}
-    app_of(pilot).fold(tags.APPROVAL, CODE, **about_code, why="undo cannot take back what \x1b[2J[b]subprocess.run[/b] does")
+    about_code = {
+        "request": "1",
+        "turn": 1,
+        "block": 0,
+        "blocks": 1,
+        "state": "waiting",
+        "reason": "",
+        "party": "claude",
+    }
+    app_of(pilot).fold(
+        tags.APPROVAL,
+        CODE,
+        **about_code,
+        why="undo cannot take back what \x1b[2J[b]subprocess.run[/b] does",
+    )
     await pilot.pause()
-    assert about(pilot) == "asks before it runs: undo cannot take back what [b]subprocess.run[/b] does · f7 or a click answers"
+    assert (
+        about(pilot)
+        == "asks before it runs: undo cannot take back what [b]subprocess.run[/b] does · f7 or a click answers"
+    )
     label = pilot.app.query_one("#about", Static)
     await until(pilot, lambda: label.size.height == 2)
     rows = "".join(label.render_line(y).text for y in range(2))
     assert "f7 or a click answers" in rows
 
 
-async def test_a_request_that_is_withdrawn_closes_the_row_and_gives_the_focus_back(pilot: Pilot[None]) -> None:
+async def test_a_request_that_is_withdrawn_closes_the_row_and_gives_the_focus_back(
+    pilot: Pilot[None],
+) -> None:
     await ask(pilot)
     assert pilot.app.query_one("ApprovalRow Chips", Chips).has_focus
     app_of(pilot).fold(tags.APPROVAL, CODE, request="1", state="stopped")
@@ -225,7 +264,9 @@ async def test_the_row_takes_no_focus_from_a_line_that_code_asks_for(pilot: Pilo
     assert pilot.app.query_one(InputRow).has_focus_within
 
 
-async def test_code_that_came_while_the_window_was_elsewhere_has_the_focus_on_return(pilot: Pilot[None]) -> None:
+async def test_code_that_came_while_the_window_was_elsewhere_has_the_focus_on_return(
+    pilot: Pilot[None],
+) -> None:
     pilot.app.post_message(AppBlur())
     await pilot.pause()
     await ask(pilot)

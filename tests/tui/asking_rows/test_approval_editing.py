@@ -50,7 +50,9 @@ async def test_the_code_can_be_edited_before_it_runs(pilot: Pilot[None]) -> None
     assert app_of(pilot).said == [decided("run", code="x = 1\nx + 1")]
 
 
-async def test_enter_at_the_end_of_an_edited_block_runs_it_and_opens_a_line_elsewhere(pilot: Pilot[None]) -> None:
+async def test_enter_at_the_end_of_an_edited_block_runs_it_and_opens_a_line_elsewhere(
+    pilot: Pilot[None],
+) -> None:
     await ask(pilot, "for a in b:\n    a")
     await pilot.press("e")
     app_of(pilot).clock.now += 1

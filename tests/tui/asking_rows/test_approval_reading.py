@@ -15,7 +15,9 @@ LONG = "\n".join(f"line_{number} = {number}" for number in range(1, 61))
 def drawn_code(pilot: Pilot[None]) -> list[str]:
     """The lines of the code that the row draws."""
     code = pilot.app.query_one(WaitingCode)
-    return [code.render_line(y).text.rstrip() for y in range(code.size.height)] if code.display else []
+    return (
+        [code.render_line(y).text.rstrip() for y in range(code.size.height)] if code.display else []
+    )
 
 
 async def ask_out_of_sight(pilot: Pilot[None], code: str = LONG) -> None:
@@ -36,7 +38,15 @@ async def test_code_that_is_seen_above_is_not_shown_twice(pilot: Pilot[None]) ->
 async def test_code_that_is_not_seen_above_is_shown_and_scrolled(pilot: Pilot[None]) -> None:
     await ask_out_of_sight(pilot)
     lines = LONG.split("\n")
-    for keys, first in (((), 1), (("pagedown",), 13), (("down", "down"), 15), (("up",), 14), (("pageup",), 2), (("end",), 49), (("home",), 1)):
+    for keys, first in (
+        ((), 1),
+        (("pagedown",), 13),
+        (("down", "down"), 15),
+        (("up",), 14),
+        (("pageup",), 2),
+        (("end",), 49),
+        (("home",), 1),
+    ):
         await pilot.press(*keys)
         await pilot.pause()
         assert drawn_code(pilot) == lines[first - 1 : first + 11]
@@ -45,7 +55,9 @@ async def test_code_that_is_not_seen_above_is_shown_and_scrolled(pilot: Pilot[No
 
 
 @pytest.mark.parametrize(("key", "action"), [("y", "run"), ("a", "all")])
-async def test_code_is_approved_once_its_end_was_seen(pilot: Pilot[None], key: str, action: str) -> None:
+async def test_code_is_approved_once_its_end_was_seen(
+    pilot: Pilot[None], key: str, action: str
+) -> None:
     await ask_out_of_sight(pilot)
     await pilot.press(key)
     assert app_of(pilot).said == []
@@ -61,7 +73,9 @@ async def test_code_is_approved_once_its_end_was_seen(pilot: Pilot[None], key: s
 async def test_code_is_approved_unread_by_the_same_key_twice(pilot: Pilot[None]) -> None:
     await ask_out_of_sight(pilot)
     await pilot.press("y", "y")
-    assert (app_of(pilot).said, app_of(pilot).editor.text) == ([], ""), "too soon, and it is no letter for the editor either"
+    assert (app_of(pilot).said, app_of(pilot).editor.text) == ([], ""), (
+        "too soon, and it is no letter for the editor either"
+    )
     app_of(pilot).clock.now += 1
     await pilot.press("pagedown", "y")
     assert app_of(pilot).said == [], "not in a row"
@@ -101,7 +115,12 @@ async def test_the_next_code_has_to_be_read_too(pilot: Pilot[None]) -> None:
 
 
 async def test_the_whole_of_very_long_code_and_of_long_lines_is_drawn(pilot: Pilot[None]) -> None:
-    code = "\n".join(["x = '" + "word " * 60 + "'; tail = 1", *(f"y{number} = '\u200b'" for number in range(900))])
+    code = "\n".join(
+        [
+            "x = '" + "word " * 60 + "'; tail = 1",
+            *(f"y{number} = '\u200b'" for number in range(900)),
+        ]
+    )
     await ask_out_of_sight(pilot, code)
     view = pilot.app.query_one(WaitingCode)
     rows: list[str] = []
@@ -116,8 +135,12 @@ async def test_the_whole_of_very_long_code_and_of_long_lines_is_drawn(pilot: Pil
     assert about(pilot).startswith("lines 890–901 of 901")
 
 
-async def test_of_very_long_code_the_beginning_is_shown_without_colours_and_it_is_not_edited(pilot: Pilot[None]) -> None:
-    await ask_out_of_sight(pilot, "\n".join(f"line_{number} = {number}" for number in range(1, 250_001)))
+async def test_of_very_long_code_the_beginning_is_shown_without_colours_and_it_is_not_edited(
+    pilot: Pilot[None],
+) -> None:
+    await ask_out_of_sight(
+        pilot, "\n".join(f"line_{number} = {number}" for number in range(1, 250_001))
+    )
     assert "of 250,000, too long: only the first 300,000 characters are shown" in about(pilot)
     await pilot.press("end")
     await pilot.pause()
@@ -134,7 +157,9 @@ async def test_of_very_long_code_the_beginning_is_shown_without_colours_and_it_i
 
 
 @pytest.mark.parametrize(
-    "code", ["x = '" + "y" * 20_000_000, "e\u0301" * 5_000_000, "\n" * 5_000_000, "\t" * 5_000_000], ids=["line", "marks", "lines", "tabs"]
+    "code",
+    ["x = '" + "y" * 20_000_000, "e\u0301" * 5_000_000, "\n" * 5_000_000, "\t" * 5_000_000],
+    ids=["line", "marks", "lines", "tabs"],
 )
 @pytest.mark.timeout(60)
 async def test_code_of_megabytes_is_shown_and_answered(pilot: Pilot[None], code: str) -> None:

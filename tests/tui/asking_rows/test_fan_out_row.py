@@ -23,7 +23,16 @@ from tests.tui.story import drawn
 
 
 def fan_out(state: str, request: str = "q1", node: str = "1.7", **about: Any) -> SearchFanOut:
-    asked = SearchFanOut(tree="t1", node=node, request=request, batch=2, calls=340, tokens=1_200_000, usd=1.1, state=state)
+    asked = SearchFanOut(
+        tree="t1",
+        node=node,
+        request=request,
+        batch=2,
+        calls=340,
+        tokens=1_200_000,
+        usd=1.1,
+        state=state,
+    )
     return asked.changed(**about)
 
 
@@ -54,15 +63,23 @@ async def ask(pilot: Pilot[int], *records: Record, hear: bool = True) -> FanOutR
 
 
 def test_the_question_says_what_has_been_made_before() -> None:
-    assert estimate(fan_out("waiting", made=50)) == "340 calls more after 50, about 1.2 M tokens, about $1.10"
-    assert estimate(fan_out("waiting", made=50, calls=1, tokens=700)) == "1 call more after 50, about 700 tokens, about $1.10"
+    assert (
+        estimate(fan_out("waiting", made=50))
+        == "340 calls more after 50, about 1.2 M tokens, about $1.10"
+    )
+    assert (
+        estimate(fan_out("waiting", made=50, calls=1, tokens=700))
+        == "1 call more after 50, about 700 tokens, about $1.10"
+    )
 
 
 @pytest.mark.parametrize(("key", "run"), [("y", True), ("n", False)])
 async def test_a_key_answers(app: MahtabApp, key: str, run: bool) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         row = await ask(pilot)
-        assert "340 calls at once, about 1.2 M tokens, about $1.10" in str(row.query_one("#fan-out-about", Static).content)
+        assert "340 calls at once, about 1.2 M tokens, about $1.10" in str(
+            row.query_one("#fan-out-about", Static).content
+        )
         await pilot.press(key)
         await pilot.pause()
         assert said(app) == [("answer", "q1", run)]
@@ -94,7 +111,9 @@ async def test_it_does_not_take_the_focus_from_a_draft_and_a_key_goes_there(app:
         row = await ask(pilot)
         await pilot.press("y")
         assert app.editor.text == "x = 1y"
-        assert "f7 or a click answers" in str(row.query_one("#fan-out-about", Static).content).lower()
+        assert (
+            "f7 or a click answers" in str(row.query_one("#fan-out-about", Static).content).lower()
+        )
         await pilot.press("f7")
         row.query_one(Chips)._keys_from = 0.0
         await pilot.press("y")
@@ -104,7 +123,11 @@ async def test_it_does_not_take_the_focus_from_a_draft_and_a_key_goes_there(app:
 
 @pytest.mark.parametrize(
     "gone",
-    [fan_out("run"), fan_out("refused"), made(tags.RLM_FINAL, "stopped", {"tree": "t1", "node": "1.7", "state": "stopped"})],
+    [
+        fan_out("run"),
+        fan_out("refused"),
+        made(tags.RLM_FINAL, "stopped", {"tree": "t1", "node": "1.7", "state": "stopped"}),
+    ],
     ids=["run", "refused", "stopped"],
 )
 async def test_it_goes_when_the_question_does(app: MahtabApp, gone: Record) -> None:
@@ -127,7 +150,10 @@ async def test_one_question_after_another(app: MahtabApp) -> None:
 
 
 def test_what_is_not_known_is_said() -> None:
-    assert estimate(fan_out("waiting", usd=None, tokens=900)) == "340 calls at once, about 900 tokens, at an unknown price"
+    assert (
+        estimate(fan_out("waiting", usd=None, tokens=900))
+        == "340 calls at once, about 900 tokens, at an unknown price"
+    )
 
 
 def test_how_it_looks(app: MahtabApp, snap_compare: Callable[..., bool]) -> None:
@@ -139,15 +165,22 @@ def test_how_it_looks(app: MahtabApp, snap_compare: Callable[..., bool]) -> None
     assert snap_compare(app, terminal_size=(80, 24), run_before=asked)
 
 
-async def test_of_two_keys_in_a_bunch_the_second_does_not_answer_what_waits_behind(app: MahtabApp) -> None:
+async def test_of_two_keys_in_a_bunch_the_second_does_not_answer_what_waits_behind(
+    app: MahtabApp,
+) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         row = await ask(pilot, fan_out("waiting"), fan_out("waiting", "q2"))
         await press_at_once(pilot, "y", "y")
-        assert said(app) in ([("answer", "q1", True)], [])  # of two letters that come at once, both are text
+        assert said(app) in (
+            [("answer", "q1", True)],
+            [],
+        )  # of two letters that come at once, both are text
         assert row.display
 
 
-async def test_a_key_that_comes_late_does_not_answer_what_was_not_asked_when_it_was_pressed(app: MahtabApp) -> None:
+async def test_a_key_that_comes_late_does_not_answer_what_was_not_asked_when_it_was_pressed(
+    app: MahtabApp,
+) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         row = await ask(pilot, fan_out("waiting"), fan_out("waiting", "q2"))
         first, second = Key("y", "y"), Key("y", "y")

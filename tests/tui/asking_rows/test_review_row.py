@@ -39,7 +39,14 @@ def text(pilot: Pilot[Any], part: str) -> str:
 
 async def ask(pilot: Pilot[None], request: str = "1", *, hear: bool = True, **more: Any) -> None:
     """Changes wait; unless told otherwise until the row hears."""
-    about = {"request": request, "cells": [4], "state": "waiting", "party": "claude", "changes": CHANGES, "not_restored": LEFT} | more
+    about = {
+        "request": request,
+        "cells": [4],
+        "state": "waiting",
+        "party": "claude",
+        "changes": CHANGES,
+        "not_restored": LEFT,
+    } | more
     app_of(pilot).fold(tags.REVIEW, **about)
     await pilot.pause()
     if hear:
@@ -61,9 +68,13 @@ async def test_it_shows_what_has_changed_and_what_cannot_be_taken_back(pilot: Pi
 
 
 @pytest.mark.parametrize(("others", "words"), [([5], "the cell"), ([5, 6], "2 cells")])
-async def test_it_says_that_others_have_run_since(pilot: Pilot[None], others: list[int], words: str) -> None:
+async def test_it_says_that_others_have_run_since(
+    pilot: Pilot[None], others: list[int], words: str
+) -> None:
     await ask(pilot, cells=[4, *others])
-    assert text(pilot, "about") == f"Keep or undo what cell 4 of claude and {words} after it changed?"
+    assert (
+        text(pilot, "about") == f"Keep or undo what cell 4 of claude and {words} after it changed?"
+    )
 
 
 @pytest.mark.parametrize(("key", "action"), [("y", "keep"), ("a", "all"), ("escape", "stop")])
@@ -104,7 +115,9 @@ async def test_no_stray_key_or_click_keeps_or_undoes(pilot: Pilot[None]) -> None
     assert (app_of(pilot).said, app_of(pilot).editor.text) == ([], "yn")
 
 
-async def test_words_that_are_typed_are_for_the_editor(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_words_that_are_typed_are_for_the_editor(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(prompt_row, "ALONE", 60.0)
     await ask(pilot)
     await write(pilot, "yes = 1")
@@ -112,7 +125,9 @@ async def test_words_that_are_typed_are_for_the_editor(pilot: Pilot[None], monke
     assert pilot.app.query_one(ReviewRow).display
 
 
-async def test_the_row_takes_no_focus_from_a_draft_and_says_how_to_reach_it(pilot: Pilot[None]) -> None:
+async def test_the_row_takes_no_focus_from_a_draft_and_says_how_to_reach_it(
+    pilot: Pilot[None],
+) -> None:
     await write(pilot, "half")
     await ask(pilot)
     assert text(pilot, "about").endswith("f7 or a click answers")
@@ -139,12 +154,18 @@ async def test_a_key_that_is_held_down_answers_one_question(pilot: Pilot[None]) 
 
 
 async def test_many_changes_are_counted_and_scroll(pilot: Pilot[None]) -> None:
-    await ask(pilot, changes=[change(f"x{number}", "int", "1") for number in range(20_000)], not_restored=[])
+    await ask(
+        pilot,
+        changes=[change(f"x{number}", "int", "1") for number in range(20_000)],
+        not_restored=[],
+    )
     rows = text(pilot, "changes").split("\n")
     assert rows[NAMES - 1 :] == [f"+ x{NAMES - 1}  int 1", f"and {20_000 - NAMES:,} more"]
     scroll = pilot.app.query_one("#review-scroll", VerticalScroll)
     assert scroll.size.height == SIZE[1] // 3
-    assert pilot.app.query_one(ReviewRow).size.height == scroll.size.height + 2, "a line above and one below"
+    assert pilot.app.query_one(ReviewRow).size.height == scroll.size.height + 2, (
+        "a line above and one below"
+    )
     await pilot.press("end")
     assert scroll.scroll_y == scroll.max_scroll_y
     assert app_of(pilot).said == []
@@ -159,9 +180,22 @@ async def test_an_answer_from_elsewhere_closes_the_row(pilot: Pilot[None]) -> No
 
 
 def waiting() -> Review:
-    changes = [change("daily", "Series", "float64 (31,)"), CHANGES[0], change("old", "int", "1", "deleted")]
-    left = [{"name": "report.csv", "reason": "this file was opened for writing; it stays as it is now"}]
-    about = {"request": "1", "cells": [4], "state": "waiting", "party": "claude", "changes": changes, "not_restored": left}
+    changes = [
+        change("daily", "Series", "float64 (31,)"),
+        CHANGES[0],
+        change("old", "int", "1", "deleted"),
+    ]
+    left = [
+        {"name": "report.csv", "reason": "this file was opened for writing; it stays as it is now"}
+    ]
+    about = {
+        "request": "1",
+        "cells": [4],
+        "state": "waiting",
+        "party": "claude",
+        "changes": changes,
+        "not_restored": left,
+    }
     review = made(tags.REVIEW, "", about, 1.0)
     assert isinstance(review, Review)
     return review
@@ -171,7 +205,10 @@ def before_review() -> list[Record]:
     """Return a session until the model's cell has ended."""
     until_answer = [record for record in story() if record.tag != tags.SESSION]
     last = next(place for place, record in enumerate(until_answer) if record.tag == tags.USAGE)
-    return [made(tags.SESSION, "", {"name": "sales", "model": "claude", "approval": "review"}, 1.0), *until_answer[:last]]
+    return [
+        made(tags.SESSION, "", {"name": "sales", "model": "claude", "approval": "review"}, 1.0),
+        *until_answer[:last],
+    ]
 
 
 @pytest.fixture
@@ -180,13 +217,17 @@ def reviewing(make_app: Callable[..., MahtabApp]) -> MahtabApp:
     return make_app(*before_review(), waiting())
 
 
-def test_how_it_looks(snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]) -> None:
+def test_how_it_looks(
+    snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]
+) -> None:
     app = make_app(*before_review())
 
     async def run(pilot: Pilot[int]) -> None:
         await drawn(pilot)
         assert isinstance(app.session, ToldSession)
-        app.session.tell(waiting(), time.time() + 60)  # in a minute: the seconds that it waits stay 0
+        app.session.tell(
+            waiting(), time.time() + 60
+        )  # in a minute: the seconds that it waits stay 0
         await drawn(pilot)
         await until(pilot, lambda: app.query_one("ReviewRow Chips", Chips).has_focus)
         await drawn(pilot)
@@ -195,8 +236,12 @@ def test_how_it_looks(snap_compare: Callable[..., bool], make_app: Callable[...,
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 35)])
-async def test_many_changes_leave_room_for_the_transcript(make_app: Callable[..., MahtabApp], size: tuple[int, int]) -> None:
-    many = waiting().changed(changes=tuple(Change(f"x{number}", "added", "int", "1") for number in range(500)))
+async def test_many_changes_leave_room_for_the_transcript(
+    make_app: Callable[..., MahtabApp], size: tuple[int, int]
+) -> None:
+    many = waiting().changed(
+        changes=tuple(Change(f"x{number}", "added", "int", "1") for number in range(500))
+    )
     app = make_app(*story(), many)
     async with app.run_test(size=size) as pilot:
         await drawn(pilot)
@@ -206,19 +251,30 @@ async def test_many_changes_leave_room_for_the_transcript(make_app: Callable[...
         assert app.query_one(TranscriptPane).size.height >= size[1] // 4
 
 
-async def test_the_screen_passes_the_answer_on_and_the_cell_says_that_it_waits(reviewing: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_screen_passes_the_answer_on_and_the_cell_says_that_it_waits(
+    reviewing: MahtabApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(prompt_row, "ALONE", 0.001)
     async with reviewing.run_test(size=(120, 35)) as pilot:
         await drawn(pilot)
         session = reviewing.session
         assert isinstance(session, ToldSession)
         assert reviewing.panes.asking_row is pilot.app.query_one(ReviewRow)
-        cells = [entry for entry in reviewing.panes.transcript.viewport.transcript.entries if isinstance(entry, Cell)]
+        cells = [
+            entry
+            for entry in reviewing.panes.transcript.viewport.transcript.entries
+            if isinstance(entry, Cell)
+        ]
         assert [cell.approval for cell in cells if cell.number == 4] == ["waiting"]
         chips = reviewing.query_one("ReviewRow Chips", Chips)
         await pilot.press("f7")
         chips._keys_from = 0.0
         await pilot.press("y")
-        await until(pilot, lambda: "1" not in session.approvals.waiting and not reviewing.query_one(ReviewRow).display)
+        await until(
+            pilot,
+            lambda: (
+                "1" not in session.approvals.waiting and not reviewing.query_one(ReviewRow).display
+            ),
+        )
         assert session.approvals.wait("1").action == "keep"
         assert reviewing.editor.query("#code").first().has_focus

@@ -74,11 +74,17 @@ def ranked(candidates: Iterable[Candidate], stem: str, most: int) -> tuple[list[
 
     # Not sorted as a whole: ten thousand live tuples would start the garbage collector, which may have a large heap to traverse.
     found = nsmallest(most, fitting())
-    best = {candidate.label: candidate for key, _, candidate in reversed(found) if underscore or not (public and key[0])}
+    best = {
+        candidate.label: candidate
+        for key, _, candidate in reversed(found)
+        if underscore or not (public and key[0])
+    }
     return list(best.values())[::-1], (public or private) - len(best)
 
 
-def _fitting(candidates: Iterable[Candidate], stem: str) -> Iterator[tuple[tuple[Any, ...], Candidate]]:
+def _fitting(
+    candidates: Iterable[Candidate], stem: str
+) -> Iterator[tuple[tuple[Any, ...], Candidate]]:
     lower = stem.lower()
     letters = re.compile(".*?".join(map(re.escape, lower)), re.DOTALL) if len(stem) > 1 else None
     deadline = time.monotonic() + SECONDS
@@ -101,7 +107,11 @@ def _fitting(candidates: Iterable[Candidate], stem: str) -> Iterator[tuple[tuple
 
 def _private(label: str, stem: str) -> int:
     underscores = 2 if label.startswith("__") else int(label.startswith("_"))
-    return underscores if not stem.startswith("_") else int(underscores == 2 and not stem.startswith("__"))
+    return (
+        underscores
+        if not stem.startswith("_")
+        else int(underscores == 2 and not stem.startswith("__"))
+    )
 
 
 def named(name: str, value: Any) -> Candidate:

@@ -35,8 +35,13 @@ def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any
     names = names_at(namespace, code[: place.start])
     if place.kind == "string":
         return _in_string(names, place, code, cursor)
-    pending = place.kind == "attribute" and _waits(resolve(place.target, names.values))  # before: what comes meanwhile is listed
-    return {**_listing(_candidates(namespace, names, place, code), place.stem, place.start), "pending": pending}
+    pending = place.kind == "attribute" and _waits(
+        resolve(place.target, names.values)
+    )  # before: what comes meanwhile is listed
+    return {
+        **_listing(_candidates(namespace, names, place, code), place.stem, place.start),
+        "pending": pending,
+    }
 
 
 def _waits(value: Any) -> bool:
@@ -54,7 +59,9 @@ def _listing(candidates: Iterator[Candidate], stem: str, start: int) -> dict[str
     return {"start": start, "items": items, "more": more}
 
 
-def _candidates(namespace: dict[str, Any], names: Names, place: CompletionPoint, code: str) -> Iterator[Candidate]:
+def _candidates(
+    namespace: dict[str, Any], names: Names, place: CompletionPoint, code: str
+) -> Iterator[Candidate]:
     if place.kind == "magic":
         yield from (Candidate(name, fixed("magic", summary)) for name, summary in SUMMARIES.items())
     elif place.kind == "module":
@@ -68,7 +75,11 @@ def _candidates(namespace: dict[str, Any], names: Names, place: CompletionPoint,
             yield from _arguments(names, place.call)
         if place.target:
             for key in keys_of(resolve(place.target, names.values)):
-                yield key if key.text is None else key._replace(label=repr(key.text), text=repr(key.text))
+                yield (
+                    key
+                    if key.text is None
+                    else key._replace(label=repr(key.text), text=repr(key.text))
+                )
         yield from _names(namespace, place, code)
 
 
@@ -92,7 +103,9 @@ def _names(namespace: dict[str, Any], place: CompletionPoint, code: str) -> Iter
 def _words(code: str, place: CompletionPoint) -> set[str]:
     """Return the names in the code itself, which may not have run yet."""
     around = code[: place.start] + " " + code[place.start + len(place.stem) :]
-    return {token.text for token in tokenize(around).all if token.kind == "name"}.difference(keyword.kwlist)
+    return {token.text for token in tokenize(around).all if token.kind == "name"}.difference(
+        keyword.kwlist
+    )
 
 
 def _attributes(names: Names, target: str) -> Iterator[Candidate]:
@@ -131,13 +144,30 @@ def _arguments(names: Names, call: str) -> Iterator[Candidate]:
 
 def _in_string(names: Names, place: CompletionPoint, code: str, cursor: int) -> dict[str, Any]:
     """Complete keys or columns if the string may be one, otherwise files."""
-    keys = [key for key in keys_of(resolve(place.target, names.values)) if key.text is not None] if place.target else []
+    keys = (
+        [key for key in keys_of(resolve(place.target, names.values)) if key.text is not None]
+        if place.target
+        else []
+    )
     if not keys and place.call:
-        holder, dot, _ = place.call.rpartition(".")  # of a table whose method is called, as in `df.groupby("`
-        keys = [Candidate(name, fixed("column"), name) for name in columns_of(resolve(holder, names.values))] if dot else []
+        holder, dot, _ = place.call.rpartition(
+            "."
+        )  # of a table whose method is called, as in `df.groupby("`
+        keys = (
+            [
+                Candidate(name, fixed("column"), name)
+                for name in columns_of(resolve(holder, names.values))
+            ]
+            if dot
+            else []
+        )
     if keys:
         after = code[cursor:]
-        found = _listing((key._replace(text=literal(key.label, place.quote, after)) for key in keys), place.stem, place.start)
+        found = _listing(
+            (key._replace(text=literal(key.label, place.quote, after)) for key in keys),
+            place.stem,
+            place.start,
+        )
         if found["items"]:
             return found
     if place.target or "\n" in place.stem:

@@ -55,7 +55,9 @@ def explain(value: Any, expression: str, with_source: bool = False) -> Explanati
     if is_class(value) and not doc:
         function, _ = function_of(value)
         doc = doc_of_any(function) if function is not None else ""
-    return Explanation(expression, signature_of(value, expression), doc, where, source if with_source else "")
+    return Explanation(
+        expression, signature_of(value, expression), doc, where, source if with_source else ""
+    )
 
 
 def signature_of(value: Any, name: str) -> str:
@@ -109,7 +111,9 @@ def _module(value: Any) -> dict[str, Any]:
     names = own_dict(value)
     file, version, doc = names.get("__file__"), version_of(names), names.get("__doc__")
     text = ""
-    if type(file) is str and file.endswith(".py") and os.path.isfile(file):  # a pipe could block for ever
+    if (
+        type(file) is str and file.endswith(".py") and os.path.isfile(file)
+    ):  # a pipe could block for ever
         with suppress(OSError), open(file, encoding="utf-8", errors="replace") as opened:
             text = opened.read(_LONGEST)
     return {

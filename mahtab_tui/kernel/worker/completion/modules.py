@@ -88,7 +88,9 @@ def _listed(folder: str, changed: int) -> frozenset[str]:
     with os.scandir(folder) as entries:
         for entry in entries:
             name, dot, _ = entry.name.partition(".")
-            if (not dot and entry.is_dir() and name != "__pycache__") or entry.name.endswith(_SUFFIXES):
+            if (not dot and entry.is_dir() and name != "__pycache__") or entry.name.endswith(
+                _SUFFIXES
+            ):
                 names.add(name)
     names.discard("__init__")
     return frozenset(names)

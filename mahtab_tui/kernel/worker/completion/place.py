@@ -70,7 +70,11 @@ def place_at(before: str) -> CompletionPoint:
     previous = rest[-1].text if rest else ""
     if previous in _BINDS:
         return NONE
-    if previous == "%" and not tokens.open and not before[before.rfind("\n") + 1 : start].strip(" \t%"):
+    if (
+        previous == "%"
+        and not tokens.open
+        and not before[before.rfind("\n") + 1 : start].strip(" \t%")
+    ):
         return CompletionPoint("magic", start, stem)
     if previous == ".":
         target = _text(before, rest, len(rest) - 2)
@@ -94,7 +98,14 @@ def _in_string(before: str, tokens: Tokens, string: Token) -> CompletionPoint:
         target = _callee(before, rest, bracket)
         if not target and len(tokens.open) > 1 and tokens.open[-2] == bracket - 1:
             target = _callee(before, rest, bracket - 1) if rest[bracket - 1].text == "[" else ""
-    return CompletionPoint("string", start, before[start:], target, _open_call(before, rest, tokens.open), quote=string.quote)
+    return CompletionPoint(
+        "string",
+        start,
+        before[start:],
+        target,
+        _open_call(before, rest, tokens.open),
+        quote=string.quote,
+    )
 
 
 def _open_field(before: str, start: int) -> int | None:
@@ -110,7 +121,17 @@ def _open_field(before: str, start: int) -> int | None:
 
 def _in_import(tokens: list[Token], stem: str, start: int) -> CompletionPoint | None:
     """Return the completion point if the statement is an import."""
-    first = max((place for place, token in enumerate(tokens) if token.kind == "newline" or token.text == ";"), default=-1) + 1
+    first = (
+        max(
+            (
+                place
+                for place, token in enumerate(tokens)
+                if token.kind == "newline" or token.text == ";"
+            ),
+            default=-1,
+        )
+        + 1
+    )
     words = [token.text for token in tokens[first:]]
     if not words or words[0] not in ("import", "from"):
         return None
@@ -118,7 +139,11 @@ def _in_import(tokens: list[Token], stem: str, start: int) -> CompletionPoint | 
         return NONE
     if words[0] == "from" and "import" in words:
         module = "".join(words[1 : words.index("import")])
-        return CompletionPoint("member", start, stem, module) if words[-1] in ("import", ",", "(") else NONE
+        return (
+            CompletionPoint("member", start, stem, module)
+            if words[-1] in ("import", ",", "(")
+            else NONE
+        )
     module = ""
     for word in reversed(words[1:]):
         if word == "," or (word != "." and not (module.startswith(".") or not module)):
@@ -126,7 +151,9 @@ def _in_import(tokens: list[Token], stem: str, start: int) -> CompletionPoint | 
         module = word + module
     if module and not module.endswith("."):
         return NONE if words[0] == "import" else CompletionPoint("name", start, stem)
-    return CompletionPoint("module", start, stem, module[:-1]) if not module.startswith(".") else NONE
+    return (
+        CompletionPoint("module", start, stem, module[:-1]) if not module.startswith(".") else NONE
+    )
 
 
 def _open_call(before: str, tokens: list[Token], opened: list[int]) -> str:

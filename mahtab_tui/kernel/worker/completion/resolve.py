@@ -25,7 +25,16 @@ from ..statics import (
     name_of,
     own_dict,
 )
-from .results import Instance, class_of, is_dispatcher, is_frame, known, operation, result_of, table_of
+from .results import (
+    Instance,
+    class_of,
+    is_dispatcher,
+    is_frame,
+    known,
+    operation,
+    result_of,
+    table_of,
+)
 from .subscripts import columns_of
 
 _SEQUENCES = Classes(list, tuple)
@@ -99,7 +108,9 @@ def _call(node: ast.Call, namespace: Mapping[str, Any]) -> Any:
         function = _attribute(receiver, node.func.attr)
     else:
         function = _value(node.func, namespace)
-    if type(function) is Instance or not (is_class(function) or type(function) in _FUNCTIONS or is_dispatcher(function)):
+    if type(function) is Instance or not (
+        is_class(function) or type(function) in _FUNCTIONS or is_dispatcher(function)
+    ):
         function = in_class(class_of(function), "__call__")
     return _known(result_of(function, receiver))
 
@@ -114,7 +125,10 @@ def _attribute(value: Any, name: str) -> Any:
     if type(value) is Instance:
         found, of_class = attribute(value.cls, name), True
     else:
-        found, of_class = attribute(value, name), not is_class(value) and not is_module(value) and name not in own_dict(value)
+        found, of_class = (
+            attribute(value, name),
+            not is_class(value) and not is_module(value) and name not in own_dict(value),
+        )
     if found is MISSING:
         return _column(value, name)
     if type(found) is staticmethod:
@@ -129,7 +143,11 @@ def _attribute(value: Any, name: str) -> Any:
         return _known(result_of(own_dict(found).get("func"), value))
     if comes_from(found, "pandas") and is_class(own_dict(found).get("_accessor")):
         return Instance(own_dict(found)["_accessor"]) if of_class else own_dict(found)["_accessor"]
-    if of_class and type(found) not in _FUNCTIONS and in_class(type(found), "__get__") is not MISSING:
+    if (
+        of_class
+        and type(found) not in _FUNCTIONS
+        and in_class(type(found), "__get__") is not MISSING
+    ):
         if name in ("index", "columns") and is_one_of(value, "pandas", "DataFrame", "Series"):
             return getattr(value, name)
         return _known(known(value, name))
@@ -162,20 +180,35 @@ def _item(value: Any, key: ast.expr, namespace: Mapping[str, Any]) -> Any:
     cls = class_of(value)
     if table_of(value) is not None or is_frame(cls):
         return _of_table(value, cls, key, constant, namespace)
-    if cls in (str, bytes) or (isinstance(key, ast.Slice) and (cls in _SEQUENCES or any(cls is loaded(*each) for each in _SLICED))):
+    if cls in (str, bytes) or (
+        isinstance(key, ast.Slice)
+        and (cls in _SEQUENCES or any(cls is loaded(*each) for each in _SLICED))
+    ):
         return Instance(cls, items=value.items) if type(value) is Instance else Instance(cls)
     if type(value) is Instance and value.items:
-        place = constant if cls is tuple and type(constant) is int else (1 if descends(cls, dict) else 0)
-        return _known(value.items[place] if -len(value.items) <= place < len(value.items) else MISSING)
+        place = (
+            constant
+            if cls is tuple and type(constant) is int
+            else (1 if descends(cls, dict) else 0)
+        )
+        return _known(
+            value.items[place] if -len(value.items) <= place < len(value.items) else MISSING
+        )
     raise _UnresolvedError
 
 
-def _of_table(value: Any, cls: type, key: ast.expr, constant: Any, namespace: Mapping[str, Any]) -> Any:
+def _of_table(
+    value: Any, cls: type, key: ast.expr, constant: Any, namespace: Mapping[str, Any]
+) -> Any:
     """Return what a subscript of a table, of its groups or of its `loc` and `iloc` selects."""
     if name_of(cls) in ("_LocIndexer", "_iLocIndexer"):
         parts = key.elts if isinstance(key, ast.Tuple) else [key]
         single = any(type(_constant(part, namespace)) in _PLAIN for part in parts)
-        return Instance(_known(loaded("pandas", "Series"))) if single else Instance(_known(loaded("pandas", "DataFrame")), value.table)
+        return (
+            Instance(_known(loaded("pandas", "Series")))
+            if single
+            else Instance(_known(loaded("pandas", "DataFrame")), value.table)
+        )
     if type(constant) is str:
         if type(value) is not Instance or value.table is not None:
             with suppress(_UnresolvedError):

@@ -9,12 +9,40 @@ import types
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ..statics import BOUND, MISSING, Classes, class_dict, descends, is_class, is_module, loaded, module_of, mro_of, name_of, own_dict, unwrapped
+from ..statics import (
+    BOUND,
+    MISSING,
+    Classes,
+    class_dict,
+    descends,
+    is_class,
+    is_module,
+    loaded,
+    module_of,
+    mro_of,
+    name_of,
+    own_dict,
+    unwrapped,
+)
 from .signatures import annotations_of, generic
 
 _DEEPEST = 20
 """Brackets inside each other that are followed in an annotation."""
-_RESHAPING = frozenset(("T", "transpose", "pivot", "pivot_table", "melt", "stack", "unstack", "value_counts", "dot", "to_dict", "unpivot"))
+_RESHAPING = frozenset(
+    (
+        "T",
+        "transpose",
+        "pivot",
+        "pivot_table",
+        "melt",
+        "stack",
+        "unstack",
+        "value_counts",
+        "dot",
+        "to_dict",
+        "unpivot",
+    )
+)
 """What returns a table with columns of its own."""
 _GROUPED = {
     "DataFrameGroupBy": "DataFrame",
@@ -109,7 +137,12 @@ def is_frame(cls: type) -> bool:
 def with_columns(found: Any, receiver: Any, name: str) -> Any:
     """Return an instance with the columns of the table that a method or attribute belongs to, if it keeps them."""
     table = table_of(receiver)
-    if type(found) is not Instance or table is None or name in _RESHAPING or found.table is not None:
+    if (
+        type(found) is not Instance
+        or table is None
+        or name in _RESHAPING
+        or found.table is not None
+    ):
         return found
     frame = is_frame(found.cls) or module_of(found.cls).partition(".")[0] in ("pandas", "polars")
     series = any(found.cls is loaded(module, "Series") for module in ("pandas", "polars"))
@@ -125,7 +158,11 @@ def result_of(function: Any, receiver: Any = MISSING) -> Any:
     name, module = _name(function)
     if receiver is not MISSING and not is_module(receiver):
         found = known(receiver, name)
-        if found is MISSING and type(function) is types.FunctionType and module.startswith("pandas.core"):
+        if (
+            found is MISSING
+            and type(function) is types.FunctionType
+            and module.startswith("pandas.core")
+        ):
             grouped = _GROUPED.get(name_of(class_of(receiver)))
             if grouped and annotations_of(function).get("return") in (None, "NDFrameT"):
                 found = _instance(loaded("pandas", grouped))
@@ -209,18 +246,28 @@ def annotated_class(annotation: Any, names: dict[str, Any], receiver: Any, depth
         return MISSING
     if type(annotation) is str:
         try:
-            node = ast.parse(annotation.strip(), mode="eval").body if len(annotation) < 1_000 else None
+            node = (
+                ast.parse(annotation.strip(), mode="eval").body if len(annotation) < 1_000 else None
+            )
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return MISSING
         return _written(node, names, receiver, depth)
-    if type(annotation) is loaded("typing", "TypeVar") or (loaded("typing", "Self") is annotation and annotation is not MISSING):
+    if type(annotation) is loaded("typing", "TypeVar") or (
+        loaded("typing", "Self") is annotation and annotation is not MISSING
+    ):
         return _self(receiver)
     origin, arguments = generic(annotation)
-    return _bracketed(origin, [annotated_class(argument, names, receiver, depth + 1) for argument in arguments])
+    return _bracketed(
+        origin, [annotated_class(argument, names, receiver, depth + 1) for argument in arguments]
+    )
 
 
 def _bracketed(origin: Any, items: list[Any]) -> Any:
-    if origin is MISSING or origin is loaded("typing", "Union") or origin is loaded("typing", "Optional"):
+    if (
+        origin is MISSING
+        or origin is loaded("typing", "Union")
+        or origin is loaded("typing", "Optional")
+    ):
         return next((item for item in items if item is not MISSING), MISSING)
     return Instance(origin, items=tuple(items)) if is_class(origin) else MISSING
 
@@ -239,9 +286,15 @@ def _written(node: Any, names: dict[str, Any], receiver: Any, depth: int) -> Any
         items = [_written(each, names, receiver, depth + 1) for each in inner]
         return _bracketed(_object(node.value, names), items)
     found = _object(node, names)
-    if isinstance(node, ast.Name) and (node.id == "Self" or (found is not MISSING and type(found) is loaded("typing", "TypeVar"))):
+    if isinstance(node, ast.Name) and (
+        node.id == "Self" or (found is not MISSING and type(found) is loaded("typing", "TypeVar"))
+    ):
         return _self(receiver)
-    return annotated_class(found, names, receiver, depth + 1) if found is not MISSING and type(found) is not str else MISSING
+    return (
+        annotated_class(found, names, receiver, depth + 1)
+        if found is not MISSING and type(found) is not str
+        else MISSING
+    )
 
 
 def _object(node: Any, names: dict[str, Any]) -> Any:
@@ -249,7 +302,9 @@ def _object(node: Any, names: dict[str, Any]) -> Any:
     if isinstance(node, ast.Attribute):
         owner = _object(node.value, names)
         path = ast.unparse(node.value)
-        found = own_dict(owner).get(node.attr, MISSING) if is_module(owner) else loaded(path, node.attr)
+        found = (
+            own_dict(owner).get(node.attr, MISSING) if is_module(owner) else loaded(path, node.attr)
+        )
         return found if found is not MISSING else _elsewhere(node.attr, names)
     if not isinstance(node, ast.Name):
         return MISSING
@@ -261,7 +316,11 @@ def _object(node: Any, names: dict[str, Any]) -> Any:
     return found if found is not MISSING else _elsewhere(node.id, names)
 
 
-_VIEWS: dict[str, type] = {"dict_items": type({}.items()), "dict_keys": type({}.keys()), "dict_values": type({}.values())}
+_VIEWS: dict[str, type] = {
+    "dict_items": type({}.items()),
+    "dict_keys": type({}.keys()),
+    "dict_values": type({}.values()),
+}
 
 
 def _elsewhere(name: str, names: dict[str, Any]) -> Any:
@@ -284,7 +343,11 @@ def _elsewhere(name: str, names: dict[str, Any]) -> Any:
 def _self(receiver: Any) -> Any:
     if receiver is MISSING or is_module(receiver):
         return MISSING
-    return receiver if type(receiver) is Instance else Instance(receiver if is_class(receiver) else type(receiver))
+    return (
+        receiver
+        if type(receiver) is Instance
+        else Instance(receiver if is_class(receiver) else type(receiver))
+    )
 
 
 def _instance(cls: Any) -> Any:
@@ -295,7 +358,13 @@ def operation(left: Any, right: Any) -> Any:
     """Return the class of what an operator returns for two values; `MISSING` if unknown."""
     one, other = class_of(left), class_of(right)
     for cls in (one, other):
-        for module, name in (("pandas", "DataFrame"), ("pandas", "Series"), ("polars", "Expr"), ("polars", "Series"), ("numpy", "ndarray")):
+        for module, name in (
+            ("pandas", "DataFrame"),
+            ("pandas", "Series"),
+            ("polars", "Expr"),
+            ("polars", "Series"),
+            ("numpy", "ndarray"),
+        ):
             if cls is loaded(module, name):
                 return with_columns(Instance(cls), left if cls is one else right, "")
     if descends(one, loaded("pathlib", "PurePath")):

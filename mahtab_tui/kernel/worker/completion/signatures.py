@@ -11,7 +11,21 @@ from typing import Any, NamedTuple
 
 from ..library_types import comes_from
 from ..servers import NotGiven
-from ..statics import BOUND, MISSING, VARARGS, VARKEYWORDS, Classes, class_dict, in_class, is_class, loaded, module_of, name_of, own_dict, unwrapped
+from ..statics import (
+    BOUND,
+    MISSING,
+    VARARGS,
+    VARKEYWORDS,
+    Classes,
+    class_dict,
+    in_class,
+    is_class,
+    loaded,
+    module_of,
+    name_of,
+    own_dict,
+    unwrapped,
+)
 from ..stdlib import late_import
 from ..summary import one_line, type_name
 
@@ -19,7 +33,12 @@ _CONTAINERS = Classes(list, tuple, dict, set)
 _KEYWORD = re.compile(r"[(,]\s*([a-z_]\w*)=")
 _USAGE = 1_000
 """Characters of a docstring in which keyword arguments are looked for."""
-BUILT_IN = Classes(types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
+BUILT_IN = Classes(
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodWrapperType,
+)
 """Types of functions that are written in C."""
 _PLAIN = Classes(int, float, complex, bool, str, bytes, type(None))
 
@@ -70,7 +89,9 @@ def parameters(function: types.FunctionType, bound: int = 0) -> list[Parameter]:
     found = []
     for place in range(bound, positional):
         default = defaults[place - first_default] if place >= first_default else MISSING
-        found.append(Parameter(names[place], _written(function, names[place], default), place >= only))
+        found.append(
+            Parameter(names[place], _written(function, names[place], default), place >= only)
+        )
         if place == only - 1:
             found.append(Parameter("/", "/", keyword=False))
     end = positional + code.co_kwonlyargcount
@@ -80,7 +101,9 @@ def parameters(function: types.FunctionType, bound: int = 0) -> list[Parameter]:
         found.append(Parameter("*", "*", keyword=False))
     given = function.__kwdefaults__ or {}
     for name in names[positional:end]:
-        found.append(Parameter(name, _written(function, name, given.get(name, MISSING)), keyword=True))
+        found.append(
+            Parameter(name, _written(function, name, given.get(name, MISSING)), keyword=True)
+        )
     if code.co_flags & VARKEYWORDS:
         name = names[end + bool(code.co_flags & VARARGS)]
         found.append(Parameter(name, "**" + name, keyword=False))
@@ -98,7 +121,11 @@ def builtin_keywords(value: Any) -> list[str]:
         with suppress(SyntaxError, ValueError, RecursionError):
             parsed = ast.parse(f"def f{signature.replace('$', '')}: ...").body[0]
             if isinstance(parsed, ast.FunctionDef):
-                return [each.arg for each in parsed.args.args + parsed.args.kwonlyargs if each.arg not in ("self", "cls", "type")]
+                return [
+                    each.arg
+                    for each in parsed.args.args + parsed.args.kwonlyargs
+                    if each.arg not in ("self", "cls", "type")
+                ]
     doc = class_dict(value).get("__doc__") if is_class(value) else value.__doc__
     usage = doc[:_USAGE].partition("\n\n")[0] if type(doc) is str else ""
     return list(dict.fromkeys(_KEYWORD.findall(usage)))
@@ -112,7 +139,11 @@ def instance_names(cls: type) -> list[str]:
     code = function.__code__
     found = list(late_import("dis").get_instructions(code))
     owner = code.co_varnames[0] if code.co_argcount else ""
-    return [one.argval for before, one in zip(found, found[1:]) if one.opname == "STORE_ATTR" and owner in _loaded_by(before)]
+    return [
+        one.argval
+        for before, one in zip(found, found[1:])
+        if one.opname == "STORE_ATTR" and owner in _loaded_by(before)
+    ]
 
 
 def _loaded_by(instruction: Any) -> tuple[Any, ...]:
@@ -163,7 +194,9 @@ def _is_plain(annotation: Any) -> bool:
     """Tell whether the `repr` of an annotation, and of everything in it, is the interpreter's own."""
     if is_class(annotation):
         module = module_of(annotation)
-        return type(annotation) is type or (module == "collections.abc" and loaded(module, name_of(annotation)) is annotation)
+        return type(annotation) is type or (
+            module == "collections.abc" and loaded(module, name_of(annotation)) is annotation
+        )
     if type(annotation) in _PLAIN or annotation is Ellipsis:
         return True
     if not comes_from(annotation, "typing", "types") or "__metadata__" in own_dict(annotation):

@@ -55,7 +55,12 @@ def keys_of(value: object) -> list[Candidate]:
 
 def _key(key: Any, item: Any) -> Candidate:
     label = key if type(key) is str else repr(key)
-    return Candidate(label, lambda: ("key", f"{type_name(item)}  {summary_of(label, item)}".rstrip()), label if type(key) is str else None, 0)
+    return Candidate(
+        label,
+        lambda: ("key", f"{type_name(item)}  {summary_of(label, item)}".rstrip()),
+        label if type(key) is str else None,
+        0,
+    )
 
 
 def literal(text: str, quote: str, after: str) -> str:
@@ -63,6 +68,9 @@ def literal(text: str, quote: str, after: str) -> str:
     marks = quote.lstrip("rRbBuUfFtT")
     prefix = quote[: len(quote) - len(marks)].lower()
     if "r" not in prefix:
-        text = "".join(c if c.isprintable() and c != "\\" else c.encode("unicode_escape").decode("ascii") for c in text)
+        text = "".join(
+            c if c.isprintable() and c != "\\" else c.encode("unicode_escape").decode("ascii")
+            for c in text
+        )
         text = text.replace(marks[0], "\\" + marks[0])
     return text if after.startswith(marks) else text + marks

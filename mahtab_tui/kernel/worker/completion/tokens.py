@@ -77,7 +77,9 @@ def expression(tokens: list[Token], last: int) -> int | None:
             if token.text == "}" or before < 0 or not ends_expression(tokens[before]):
                 return first
             place = before
-        elif token.kind in ("name", "number", "string") and not (token.kind == "name" and keyword.iskeyword(token.text) and token.text != "None"):
+        elif token.kind in ("name", "number", "string") and not (
+            token.kind == "name" and keyword.iskeyword(token.text) and token.text != "None"
+        ):
             if place == 0 or tokens[place - 1].text != ".":
                 return place
             place -= 2

@@ -55,7 +55,12 @@ def _bound(line: str, names: Names) -> Iterator[tuple[str, Any]]:
     elif assigned := _ASSIGNED.fullmatch(line):
         targets = [target.strip() for target in assigned[1].split(",")]
         for place, target in enumerate(targets):
-            yield target, resolve(f"({assigned[2]})[{place}]" if len(targets) > 1 else assigned[2], names.values)
+            yield (
+                target,
+                resolve(
+                    f"({assigned[2]})[{place}]" if len(targets) > 1 else assigned[2], names.values
+                ),
+            )
     elif opened := _OPENED.fullmatch(line):
         yield opened[2], resolve(f"{opened[1].strip()}.__enter__()", names.values)
     elif each := _EACH.fullmatch(line):

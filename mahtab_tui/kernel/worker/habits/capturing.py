@@ -22,7 +22,9 @@ class CapturedOutput:
         return self.stdout
 
     def __repr__(self) -> str:
-        return f"<captured: {len(self.stdout):,} characters of stdout, {len(self.stderr):,} of stderr>"
+        return (
+            f"<captured: {len(self.stdout):,} characters of stdout, {len(self.stderr):,} of stderr>"
+        )
 
     def show(self) -> None:
         """Print the output again."""
@@ -40,7 +42,9 @@ def capture(rest: str, caller: Caller) -> None:
     names = [word for word in words if not word.startswith("-")]
     unknown = set(words) - set(names) - {"--no-stdout", "--no-stderr", "--no-display"}
     if len(names) > 1 or not all(map(str.isidentifier, names)) or unknown:
-        raise ValueError("%%capture takes at most one name, and --no-stdout or --no-stderr for output to be shown, as in %%capture printed")
+        raise ValueError(
+            "%%capture takes at most one name, and --no-stdout or --no-stderr for output to be shown, as in %%capture printed"
+        )
     run = compiled(code, "<%%capture>", *caller)
     stdout, stderr = io.StringIO(), io.StringIO()
     with contextlib.ExitStack() as stack:
@@ -51,4 +55,6 @@ def capture(rest: str, caller: Caller) -> None:
         try:
             run()
         finally:
-            caller.namespace.update(dict.fromkeys(names, CapturedOutput(stdout.getvalue(), stderr.getvalue())))
+            caller.namespace.update(
+                dict.fromkeys(names, CapturedOutput(stdout.getvalue(), stderr.getvalue()))
+            )

@@ -41,7 +41,11 @@ HTML, SVG, js = html, svg, javascript
 def script(rest: str, caller: Caller) -> None:
     """Run a program with the cell as its input."""
     first, _, code = rest.partition("\n")
-    words = [word for word in late_import("shlex").split(first) if word not in ("--no-raise-error", "--bg")]
+    words = [
+        word
+        for word in late_import("shlex").split(first)
+        if word not in ("--no-raise-error", "--bg")
+    ]
     if not words:
         raise ValueError("%%script needs a program, as in %%script perl")
     subprocess = late_import("subprocess")

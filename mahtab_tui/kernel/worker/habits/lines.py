@@ -9,7 +9,9 @@ import warnings
 from . import HELP, LINES, MAGIC, SHELL, SIGNS
 
 _SHELL = re.compile(r"^([ \t]*)!(?!=)[ \t]*(\S.*)$")
-_ASSIGNED = re.compile(r"^([ \t]*[^\W\d][\w.]*(?:[ \t]*,[ \t]*[^\W\d][\w.]*)*[ \t]*=[ \t]*)!(?!=)[ \t]*(\S.*)$")
+_ASSIGNED = re.compile(
+    r"^([ \t]*[^\W\d][\w.]*(?:[ \t]*,[ \t]*[^\W\d][\w.]*)*[ \t]*=[ \t]*)!(?!=)[ \t]*(\S.*)$"
+)
 _MAGIC = re.compile(r"^([ \t]*)%(%?[^\W\d]\w*)[ \t]*(.*)$")
 _HELP = re.compile(r"^([ \t]*)([^\W\d][\w.]*(?:\[[^\]]*\])*)[ \t]*(\?\??)[ \t]*$")
 _HELP_BEFORE = re.compile(r"^([ \t]*)(\?\??)[ \t]*([^\W\d][\w.]*(?:\[[^\]]*\])*)[ \t]*$")
@@ -24,7 +26,12 @@ def transform(source: str) -> str:
     whole = _MAGIC.match(lines[first])
     if whole is not None and whole[2].startswith("%"):
         body = "\n".join([whole[3], *lines[first + 1 :]])
-        return "\n".join(lines[:first]) + "\n" * bool(first) + f"{MAGIC}({whole[2]!r}, {body!r})" + "\n" * (len(lines) - first - 1)
+        return (
+            "\n".join(lines[:first])
+            + "\n" * bool(first)
+            + f"{MAGIC}({whole[2]!r}, {body!r})"
+            + "\n" * (len(lines) - first - 1)
+        )
     for place, line in enumerate(lines):
         call = _call(line)
         if call is not None and not _inside(lines[:place]):
@@ -52,7 +59,11 @@ def _inside(lines: list[str]) -> bool:
 
     text = "\n".join(lines)
     tokens = tokenize(text)
-    return bool(tokens.open) or text.endswith("\\") or (bool(tokens.all) and tokens.all[-1].quote[-3:] in ('"""', "'''"))
+    return (
+        bool(tokens.open)
+        or text.endswith("\\")
+        or (bool(tokens.all) and tokens.all[-1].quote[-3:] in ('"""', "'''"))
+    )
 
 
 def is_python(source: str) -> bool:

@@ -19,14 +19,20 @@ _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
 
 def _told(name: str, value: str) -> str:
     """Format an environment variable, with possible secrets hidden."""
-    secret = name != "PWD" and (looks_secret(name) or not _SECRET.isdisjoint(name.lower().split("_")))
+    secret = name != "PWD" and (
+        looks_secret(name) or not _SECRET.isdisjoint(name.lower().split("_"))
+    )
     return f"{name}={'<hidden>' if secret else _LOGIN.sub('<hidden>@', value)}"
 
 
 def _names(rest: str, caller: Caller) -> list[dict[str, Any]]:
     """List the variables, of the given types if there are any, without modules, functions and private names, like the namespace pane."""
     types = rest.split()
-    public = [(name, value) for name, value in list(caller.namespace.items()) if type(name) is str and name not in HIDDEN and name[:1] != "_"]
+    public = [
+        (name, value)
+        for name, value in list(caller.namespace.items())
+        if type(name) is str and name not in HIDDEN and name[:1] != "_"
+    ]
     listed = [described(name, value) for name, value in public]
     return [each for each in listed if (each["type"] in types if types else each["kind"] == "data")]
 

@@ -34,13 +34,42 @@ SUMMARIES = {
 }
 """The listed commands; the others are mentioned in these lines, or not needed."""
 
-_WHOLE_CELL_ONLY = frozenset("capture bash sh writefile file script perl ruby python python3 html HTML markdown latex svg SVG javascript js".split())
+_WHOLE_CELL_ONLY = frozenset(
+    "capture bash sh writefile file script perl ruby python python3 html HTML markdown latex svg SVG javascript js".split()
+)
 _WHOLE_CELL = _WHOLE_CELL_ONLY | {"time", "timeit", "prun"}
 # A command is the function of its name in its module.
 _MODULES = {
     "timing": ("time", "timeit", "prun"),
-    "documents": ("html", "HTML", "markdown", "latex", "svg", "SVG", "javascript", "js", "script", "perl", "ruby", "python", "python3"),
-    "shell": ("cat", "mkdir", "cp", "mv", "rm", "rmdir", "less", "more", "man", "ll", "system", "sx"),
+    "documents": (
+        "html",
+        "HTML",
+        "markdown",
+        "latex",
+        "svg",
+        "SVG",
+        "javascript",
+        "js",
+        "script",
+        "perl",
+        "ruby",
+        "python",
+        "python3",
+    ),
+    "shell": (
+        "cat",
+        "mkdir",
+        "cp",
+        "mv",
+        "rm",
+        "rmdir",
+        "less",
+        "more",
+        "man",
+        "ll",
+        "system",
+        "sx",
+    ),
     "capturing": ("capture",),
     "running": ("cd", "run", "debug", "pip", "ls", "bash", "sh", "writefile", "file", "pylab"),
     "listing": ("who", "whos", "who_ls", "env", "set_env", "history", "hist", "pwd", "lsmagic"),
@@ -78,9 +107,16 @@ class UnknownMagicError(Exception):
 def run(command: str, rest: str, caller: Caller) -> Any:
     """Run a magic command and return its value, which is shown. command: without its first percent sign."""
     name = command.lstrip("%")
-    if name not in _MODULE_OF or name not in (_WHOLE_CELL if command.startswith("%") else _MODULE_OF.keys() - _WHOLE_CELL_ONLY):
-        raise UnknownMagicError(f"There is no %{command}. Available:\n" + "\n".join(f"  {summary}" for summary in SUMMARIES.values()))
-    work: Callable[[str, Caller], Any] = getattr(late_import(f"{__package__}.{_MODULE_OF[name]}"), name)
+    if name not in _MODULE_OF or name not in (
+        _WHOLE_CELL if command.startswith("%") else _MODULE_OF.keys() - _WHOLE_CELL_ONLY
+    ):
+        raise UnknownMagicError(
+            f"There is no %{command}. Available:\n"
+            + "\n".join(f"  {summary}" for summary in SUMMARIES.values())
+        )
+    work: Callable[[str, Caller], Any] = getattr(
+        late_import(f"{__package__}.{_MODULE_OF[name]}"), name
+    )
     return work(rest, caller)
 
 
@@ -93,11 +129,15 @@ def show_help(expression: str, level: int) -> None:
         print(f"There is no {expression}: {error}")
         return
     worker = __package__.rpartition(".")[0]
-    about = late_import(f"{worker}.completion.explaining").explain(value, expression, with_source=level > 1)
+    about = late_import(f"{worker}.completion.explaining").explain(
+        value, expression, with_source=level > 1
+    )
     parts = [about.signature, about.doc or "It has no docstring.", about.where]
     if level > 1:
         parts.append(about.source or "Its source is unknown.")
-    late_import(f"{worker}.showing.displays").show_help("\n\n".join(part.rstrip() for part in parts if part))
+    late_import(f"{worker}.showing.displays").show_help(
+        "\n\n".join(part.rstrip() for part in parts if part)
+    )
 
 
 def install(await_: Await) -> None:

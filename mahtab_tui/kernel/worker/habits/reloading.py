@@ -43,7 +43,9 @@ class Reloader:
                 try:
                     _reload(module, path, namespace)
                 except Exception as error:  # raised by the module's code
-                    print(f"{name} has changed, but cannot be reloaded: {type(error).__name__}: {error}")
+                    print(
+                        f"{name} has changed, but cannot be reloaded: {type(error).__name__}: {error}"
+                    )
                 else:
                     print(f"{name} has changed and was reloaded")
 
@@ -52,7 +54,11 @@ def autoreload(rest: str, caller: magics.Caller) -> None:
     """Turn reloading on or off, or reload changed modules once, as the extension of IPython does."""
     mode = rest.strip().lower()
     loaded = magics.Reloading.reloader
-    reloader = loaded if isinstance(loaded, Reloader) and loaded._everywhere else Reloader(everywhere=True, automatic=False)
+    reloader = (
+        loaded
+        if isinstance(loaded, Reloader) and loaded._everywhere
+        else Reloader(everywhere=True, automatic=False)
+    )
     if mode in ("", "now"):
         reloader.reload(caller.namespace)
     elif mode in ("0", "off", "1", "explicit", "2", "complete", "3", "all"):
@@ -65,9 +71,13 @@ def autoreload(rest: str, caller: magics.Caller) -> None:
 def load_ext(rest: str, caller: magics.Caller) -> None:
     """Begin to watch modules for %autoreload; other extensions are not there."""
     if rest.strip() == "autoreload":
-        magics.Reloading.reloader = magics.Reloading.reloader or Reloader(everywhere=True, automatic=False)
+        magics.Reloading.reloader = magics.Reloading.reloader or Reloader(
+            everywhere=True, automatic=False
+        )
     else:
-        print(f"\x1b[2m%load_ext {rest.strip()} does nothing here: extensions are a feature of IPython.\x1b[22m")
+        print(
+            f"\x1b[2m%load_ext {rest.strip()} does nothing here: extensions are a feature of IPython.\x1b[22m"
+        )
 
 
 reload_ext = load_ext
@@ -88,8 +98,15 @@ def _own_modules(*, everywhere: bool) -> Iterator[tuple[str, ModuleType, str]]:
     except OSError:  # the working directory was deleted
         return
     for name, module in list(sys.modules.items()):
-        path = own_dict(module).get("__file__") if is_module(module) and name != "__main__" else None
-        if type(path) is not str or not path.endswith(".py") or "site-packages" in path or path.startswith((_STANDARD, HERE)):
+        path = (
+            own_dict(module).get("__file__") if is_module(module) and name != "__main__" else None
+        )
+        if (
+            type(path) is not str
+            or not path.endswith(".py")
+            or "site-packages" in path
+            or path.startswith((_STANDARD, HERE))
+        ):
             continue
         if os.path.realpath(path).startswith(project):
             yield name, module, path
@@ -111,6 +128,10 @@ def _reload(module: ModuleType, path: str, namespace: dict[str, Any]) -> None:
     after = own_dict(importlib.reload(module))
     for name, value in list(namespace.items()):
         for attribute in (name, *(other for other, old in before.items() if old is value)):
-            if before.get(attribute) is value and kind_of(value) in ("function", "class") and attribute in after:
+            if (
+                before.get(attribute) is value
+                and kind_of(value) in ("function", "class")
+                and attribute in after
+            ):
                 namespace[name] = after[attribute]
                 break

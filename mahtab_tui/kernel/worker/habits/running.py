@@ -43,19 +43,30 @@ def run(rest: str, caller: Caller) -> None:
             print(f"{words[0]} ended with exit code {error.code}")
     finally:
         sys.argv, sys.path[:] = before
-        caller.namespace.update((name, value) for name, value in own.items() if not (name.startswith("__") and name.endswith("__")))
+        caller.namespace.update(
+            (name, value)
+            for name, value in own.items()
+            if not (name.startswith("__") and name.endswith("__"))
+        )
 
 
 def _run_notebook(path: str, name: str, caller: Caller) -> None:
     """Run the code cells of a notebook, without showing their values, as IPython does."""
-    lines, compiling = late_import(f"{__package__}.lines"), late_import(f"{__package__[: -len('.habits')]}.compiling")
+    lines, compiling = (
+        late_import(f"{__package__}.lines"),
+        late_import(f"{__package__[: -len('.habits')]}.compiling"),
+    )
     with open(path, encoding="utf-8") as file:
         try:
             notebook = late_import("json").load(file)
             cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
             sources = ["".join(cell["source"]) for cell in cells]
             about = notebook.get("metadata", {})
-            language = about.get("kernelspec", {}).get("language") or about.get("language_info", {}).get("name") or "python"
+            language = (
+                about.get("kernelspec", {}).get("language")
+                or about.get("language_info", {}).get("name")
+                or "python"
+            )
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise ValueError(f"{name} is not a notebook in Jupyter's format 4") from None
     if str(language).lower() not in ("python", "ipython"):
@@ -81,10 +92,19 @@ def pip(rest: str, caller: Caller) -> None:
     if not has_pip:
         uv = late_import("shutil").which("uv")
         if uv is None:
-            raise RuntimeError(f"The environment of {sys.executable} has no pip. `!{sys.executable} -m ensurepip` may install it.")
+            raise RuntimeError(
+                f"The environment of {sys.executable} has no pip. `!{sys.executable} -m ensurepip` may install it."
+            )
         command = [uv, "pip", *words[:1], "--python", sys.executable, *words[1:]]
     # Read and printed here, because in the caller's own process the direct output of a child does not belong to the cell.
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as child:
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as child:
         for line in child.stdout:
             print(line, end="", flush=True)
     importlib.invalidate_caches()
@@ -105,7 +125,9 @@ def ls(rest: str, caller: Caller) -> None:
 
 
 def bash(rest: str, caller: Caller) -> None:
-    if code := late_import("subprocess").call(["bash" if late_import("shutil").which("bash") else "sh", "-c", rest]):
+    if code := late_import("subprocess").call(
+        ["bash" if late_import("shutil").which("bash") else "sh", "-c", rest]
+    ):
         print(f"exit code {code}")
 
 
@@ -118,7 +140,9 @@ def writefile(rest: str, caller: Caller) -> None:
     words = late_import("shlex").split(first)
     paths = [word for word in words if word != "-a"]
     if len(paths) != 1 or not text.strip():
-        raise ValueError("%%writefile needs a file, as in %%writefile notes.txt, and the text below it")
+        raise ValueError(
+            "%%writefile needs a file, as in %%writefile notes.txt, and the text below it"
+        )
     path, adds = os.path.expanduser(paths[0]), "-a" in words
     existed = os.path.exists(path)
     with open(path, "a" if adds else "w", encoding="utf-8") as file:
@@ -135,6 +159,11 @@ def pylab(rest: str, caller: Caller) -> None:
     own: dict[str, Any] = {}
     exec(code, own)
     if "--no-import-all" not in rest.split():
-        pylab_names = {name: value for name, value in vars(own["pylab"]).items() if not name.startswith("_")}
-        own = {**{name: value for name, value in pylab_names.items() if name not in builtins.__dict__}, **own}
+        pylab_names = {
+            name: value for name, value in vars(own["pylab"]).items() if not name.startswith("_")
+        }
+        own = {
+            **{name: value for name, value in pylab_names.items() if name not in builtins.__dict__},
+            **own,
+        }
     caller.namespace.update((name, value) for name, value in own.items() if name != "__builtins__")

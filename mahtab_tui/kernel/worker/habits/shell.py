@@ -19,7 +19,9 @@ def _shell(name: str) -> Callable[[str, Caller], None]:
     return run
 
 
-globals().update({name: _shell(name) for name in ("cat", "mkdir", "cp", "mv", "rm", "rmdir", *_COMMANDS)})
+globals().update(
+    {name: _shell(name) for name in ("cat", "mkdir", "cp", "mv", "rm", "rmdir", *_COMMANDS)}
+)
 
 
 def system(rest: str, caller: Caller) -> object:

@@ -65,7 +65,12 @@ class State:
         """The cell that runs (0 for none), since when that is so, in seconds since the epoch, whether any has run, and the kernel's first frame."""
         cell, since, has_run, _ = _STATE.unpack_from(self._page)
         hello = bytes(self._page[_HELLO:]).rstrip(b"\0")
-        return {"cell": cell, "since": since, "has_run": bool(has_run), "hello": json.loads(hello) if hello else {}}
+        return {
+            "cell": cell,
+            "since": since,
+            "has_run": bool(has_run),
+            "hello": json.loads(hello) if hello else {},
+        }
 
 
 class EventBacklog:
@@ -133,7 +138,9 @@ class EventBacklog:
                 done = self._events[place].get("done")
                 if done is None or done["cell"] not in cells:
                     continue
-                if running is None or all(event.get("begin") != running for event in self._events[:place]):
+                if running is None or all(
+                    event.get("begin") != running for event in self._events[:place]
+                ):
                     self._told = max(self._told, self._events[place]["at"])
                     del self._events[: place + 1]
                     self._room = DISPLAYED
@@ -148,4 +155,9 @@ class EventBacklog:
         """What a new host is told."""
         with self._lock:
             calls = [frame for frame in self._calls.values() if frame["name"] not in ALONE]
-            return {"told": self._told, "events": list(self._events), "calls": calls, "kept": self.kept}
+            return {
+                "told": self._told,
+                "events": list(self._events),
+                "calls": calls,
+                "kept": self.kept,
+            }

@@ -58,7 +58,9 @@ class _Visitor:
 def hold(kernel: int, settings: HolderSettings, control: int, state: State) -> NoReturn:
     """Live until the kernel ends. control: the connection to it."""
     gc.enable()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # interrupts are for the kernel, but reach its whole process group
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # interrupts are for the kernel, but reach its whole process group
     with open(settings.path + KEY, encoding="ascii") as file:
         key = file.read()
     null = os.open(os.devnull, os.O_RDWR)
@@ -75,7 +77,9 @@ def hold(kernel: int, settings: HolderSettings, control: int, state: State) -> N
 
 
 class _Holder:
-    def __init__(self, kernel: int, settings: HolderSettings, control: socket.socket, state: State, key: str) -> None:
+    def __init__(
+        self, kernel: int, settings: HolderSettings, control: socket.socket, state: State, key: str
+    ) -> None:
         self._kernel = kernel
         self._path = settings.path
         self._key = key
@@ -109,7 +113,9 @@ class _Holder:
             self._serve(ready)
 
     def _wait(self) -> float | None:
-        times = [visitor.until for visitor in self._visitors.values()] + ([self._ends_at] if self._ends_at else [])
+        times = [visitor.until for visitor in self._visitors.values()] + (
+            [self._ends_at] if self._ends_at else []
+        )
         return max(0.0, 1000 * (min(times) - time.monotonic())) if times else None
 
     def _serve(self, ready: list[int]) -> None:
@@ -135,7 +141,9 @@ class _Holder:
             connection, _ = self._listener.accept()
         except OSError:
             return
-        _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        _, uid, _ = struct.unpack(
+            "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        )
         if uid != os.getuid():
             connection.close()
             return
@@ -156,7 +164,12 @@ class _Holder:
             if (
                 not data
                 or len(visitor.channels) > 1
-                or (frames and not _compare_digest(str(frames[0].get("key")).encode(errors="replace"), self._key.encode()))
+                or (
+                    frames
+                    and not _compare_digest(
+                        str(frames[0].get("key")).encode(errors="replace"), self._key.encode()
+                    )
+                )
             ):
                 self._dismiss(number)
             elif frames:
@@ -170,8 +183,17 @@ class _Holder:
     def _answer(self, number: int, frame: Frame) -> None:
         """Raises `OSError`."""
         visitor = self._visitors[number]
-        told = {"op": "kernel", **self._state.told(), "pid": self._kernel, "host": self._host is not None}
-        if frame["op"] == "attach" and visitor.channels and (self._host is None or frame.get("by_force") is True):
+        told = {
+            "op": "kernel",
+            **self._state.told(),
+            "pid": self._kernel,
+            "host": self._host is not None,
+        }
+        if (
+            frame["op"] == "attach"
+            and visitor.channels
+            and (self._host is None or frame.get("by_force") is True)
+        ):
             self._attach(number, told)
             return
         visitor.connection.send(encode(told))
@@ -193,7 +215,11 @@ class _Holder:
             self._host.close()
             self._host = None
         socket.send_fds(self._control, [ATTACH], visitor.channels)
-        socket.send_fds(visitor.connection, [encode({**told, "op": "attached"})], [self._spool.pipe, self._spool.file])
+        socket.send_fds(
+            visitor.connection,
+            [encode({**told, "op": "attached"})],
+            [self._spool.pipe, self._spool.file],
+        )
         for channel in visitor.channels:
             os.close(channel)
         self._host = self._visitors.pop(number).connection

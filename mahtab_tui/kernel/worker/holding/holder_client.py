@@ -74,7 +74,9 @@ class Beside:
 def begin_holder(settings: HolderSettings, hide: Any) -> Beside | None:
     """Fork the holder; None if that cannot be done. hide: moves a descriptor to where code does not hit it."""
     page = mmap.mmap(-1, PAGE)
-    ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)  # importing the whole module takes 10 ms
+    ours, theirs = _socket.socketpair(
+        _socket.AF_UNIX, _socket.SOCK_SEQPACKET
+    )  # importing the whole module takes 10 ms
     kernel = os.getpid()
     try:
         child = os.fork()
@@ -85,7 +87,9 @@ def begin_holder(settings: HolderSettings, hide: Any) -> Beside | None:
             ours.close()
             if os.fork():  # so that it is no child of the kernel: code may wait for its children
                 os._exit(0)
-            late_import(f"{__package__}.holder").hold(kernel, settings, theirs.detach(), State(page))
+            late_import(f"{__package__}.holder").hold(
+                kernel, settings, theirs.detach(), State(page)
+            )
         finally:
             os._exit(1)
     os.waitpid(child, 0)
@@ -102,4 +106,8 @@ def join_station(settings: StationSettings, hide: Any) -> Beside:
     page = mmap.mmap(settings.page, PAGE)
     os.close(settings.page)
     spool = Spool(hide(settings.pipe), hide(settings.spool))
-    return Beside(_socket.socket(fileno=hide(settings.control)), EventBacklog(spool, State(page)), settings.hours * 3600)
+    return Beside(
+        _socket.socket(fileno=hide(settings.control)),
+        EventBacklog(spool, State(page)),
+        settings.hours * 3600,
+    )

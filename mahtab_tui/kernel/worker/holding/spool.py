@@ -53,7 +53,9 @@ class Spool:
     @property
     def size(self) -> int:
         """How many bytes have been moved so far, those included that are gone."""
-        return os.lseek(self.file, 0, os.SEEK_END)  # quicker than fstat, and every read and write has its own offset
+        return os.lseek(
+            self.file, 0, os.SEEK_END
+        )  # quicker than fstat, and every read and write has its own offset
 
     def printed(self) -> int:
         """How many bytes have been printed so far. Any process may ask; another may move bytes meanwhile."""
@@ -128,7 +130,9 @@ class Spool:
         if start < end:
             if self._library is None:
                 self._library = ctypes.CDLL(None)
-            self._library.fallocate(self.file, _PUNCH_HOLE, ctypes.c_int64(start), ctypes.c_int64(end - start))
+            self._library.fallocate(
+                self.file, _PUNCH_HOLE, ctypes.c_int64(start), ctypes.c_int64(end - start)
+            )
 
 
 def _splice(pipe: int, file: int, offset: int) -> int:
@@ -140,7 +144,9 @@ def _splice(pipe: int, file: int, offset: int) -> int:
         return os.splice(pipe, file, PIECE, offset_dst=offset, flags=_NONBLOCK)
     place = ctypes.c_int64(offset)  # Python 3.9
     library = ctypes.CDLL(None, use_errno=True)
-    count = int(library.splice(pipe, None, file, ctypes.byref(place), ctypes.c_size_t(PIECE), _NONBLOCK))
+    count = int(
+        library.splice(pipe, None, file, ctypes.byref(place), ctypes.c_size_t(PIECE), _NONBLOCK)
+    )
     if count < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -39,9 +39,17 @@ _PARTS = {
 
 def facts(value: Any) -> dict[str, Any]:
     """Return shape, dtype, device and size."""
-    told: dict[str, Any] = {"shape": list(map(int, value.shape)), "dtype": str(value.dtype), "device": ""}
+    told: dict[str, Any] = {
+        "shape": list(map(int, value.shape)),
+        "dtype": str(value.dtype),
+        "device": "",
+    }
     if not is_tensor(value):
-        return {**told, "bytes": int(value.nbytes), "layout": "" if value.flags.c_contiguous else "strided"}
+        return {
+            **told,
+            "bytes": int(value.nbytes),
+            "layout": "" if value.flags.c_contiguous else "strided",
+        }
     layout = str(value.layout).split(".")[-1]
     parts = [getattr(value.detach(), name)() for name in _PARTS.get(layout, ())] or [value]
     size = sum(int(part.numel() * part.element_size()) for part in parts)
@@ -68,18 +76,26 @@ def as_numpy(value: Any) -> Any:
     if not is_tensor(value):
         return value
     if "numpy" not in sys.modules:
-        raise LookError("Showing a tensor needs numpy, which the kernel's environment does not have.")
+        raise LookError(
+            "Showing a tensor needs numpy, which the kernel's environment does not have."
+        )
     tensor = value.detach()
     if tensor.is_meta:
         raise LookError("The tensor is on the meta device, so it has a shape but no numbers.")
     strided = tensor.layout is loaded("torch", "strided")
-    if strided and tensor.device.type == "cpu" and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg()):
+    if (
+        strided
+        and tensor.device.type == "cpu"
+        and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
+    ):
         try:
             return tensor.numpy()
         except TypeError:  # numpy lacks bfloat16 and float8
             pass
     if tensor.numel() > LARGEST:
-        raise LookError(f"The tensor has more than {LARGEST:,} numbers, too many to fetch or convert at once.")
+        raise LookError(
+            f"The tensor has more than {LARGEST:,} numbers, too many to fetch or convert at once."
+        )
     tensor = tensor if strided else tensor.to_dense()
     tensor = tensor.dequantize() if tensor.is_quantized else tensor
     tensor = tensor.resolve_conj().resolve_neg().cpu()
@@ -93,14 +109,20 @@ def can_be_drawn(value: Any) -> bool:
     """Tell whether its numbers can be plotted, which needs numpy."""
     if "numpy" not in sys.modules:
         return False
-    return not (value.is_complex() or value.is_meta) if is_tensor(value) else value.dtype.kind in "biuf"
+    return (
+        not (value.is_complex() or value.is_meta)
+        if is_tensor(value)
+        else value.dtype.kind in "biuf"
+    )
 
 
 def statistics(value: Any, pace: Pace) -> dict[str, Any]:
     """Compute statistics of an array. Raises `LookError` if that would copy too many numbers."""
     values = as_numpy(value)
     if values.size > LARGEST and not values.flags.forc:
-        raise LookError(f"The array is not contiguous and has more than {LARGEST:,} numbers, too many for statistics.")
+        raise LookError(
+            f"The array is not contiguous and has more than {LARGEST:,} numbers, too many for statistics."
+        )
     flat = values.reshape(-1, order="A")
     if not flat.size:
         return {"missing": 0, "min": "", "max": "", "mean": "", "bars": [], "std": "", "zeros": 0}

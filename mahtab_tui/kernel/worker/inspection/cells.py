@@ -28,7 +28,11 @@ def cell_text(value: Any) -> str | None:
         return summary(value)
     if cls is loaded("pandas", "Timestamp"):
         return _moment(value)
-    if cls is loaded("pandas", "Timedelta") or cls is loaded("pandas", "Period") or cls is loaded("pandas", "Interval"):
+    if (
+        cls is loaded("pandas", "Timedelta")
+        or cls is loaded("pandas", "Period")
+        or cls is loaded("pandas", "Interval")
+    ):
         return one_line(str(value), WIDTH)
     if value is loaded("pandas", "NaT") or value is loaded("pandas", "NA"):
         return None
@@ -57,7 +61,9 @@ def decimals_of(sample: Iterable[float | None]) -> int | None:
     sizes = [abs(value) for value in sample if value and math.isfinite(value)]
     if sizes and (max(sizes) >= 1e15 or max(sizes) < 1e-3):
         return None
-    return max([1, *(min(4, len(repr(size).partition(".")[2])) for size in sizes if "e" not in repr(size))])
+    return max(
+        [1, *(min(4, len(repr(size).partition(".")[2])) for size in sizes if "e" not in repr(size))]
+    )
 
 
 def float_text(value: float, decimals: int | None) -> str | None:
@@ -75,4 +81,10 @@ def number_text(value: float) -> str:
         return "—"
     if math.isfinite(value) and value == int(value):
         return str(int(value)) if abs(value) < 1e15 else f"{value:.4e}"
-    return f"{value:.4e}" if abs(value) >= 1e9 or abs(value) < 1e-3 else f"{value:.4g}" if abs(value) < 1000 else f"{value:.1f}"
+    return (
+        f"{value:.4e}"
+        if abs(value) >= 1e9 or abs(value) < 1e-3
+        else f"{value:.4g}"
+        if abs(value) < 1000
+        else f"{value:.1f}"
+    )

@@ -9,13 +9,45 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from ..secret_names import UNTOLD, summary_of
-from ..statics import MISSING, Classes, attribute, attributes, class_dict, is_class, is_module, mro_of, own_dict
+from ..statics import (
+    MISSING,
+    Classes,
+    attribute,
+    attributes,
+    class_dict,
+    is_class,
+    is_module,
+    mro_of,
+    own_dict,
+)
 from ..summary import kind_of, one_line, size_of, summary, type_name
 from .pace import LookError
 
 _SEQUENCES = Classes(list, tuple)
-_CONTAINERS = Classes(list, tuple, set, frozenset, dict, range, collections.deque, type({}.keys()), type({}.values()), type({}.items()))
-_PLAIN = Classes(bool, int, float, complex, str, bytes, bytearray, type(None), type(Ellipsis), type(NotImplemented))
+_CONTAINERS = Classes(
+    list,
+    tuple,
+    set,
+    frozenset,
+    dict,
+    range,
+    collections.deque,
+    type({}.keys()),
+    type({}.values()),
+    type({}.items()),
+)
+_PLAIN = Classes(
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    bytearray,
+    type(None),
+    type(Ellipsis),
+    type(NotImplemented),
+)
 _UNTOLD = Classes(property, types.GetSetDescriptorType)
 """Attributes whose values only code can compute."""
 _OWN = Classes(property, types.MemberDescriptorType)
@@ -70,16 +102,33 @@ def child_at(value: object, position: int) -> Child:
 
 def all_attributes(value: object) -> list[Child]:
     """Return the attributes of an object and its classes without special names, private ones last. Properties are not run."""
-    names = [name for name in attributes(value) if not (name.startswith("__") and name.endswith("__"))]
-    return [_attribute(value, name) for name in sorted(names, key=lambda name: (name.startswith("_"), name))]
+    names = [
+        name for name in attributes(value) if not (name.startswith("__") and name.endswith("__"))
+    ]
+    return [
+        _attribute(value, name)
+        for name in sorted(names, key=lambda name: (name.startswith("_"), name))
+    ]
 
 
 def described(child: Child, above: Iterable[object]) -> dict[str, Any]:
     """Describe a child as a row. above: the objects on the path to it, which may include it."""
-    row: dict[str, Any] = {"step": child.step, "label": child.label, "type": "", "summary": "", "kind": "data", "count": 0, "state": ""}
+    row: dict[str, Any] = {
+        "step": child.step,
+        "label": child.label,
+        "type": "",
+        "summary": "",
+        "kind": "data",
+        "count": 0,
+        "state": "",
+    }
     if child.value is MISSING:
         return {**row, "type": "property", "summary": "(…)", "state": "property"}
-    row.update(type=type_name(child.value), summary=summary_of(child.label, child.value), kind=kind_of(child.value))
+    row.update(
+        type=type_name(child.value),
+        summary=summary_of(child.label, child.value),
+        kind=kind_of(child.value),
+    )
     if type(child.value) is str and row["summary"] != UNTOLD:
         row["summary"] = quoted(child.value)
     if row["kind"] == "data" and type(child.value) not in _PLAIN:
@@ -101,7 +150,13 @@ def _length(value: Any, base: type) -> int:
         return known
     if base is range:
         # Not `len`, because a range may be too long for it.
-        return int(max(0, (value.stop - value.start + value.step - (1 if value.step > 0 else -1)) // value.step))
+        return int(
+            max(
+                0,
+                (value.stop - value.start + value.step - (1 if value.step > 0 else -1))
+                // value.step,
+            )
+        )
     return int(base.__len__(value))  # type: ignore[attr-defined]
 
 
@@ -153,7 +208,11 @@ def _attribute_names(value: object) -> list[str]:
     if is_module(value):
         return [name for name in own_dict(value) if type(name) is str and not name.startswith("__")]
     if is_class(value):
-        return [name for name in class_dict(value) if type(name) is str and not name.startswith("__")]  # type: ignore[arg-type]
+        return [
+            name
+            for name in class_dict(value)  # type: ignore[arg-type]
+            if type(name) is str and not name.startswith("__")
+        ]
     names = dict.fromkeys(name for name in list(own_dict(value)) if type(name) is str)
     for base in mro_of(type(value)):
         for name, item in list(class_dict(base).items()):

@@ -50,8 +50,12 @@ class Inspection:
             "open": self._open,
             "children": self._children,
             "table": self._table,
-            "columns": lambda way, asked, pace: {"columns": headings(_table_at(way), asked["columns"])},
-            "figures": lambda way, asked, pace: _table_at(way).column(asked["column"]).statistics(pace)._asdict(),
+            "columns": lambda way, asked, pace: {
+                "columns": headings(_table_at(way), asked["columns"])
+            },
+            "figures": lambda way, asked, pace: (
+                _table_at(way).column(asked["column"]).statistics(pace)._asdict()
+            ),
             "array": self._array,
             "plot": self._plot,
             "text": self._text,
@@ -76,14 +80,20 @@ class Inspection:
         with self._lock:
             number = self._newest[slot] = next(self._numbers)
         pace = Pace(WORK, lambda: self._newest.get(slot) != number)
-        path = [["name", asked["path"][0][1]], *asked["path"][1:]] if asked.get("again") and asked["path"][0][0] == "name" else asked["path"]
+        path = (
+            [["name", asked["path"][0][1]], *asked["path"][1:]]
+            if asked.get("again") and asked["path"][0][0] == "name"
+            else asked["path"]
+        )
         try:
             way = follow(path, self._namespace, self._held.get(client, {}))
             return self._answers[asked["do"]](way, asked, pace)
         except (LookError, AbandonedError):
             raise
         except Exception as error:  # a library's object in an inconsistent state
-            raise LookError(f"The object cannot be shown: {type_name(error)}{_message(error)}") from None
+            raise LookError(
+                f"The object cannot be shown: {type_name(error)}{_message(error)}"
+            ) from None
 
     def _close(self, client: str) -> None:
         with self._lock:
@@ -97,18 +107,28 @@ class Inspection:
         with self._lock:
             self._arrangements.pop(asked["client"], None)
         shown, problem = self._shown(way, asked["client"])
-        return {**opened(way.goal, way.expression), "path": way.path, "shown": shown, "problem": problem}
+        return {
+            **opened(way.goal, way.expression),
+            "path": way.path,
+            "shown": shown,
+            "problem": problem,
+        }
 
     def _shown(self, way: ResolvedPath, client: str) -> tuple[list[dict[str, Any]], str]:
         """Return the views of registered inspectors, and their problem."""
         try:
-            inspector = _own(lambda: self._registered.inspector_of(way.goal), "Loading its inspector")
+            inspector = _own(
+                lambda: self._registered.inspector_of(way.goal), "Loading its inspector"
+            )
             if inspector is None:
                 return [], ""
             found = _own(lambda: views(inspector(way.goal)), "Its inspector")
         except LookError as error:
             return [], str(error)
-        return [{"title": title, "path": [["held", self._hold(client, value, "")]], **opened(value, "")} for title, value in found], ""
+        return [
+            {"title": title, "path": [["held", self._hold(client, value, "")]], **opened(value, "")}
+            for title, value in found
+        ], ""
 
     def _children(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         start, stop = _page(asked)
@@ -136,14 +156,20 @@ class Inspection:
         return arrays.statistics(way.seen, pace) if asked["figures"] else arrays.facts(way.seen)
 
     def _plot(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        values = arrays.as_numpy(way.seen) if arrays.is_array(way.seen) else numbers_of(_table_at(way))
+        values = (
+            arrays.as_numpy(way.seen) if arrays.is_array(way.seen) else numbers_of(_table_at(way))
+        )
         if values is None or values.dtype.kind not in "biuf":
             raise LookError("There are no numbers to plot.")
         if asked["kind"] == "histogram":
             return plots.histogram(values, pace)
         # A very small screen may have no room.
         width, height = max(1, asked["width"]), max(1, asked["height"])
-        return plots.heat(values, width, height, pace) if values.ndim == 2 else plots.line(values, width, pace)
+        return (
+            plots.heat(values, width, height, pace)
+            if values.ndim == 2
+            else plots.line(values, width, pace)
+        )
 
     # Texts
 
@@ -158,7 +184,9 @@ class Inspection:
     def _find(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         if texts.base_of(way.goal) is not str:
             raise LookError("This is no longer a text; press r to reload.")
-        return {"found": texts.find(way.goal, asked["words"], asked["start"], asked["backwards"], pace)}
+        return {
+            "found": texts.find(way.goal, asked["words"], asked["start"], asked["backwards"], pace)
+        }
 
     # Requests of the user that run the object's code
 
@@ -166,12 +194,20 @@ class Inspection:
         name = asked["name"]
         value = _own(lambda: getattr(way.goal, name), f"The property {name}")
         pace.check()  # hold nothing for a screen that has been closed
-        number = self._hold(asked["client"], value, f"{way.expression}.{name}" if way.expression else "")
+        number = self._hold(
+            asked["client"], value, f"{way.expression}.{name}" if way.expression else ""
+        )
         return described(Child(["held", number], name, value), way.objects)
 
     def _repr(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        if texts.base_of(way.goal) not in (None, str):  # the repr of long bytes would take four times their memory
-            return {"text": repr(texts.part(way.goal, 0, BYTES)), "cut": texts.length(way.goal) > BYTES}
+        if texts.base_of(way.goal) not in (
+            None,
+            str,
+        ):  # the repr of long bytes would take four times their memory
+            return {
+                "text": repr(texts.part(way.goal, 0, BYTES)),
+                "cut": texts.length(way.goal) > BYTES,
+            }
         text, cut = _own(lambda: limited_repr(way.goal, CHARACTERS), "Its __repr__")
         return {"text": text, "cut": cut}
 

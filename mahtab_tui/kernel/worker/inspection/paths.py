@@ -61,7 +61,9 @@ class ResolvedPath(NamedTuple):
         return as_library_type(self.objects[-1])
 
 
-def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[int, ComputedValue]) -> ResolvedPath:
+def follow(
+    path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[int, ComputedValue]
+) -> ResolvedPath:
     """Follow a path. Raises `LookError` if it is no longer valid."""
     objects: list[Any] = []
     expression = ""
@@ -80,7 +82,14 @@ def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[
             found = shown_table(rest[0])
             if found is None:
                 raise LookError("The value of this table is no longer kept; run the cell again.")
-            expression = next((name for name, each in dict.items(namespace) if each is found and type(name) is str and _is_name(name)), "")
+            expression = next(
+                (
+                    name
+                    for name, each in dict.items(namespace)
+                    if each is found and type(name) is str and _is_name(name)
+                ),
+                "",
+            )
         elif kind == "held":
             if rest[0] not in held:
                 raise LookError("This value is no longer kept; open it again.")
@@ -96,18 +105,32 @@ def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[
         elif kind == "slice":
             found = sliced(as_library_type(value), rest[0])
             written = ", ".join(":" if place is None else str(place) for place in rest[0])
-            expression = f"{expression}[{written}]" if expression and set(rest[0]) != {None} else expression
+            expression = (
+                f"{expression}[{written}]" if expression and set(rest[0]) != {None} else expression
+            )
         else:
             table = table_of(as_library_type(value))
             column = rest[-1]
-            if table is None or not 0 <= column < table.columns or (kind == "cell" and not 0 <= rest[0] < table.rows):
+            if (
+                table is None
+                or not 0 <= column < table.columns
+                or (kind == "cell" and not 0 <= rest[0] < table.rows)
+            ):
                 raise LookError("This part of the table no longer exists.")
             found = table.column(column).value(rest[0]) if kind == "cell" else table.series(column)
-            written = table.expression(column) if kind == "column" else table.cell_expression(rest[0], column)
+            written = (
+                table.expression(column)
+                if kind == "column"
+                else table.cell_expression(rest[0], column)
+            )
             expression = f"{expression}{written}" if expression and written else ""
         objects.append(found)
     first, *others = path
-    return ResolvedPath(objects, expression, [["name", first[1], id(objects[0])] if first[0] == "name" else first, *others])
+    return ResolvedPath(
+        objects,
+        expression,
+        [["name", first[1], id(objects[0])] if first[0] == "name" else first, *others],
+    )
 
 
 def _item(expression: str, value: Any, position: int, key: Any) -> str:

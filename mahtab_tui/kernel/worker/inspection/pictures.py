@@ -69,17 +69,25 @@ def png(pixels: Any) -> bytes:
     rows = b"".join(b"\0" + pixels[row].tobytes() for row in range(height))
 
     def chunk(name: bytes, data: bytes) -> bytes:
-        return struct.pack("!I", len(data)) + name + data + struct.pack("!I", zlib.crc32(name + data))
+        return (
+            struct.pack("!I", len(data)) + name + data + struct.pack("!I", zlib.crc32(name + data))
+        )
 
     head = struct.pack("!IIBBBBB", width, height, 8, 2 if colours == 3 else 6, 0, 0, 0)
-    return _PNG + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b"")
+    return (
+        _PNG + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b"")
+    )
 
 
 def _is_image(value: Any) -> bool:
     """Tell whether it is an image of PIL's own classes."""
     cls = type(value)
     module = module_of(cls)
-    return descends(cls, loaded("PIL.Image", "Image")) and module.startswith("PIL.") and loaded(module, name_of(cls)) is cls
+    return (
+        descends(cls, loaded("PIL.Image", "Image"))
+        and module.startswith("PIL.")
+        and loaded(module, name_of(cls)) is cls
+    )
 
 
 def _image(value: Any) -> bytes:
@@ -98,4 +106,10 @@ def _is_file(value: Any) -> bool:
 
 
 def _is_colours(value: Any) -> bool:
-    return is_one_of(value, "numpy", "ndarray") and str(value.dtype) == "uint8" and value.ndim == 3 and value.shape[2] in (3, 4) and value.size > 0
+    return (
+        is_one_of(value, "numpy", "ndarray")
+        and str(value.dtype) == "uint8"
+        and value.ndim == 3
+        and value.shape[2] in (3, 4)
+        and value.size > 0
+    )

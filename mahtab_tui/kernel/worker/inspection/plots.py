@@ -44,7 +44,11 @@ def histogram(values: Any, pace: Pace) -> dict[str, Any]:
     if not flat.size:
         return {"kind": "histogram", "xs": [], "ys": []}
     counts, edges = numpy.histogram(flat, bins=BINS)
-    return {"kind": "histogram", "xs": [float((a + b) / 2) for a, b in zip(edges, edges[1:])], "ys": [int(count) for count in counts]}
+    return {
+        "kind": "histogram",
+        "xs": [float((a + b) / 2) for a, b in zip(edges, edges[1:])],
+        "ys": [int(count) for count in counts],
+    }
 
 
 def heat(values: Any, width: int, height: int, pace: Pace) -> dict[str, Any]:
@@ -56,7 +60,10 @@ def heat(values: Any, width: int, height: int, pace: Pace) -> dict[str, Any]:
         raise LookError("There are no numbers.")
     row_edges = [values.shape[0] * place // rows for place in range(rows + 1)]
     column_edges = [values.shape[1] * place // columns for place in range(columns + 1)]
-    row_step, column_step = max(1, values.shape[0] // rows // 50), max(1, values.shape[1] // columns // 50)
+    row_step, column_step = (
+        max(1, values.shape[0] // rows // 50),
+        max(1, values.shape[1] // columns // 50),
+    )
     grid: list[list[float | None]] = []
     with numpy.errstate(all="ignore"):
         for top, bottom in zip(row_edges, row_edges[1:]):
@@ -64,7 +71,11 @@ def heat(values: Any, width: int, height: int, pace: Pace) -> dict[str, Any]:
             band = values[top:bottom:row_step].astype("f8") if column_step == 1 else None
             found: list[float | None] = []
             for left, right in zip(column_edges, column_edges[1:]):
-                part = band[:, left:right] if band is not None else values[top:bottom:row_step, left:right:column_step].astype("f8")
+                part = (
+                    band[:, left:right]
+                    if band is not None
+                    else values[top:bottom:row_step, left:right:column_step].astype("f8")
+                )
                 part = part[numpy.isfinite(part)]
                 found.append(float(part.mean()) if part.size else None)
             grid.append(found)

@@ -43,7 +43,9 @@ class InspectorRegistry:
         if time.monotonic() - self._looked < FRESH and path == self._path:
             return
         found = late_import("importlib.metadata").entry_points()
-        points = found.select(group=GROUP) if hasattr(found, "select") else found.get(GROUP, ())  # a dict, before Python 3.10
+        points = (
+            found.select(group=GROUP) if hasattr(found, "select") else found.get(GROUP, ())
+        )  # a dict, before Python 3.10
         self._points = {point.name: point for point in points}
         self._looked, self._path = time.monotonic(), path
 
@@ -51,13 +53,19 @@ class InspectorRegistry:
 def views(shown: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Check what an inspector has returned."""
     if not isinstance(shown, Mapping):
-        raise TypeError(f"an inspector returns a mapping of titles to objects, not {type(shown).__name__}")
+        raise TypeError(
+            f"an inspector returns a mapping of titles to objects, not {type(shown).__name__}"
+        )
     return [(str(title), value) for title, value in list(shown.items())[:MOST]]
 
 
 def _name(cls: type) -> str:
     """Return a class's full name if its module really has it; empty for built-in classes."""
     module, name = class_dict(cls).get("__module__"), type.__dict__["__qualname__"].__get__(cls)
-    if type(module) is not str or module in ("builtins", "__main__") or loaded(module, name) is not cls:
+    if (
+        type(module) is not str
+        or module in ("builtins", "__main__")
+        or loaded(module, name) is not cls
+    ):
         return ""
     return f"{module}.{name}"

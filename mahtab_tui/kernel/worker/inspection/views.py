@@ -30,7 +30,13 @@ def views_of(value: Any, table: Table | None) -> list[str]:
 
 def _own_views(value: Any, table: Table | None) -> list[str]:
     if arrays.is_array(value):
-        return ["array", "plot"] if value.shape and arrays.can_be_drawn(value) else ["array"] if value.shape else ["repr"]
+        return (
+            ["array", "plot"]
+            if value.shape and arrays.can_be_drawn(value)
+            else ["array"]
+            if value.shape
+            else ["repr"]
+        )
     if table is not None:
         views = ["table", "tree"] if isinstance(table, RecordTable) else ["table"]
         return [*views, "plot"] if _numbers(table) is not None else views
@@ -52,7 +58,11 @@ def numbers_of(table: Table) -> Any:
     if isinstance(column, NumberColumn):
         return column.numbers
     series = table.series(0)
-    found = series.array.to_numpy(dtype="f8", na_value=float("nan")) if hasattr(series, "array") else series.to_numpy()
+    found = (
+        series.array.to_numpy(dtype="f8", na_value=float("nan"))
+        if hasattr(series, "array")
+        else series.to_numpy()
+    )
     return found.astype("f8") if found.dtype.kind == "O" else found  # of Decimal
 
 

@@ -11,7 +11,9 @@ from typing import Any
 class HostCalls:
     """Asks the host, and runs the cells that it wants to run meanwhile."""
 
-    def __init__(self, kernel: Any, token: str, session: str, run: Callable[[str], dict[str, Any]]) -> None:
+    def __init__(
+        self, kernel: Any, token: str, session: str, run: Callable[[str], dict[str, Any]]
+    ) -> None:
         """run: runs a nested cell, and tells what became of it."""
         self._kernel = kernel
         self._token = token
@@ -38,10 +40,14 @@ class HostCalls:
 
     def _check(self, name: str) -> None:
         if threading.current_thread() is not threading.main_thread():
-            raise RuntimeError(f"In a Jupyter kernel {name}() can only be called by the cell itself, not by a thread or a task.")
+            raise RuntimeError(
+                f"In a Jupyter kernel {name}() can only be called by the cell itself, not by a thread or a task."
+            )
         header = (self._kernel.get_parent() or {}).get("header", {})
         if header.get("session") != self._session or not self._kernel._allow_stdin:
-            raise RuntimeError(f"{name}() can only be called in a cell of the session that offers it.")
+            raise RuntimeError(
+                f"{name}() can only be called in a cell of the session that offers it."
+            )
 
     def _nested(self, cell: int, code: str) -> None:
         self._tell({"op": "begin", "cell": cell})
@@ -54,4 +60,6 @@ class HostCalls:
     def _tell(self, frame: dict[str, Any]) -> None:
         """Tell the host in the order of the output. Other clients ignore messages that they do not know."""
         content = {"token": self._token, "frame": json.dumps(frame)}
-        self._kernel.session.send(self._kernel.iopub_socket, "mahtab_tui", content, parent=self._kernel.get_parent())
+        self._kernel.session.send(
+            self._kernel.iopub_socket, "mahtab_tui", content, parent=self._kernel.get_parent()
+        )

@@ -39,7 +39,11 @@ class Watch(NamespaceTracker):
 
     def _items(self) -> list[tuple[str, Any]]:
         hidden = self._shell.user_ns_hidden
-        return [(name, value) for name, value in super()._items() if not _NUMBERED.fullmatch(name) and hidden.get(name, _MISSING) is not value]
+        return [
+            (name, value)
+            for name, value in super()._items()
+            if not _NUMBERED.fullmatch(name) and hidden.get(name, _MISSING) is not value
+        ]
 
 
 class Reply:
@@ -86,7 +90,9 @@ class Helper:
                 "variables": lambda frame: self._watch.listing(),
                 "ended": lambda frame: self.ended(),
                 "functions": lambda frame: self._add(toolbox.add(frame["functions"])),
-                "servers": lambda frame: self._add(toolbox.add_servers(frame["servers"], CellAttribution())),
+                "servers": lambda frame: self._add(
+                    toolbox.add_servers(frame["servers"], CellAttribution())
+                ),
                 "leave": self._leave,
             },
             {},
@@ -99,7 +105,11 @@ class Helper:
         toolbox.install(self._calls.call)
         if "display" in self._builtins:  # IPython's own is what its users know
             builtins.__dict__["display"] = self._builtins["display"]
-        self._added = [name for name, value in builtins.__dict__.items() if self._builtins.get(name, _MISSING) is not value]
+        self._added = [
+            name
+            for name, value in builtins.__dict__.items()
+            if self._builtins.get(name, _MISSING) is not value
+        ]
         self._plain: Any = shell.display_formatter.formatters["text/plain"]
         self._plain_before = self._plain.for_type(str, self._print_text)
         self._show_error_before: Any = shell._showtraceback
@@ -109,7 +119,12 @@ class Helper:
         shell.kernel.comm_manager.register_target(TARGET, self._opened)
 
     def hello(self) -> dict[str, Any]:
-        return {"python": python_version(), "executable": sys.executable, "cwd": working_directory(), "pid": os.getpid()}
+        return {
+            "python": python_version(),
+            "executable": sys.executable,
+            "cwd": working_directory(),
+            "pid": os.getpid(),
+        }
 
     def ended(self) -> dict[str, Any]:
         """What the last cell has changed, and where it has left the working directory."""
@@ -132,7 +147,9 @@ class Helper:
         self.withdraw()
         _Current.helper = None
         package = __package__.partition(".")[0]
-        sys.meta_path[:] = [finder for finder in sys.meta_path if getattr(finder, "name", None) != package]
+        sys.meta_path[:] = [
+            finder for finder in sys.meta_path if getattr(finder, "name", None) != package
+        ]
         for name in [name for name in sys.modules if name.partition(".")[0] == package]:
             del sys.modules[name]
 
@@ -165,7 +182,11 @@ class Helper:
     def _show_error(self, kind: Any, error: Any, lines: Any) -> None:
         """Show an error as IPython does, with a hint after it."""
         package = __package__.rpartition(".")[0]
-        hint = late_import(f"{package}.hints").hint_for(error, "\n".join(lines)) if type(lines) is list else ""
+        hint = (
+            late_import(f"{package}.hints").hint_for(error, "\n".join(lines))
+            if type(lines) is list
+            else ""
+        )
         self._show_error_before(kind, error, [*lines, hint] if hint else lines)
 
     # Around a cell. IPython prints what is raised here, and goes on.
@@ -190,7 +211,9 @@ class Helper:
     def _compiled(self, source: str) -> tuple[ast.Module | None, tuple[Any, ...]]:
         try:
             plain = self._shell.transform_cell(source)
-            tree = compile(plain, "cell", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            tree = compile(
+                plain, "cell", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            )
             assert isinstance(tree, ast.Module)
             return tree, (compile(tree, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT),)
         except Exception:  # IPython itself will tell what is wrong
@@ -200,7 +223,13 @@ class Helper:
         """Run a cell within one that waits for the host."""
         result = self._shell.run_cell(source, store_history=False)
         error = result.error_before_exec or result.error_in_exec
-        status = "ok" if error is None else "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
+        status = (
+            "ok"
+            if error is None
+            else "interrupted"
+            if isinstance(error, KeyboardInterrupt)
+            else "error"
+        )
         return {"status": status, **self.ended()}
 
 

@@ -24,12 +24,16 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         self.name = name
         self._files = files
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
         file = self._file(fullname)
         if file is None:
             return None
         package = file.endswith("/__init__.py")
-        spec = importlib.machinery.ModuleSpec(fullname, self, origin=f"{_FOLDER}/{file}", is_package=package)
+        spec = importlib.machinery.ModuleSpec(
+            fullname, self, origin=f"{_FOLDER}/{file}", is_package=package
+        )
         spec.has_location = True
         return spec
 
@@ -49,7 +53,9 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         if top != self.name:
             return None
         place = "/".join([_TOP, *rest])
-        return next((file for file in (f"{place}/__init__.py", f"{place}.py") if file in self._files), None)
+        return next(
+            (file for file in (f"{place}/__init__.py", f"{place}.py") if file in self._files), None
+        )
 
 
 def load(name: str, bundle: str) -> None:
@@ -57,7 +63,11 @@ def load(name: str, bundle: str) -> None:
     if f"{name}.ipython.helper" in sys.modules:
         return
     with zipfile.ZipFile(io.BytesIO(base64.b64decode(bundle))) as archive:
-        files = {name: archive.read(name).decode() for name in archive.namelist() if name.startswith(_TOP + "/")}
+        files = {
+            name: archive.read(name).decode()
+            for name in archive.namelist()
+            if name.startswith(_TOP + "/")
+        }
     sys.meta_path.insert(0, Finder(name, files))
     path = sys.path
     sys.path = [each for each in path if each not in ("", os.getcwd())]

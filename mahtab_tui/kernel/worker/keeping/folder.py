@@ -41,10 +41,16 @@ class KeptFolder:
         if create:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path, 0o700)
-        above = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        above = os.open(
+            os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        )
         try:
             _check_owner(above, os.path.dirname(path))
-            self._fd = os.open(os.path.basename(path), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+            self._fd = os.open(
+                os.path.basename(path),
+                os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC,
+                dir_fd=above,
+            )
         finally:
             os.close(above)
         try:
@@ -70,7 +76,9 @@ class KeptFolder:
             )
         index: dict[str, Any] = json.loads(text)
         if index["format"] != FORMAT:
-            raise FolderError("The variables were saved by another version of mahtab-tui, whose files this one cannot read.")
+            raise FolderError(
+                "The variables were saved by another version of mahtab-tui, whose files this one cannot read."
+            )
         return index
 
     def write_index(self, index: dict[str, Any]) -> None:
@@ -81,7 +89,13 @@ class KeptFolder:
 
     def open(self, name: str) -> Any:
         """Open a file to be read as bytes, if nobody else can have written it. Raises `OSError`, `FolderError`."""
-        file = os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._fd), "rb", buffering=0)
+        file = os.fdopen(
+            os.open(
+                name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._fd
+            ),
+            "rb",
+            buffering=0,
+        )
         try:
             _check_owner(file.fileno(), f"{self.path}/{name}", regular=True)
         except FolderError:
@@ -92,7 +106,12 @@ class KeptFolder:
     def write(self, name: str, parts: Iterable[Any]) -> None:
         """Write a file from bytes and memory, and replace the one of that name in one step. Raises `OSError`."""
         new = name + _NEW
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
+        fd = os.open(
+            new,
+            os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC,
+            0o600,
+            dir_fd=self._fd,
+        )
         try:
             try:
                 for part in parts:
@@ -138,9 +157,13 @@ def pieces(part: Any) -> Iterator[memoryview]:
 def _check_owner(fd: int, path: str, *, regular: bool = False) -> None:
     found = os.fstat(fd)
     if regular and not stat.S_ISREG(found.st_mode):
-        raise FolderError(f"Variables are neither read nor saved, because {path} is not a regular file. {_MOVE}")
+        raise FolderError(
+            f"Variables are neither read nor saved, because {path} is not a regular file. {_MOVE}"
+        )
     if found.st_uid != os.geteuid():
-        raise FolderError(f"Variables are neither read nor saved, because {path} belongs to another user. {_MOVE}")
+        raise FolderError(
+            f"Variables are neither read nor saved, because {path} belongs to another user. {_MOVE}"
+        )
     if found.st_mode & 0o022:
         raise FolderError(
             f"Variables are neither read nor saved, because others can write {path}. If you trust what is in it, run: chmod go-w {path}"

@@ -12,7 +12,11 @@ from ..undo.graph import Graph, Node, ancestors
 from ..undo.kinds import Kinds
 from ..undo.part import ATOMS
 
-_UNCHANGING = (("pandas", "Index"), ("pandas.core.dtypes.base", "ExtensionDtype"), ("numpy", "dtype"))
+_UNCHANGING = (
+    ("pandas", "Index"),
+    ("pandas.core.dtypes.base", "ExtensionDtype"),
+    ("numpy", "dtype"),
+)
 
 _SECONDS = 20.0
 """For walking through all objects; where they are more, nobody knows what is shared, and they become one group."""
@@ -32,13 +36,23 @@ def groups_of(variables: dict[str, Any], namespace: dict[str, Any]) -> list[Grou
     if not graph.add(variables.values(), time.monotonic() + _SECONDS):
         large = [name for name, value in variables.items() if address_of(type(value)) not in ATOMS]
         alone = [Group([name], 0) for name in variables if name not in large]
-        return [*alone, Group(large, sum(node.block.size for node in graph.nodes.values() if node.block))]
+        return [
+            *alone,
+            Group(large, sum(node.block.size for node in graph.nodes.values() if node.block)),
+        ]
     edges = {address: _edges(graph, node) for address, node in graph.nodes.items()}
     holders: dict[int, list[int]] = {}
     for address, inside in edges.items():
         for child in inside:
             holders.setdefault(child, []).append(address)
-    sharing = ancestors([address for address, node in graph.nodes.items() if _changes(graph, node, holders.get(address, []))], holders)
+    sharing = ancestors(
+        [
+            address
+            for address, node in graph.nodes.items()
+            if _changes(graph, node, holders.get(address, []))
+        ],
+        holders,
+    )
     sets = _Sets()
     for address in sharing:
         for child in sharing.intersection(edges[address]):
@@ -52,7 +66,10 @@ def groups_of(variables: dict[str, Any], namespace: dict[str, Any]) -> list[Grou
         if node.block is not None:
             root = sets.root(address)
             sizes[root] = sizes.get(root, 0) + node.block.size
-    return sorted((Group(names, sizes.get(root, 0)) for root, names in by_root.items()), key=lambda group: group.size)
+    return sorted(
+        (Group(names, sizes.get(root, 0)) for root, names in by_root.items()),
+        key=lambda group: group.size,
+    )
 
 
 def _edges(graph: Graph, node: Node) -> list[int]:
@@ -60,7 +77,9 @@ def _edges(graph: Graph, node: Node) -> list[int]:
     if _never_changes(node.value):
         return []
     inside = [child for child in node.children if child in graph.nodes]
-    return [*inside, address_of(type(node.value))] if graph.kinds.kind(node.value).is_own else inside
+    return (
+        [*inside, address_of(type(node.value))] if graph.kinds.kind(node.value).is_own else inside
+    )
 
 
 def _changes(graph: Graph, node: Node, holders: list[int]) -> bool:

@@ -18,7 +18,13 @@ WRITING = 900.0
 class Keeper:
     """Keeps one namespace. Used on the thread that runs the cells, but for `index`."""
 
-    def __init__(self, namespace: dict[str, Any], settings: dict[str, Any], at_start: dict[str, Any], hidden_lines: list[str]) -> None:
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        settings: dict[str, Any],
+        at_start: dict[str, Any],
+        hidden_lines: list[str],
+    ) -> None:
         """settings: folder, key (hex), megabytes, and cloudpickle (its folder). at_start: what the session's own code has made.
         hidden_lines: what was typed hidden, which is not saved; it may grow."""
         self._namespace = namespace
@@ -33,18 +39,32 @@ class Keeper:
         """Read what is kept: the files with their variables, and what is not kept. Raises `FolderError`, `OSError`."""
         with contextlib.suppress(FileNotFoundError), contextlib.closing(self._open()) as folder:
             self._index = folder.index() or self._index
-        files = [{"name": file["name"], "size": file["size"], "variables": rows_of(file)} for file in self._index["files"]]
-        return {"files": files, "missing": [{"variable": row, "reason": row["reason"]} for row in self._index["missing"]]}
+        files = [
+            {"name": file["name"], "size": file["size"], "variables": rows_of(file)}
+            for file in self._index["files"]
+        ]
+        return {
+            "files": files,
+            "missing": [
+                {"variable": row, "reason": row["reason"]} for row in self._index["missing"]
+            ],
+        }
 
     def start_writing(self, request: dict[str, Any]) -> Checkpoint:
         """Fork the process that writes; `finish` waits for it. request: carried and lost, see `Writer`. Raises `OSError`."""
-        writer = Writer(self._namespace, self._kernel, {**self._settings, **request, "hidden": self._hidden_lines})
+        writer = Writer(
+            self._namespace,
+            self._kernel,
+            {**self._settings, **request, "hidden": self._hidden_lines},
+        )
         return fork(lambda question: _write(writer))
 
     def loading(self, name: str) -> Loading:
         """What loads a file of the index."""
         file = next(file for file in self._index["files"] if file["name"] == name)
-        return Loading(self._open, file, self._settings["cloudpickle"], self._namespace, self._at_start)
+        return Loading(
+            self._open, file, self._settings["cloudpickle"], self._namespace, self._at_start
+        )
 
     def _open(self) -> KeptFolder:
         return KeptFolder(self._settings["folder"], bytes.fromhex(self._settings["key"]))

@@ -18,7 +18,12 @@ class Loading:
     """Loads a file of the index into the namespace, but over nothing that a cell has made."""
 
     def __init__(
-        self, open_folder: Callable[[], KeptFolder], file: dict[str, Any], cloudpickle: str, namespace: dict[str, Any], at_start: dict[str, Any]
+        self,
+        open_folder: Callable[[], KeptFolder],
+        file: dict[str, Any],
+        cloudpickle: str,
+        namespace: dict[str, Any],
+        at_start: dict[str, Any],
     ) -> None:
         """cloudpickle: the package's folder. at_start: see `Keeper`."""
         self._open_folder = open_folder
@@ -54,7 +59,12 @@ class Loading:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # objects of the user's are made again
-            self._missing.update({row["name"]: _why(error, self._file["python"], group["packages"]) for row in group["rows"]})
+            self._missing.update(
+                {
+                    row["name"]: _why(error, self._file["python"], group["packages"])
+                    for row in group["rows"]
+                }
+            )
             return
         for name, value in variables.items():
             now = self._namespace.get(name, MISSING)
@@ -72,12 +82,16 @@ def rows_of(file: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _load_group(opened: Any, group: dict[str, Any], namespace: dict[str, Any]) -> dict[str, Any]:
     sizes: list[int] = group["blocks"]
-    starts = [group["start"] + group["stream"] + sum(sizes[:number]) for number in range(len(sizes))]
+    starts = [
+        group["start"] + group["stream"] + sum(sizes[:number]) for number in range(len(sizes))
+    ]
     stream = bytearray(group["stream"])
     _read(opened, group["start"], memoryview(stream))
     if digest_of([stream]) != group["check"]:
         raise FolderError("its file is damaged: it is not what was written")
-    return unpickled(stream, sizes, lambda number, memory: _read(opened, starts[number], memory), namespace)
+    return unpickled(
+        stream, sizes, lambda number, memory: _read(opened, starts[number], memory), namespace
+    )
 
 
 def _read(opened: Any, start: int, memory: memoryview) -> None:
@@ -99,7 +113,11 @@ def _why(error: BaseException, python: str, packages: dict[str, str]) -> str:
         package = error.name.partition(".")[0]
         return f"its package {package} is missing"
     told = describe_safely(error).text.strip().splitlines()[-1][:LONGEST]
-    changed = [f"{package} was {version}, and is {now}" for package, version in packages.items() if (now := _version_of(package)) and now != version]
+    changed = [
+        f"{package} was {version}, and is {now}"
+        for package, version in packages.items()
+        if (now := _version_of(package)) and now != version
+    ]
     if python.split(".")[:2] != python_version().split(".")[:2]:
         changed.append(f"Python was {python}, and is {python_version()}")
     return f"it cannot be read ({told})" + (f"; {'; '.join(changed)}" if changed else "")

@@ -46,12 +46,18 @@ def load_cloudpickle(folder: str, kernel: str = "") -> Any:
     pickle then, so that equal variables have equal pickles, and that a class in two pickles is one class again."""
     package = load_package(_CLOUDPICKLE, folder)
     if kernel:
-        known = package.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS  # the classes that came from a pickle
-        package.cloudpickle._get_or_create_tracker_id = lambda cls: known.get(cls) or f"{kernel}-{id(cls):x}"
+        known = (
+            package.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS
+        )  # the classes that came from a pickle
+        package.cloudpickle._get_or_create_tracker_id = lambda cls: (
+            known.get(cls) or f"{kernel}-{id(cls):x}"
+        )
     return package
 
 
-def pickled(variables: dict[str, Any], namespace: dict[str, Any], cloudpickle: Any, most: int, pulse: Pulse) -> Pickled:
+def pickled(
+    variables: dict[str, Any], namespace: dict[str, Any], cloudpickle: Any, most: int, pulse: Pulse
+) -> Pickled:
     """Pickle some variables together. most: bytes. pulse: beats with each object. Raises `TooLargeError`, `NotWrittenError`, and whatever an object raises."""
     blocks: list[memoryview] = []
     of_pickle: list[int] = []
@@ -93,16 +99,31 @@ def pickled(variables: dict[str, Any], namespace: dict[str, Any], cloudpickle: A
                 return _cached, (thing.__wrapped__, *thing.cache_parameters().values())
             if type(thing) is loaded("numpy", "ndarray") and _is_plain(thing):
                 number = put_aside(_memory_of(thing))
-                return _array, (blocks, number, thing.shape, thing.dtype, thing.flags.c_contiguous, thing.flags.writeable)
+                return _array, (
+                    blocks,
+                    number,
+                    thing.shape,
+                    thing.dtype,
+                    thing.flags.c_contiguous,
+                    thing.flags.writeable,
+                )
             return super().reducer_override(thing)
 
-    Pickler(out, 5, buffer_callback=lambda buffer: of_pickle.append(put_aside(buffer.raw()))).dump(variables)
-    sources = {name: "".join(linecache.getlines(name)) for name in sorted(files) if _is_of_a_cell(name)}
+    Pickler(out, 5, buffer_callback=lambda buffer: of_pickle.append(put_aside(buffer.raw()))).dump(
+        variables
+    )
+    sources = {
+        name: "".join(linecache.getlines(name)) for name in sorted(files) if _is_of_a_cell(name)
+    }
     head = late_import("pickle").dumps((sources, of_pickle), 5)
-    return Pickled(bytearray(head) + out.data, blocks, dict(sorted(_versions(list(classes.values())).items())))
+    return Pickled(
+        bytearray(head) + out.data, blocks, dict(sorted(_versions(list(classes.values())).items()))
+    )
 
 
-def unpickled(stream: bytearray, sizes: list[int], fill: Fill, namespace: dict[str, Any]) -> dict[str, Any]:
+def unpickled(
+    stream: bytearray, sizes: list[int], fill: Fill, namespace: dict[str, Any]
+) -> dict[str, Any]:
     """The variables again, by name, after `load_cloudpickle`. sizes: of the blocks, in bytes. Raises whatever making an object raises."""
     pickle = late_import("pickle")
     data = io.BytesIO(stream)
@@ -119,7 +140,9 @@ def unpickled(stream: bytearray, sizes: list[int], fill: Fill, namespace: dict[s
 
     variables: dict[str, Any] = Unpickler(data, buffers=map(block, of_pickle)).load()
     for name, source in sources.items():
-        linecache.cache.setdefault(name, (len(source), None, source.splitlines(keepends=True), name))
+        linecache.cache.setdefault(
+            name, (len(source), None, source.splitlines(keepends=True), name)
+        )
     return variables
 
 
@@ -156,13 +179,19 @@ def _refuse(cls: type) -> None:
 
 def _versions(classes: list[type]) -> dict[str, str]:
     packages = {module_of(cls).partition(".")[0] for cls in classes}
-    versions = {package: own_dict(sys.modules.get(package)).get("__version__") for package in packages}
+    versions = {
+        package: own_dict(sys.modules.get(package)).get("__version__") for package in packages
+    }
     return {package: version for package, version in versions.items() if type(version) is str}
 
 
 def _is_plain(array: Any) -> bool:
     """Whether the array's own memory is all of it."""
-    return bool(array.size) and not array.dtype.hasobject and (array.flags.c_contiguous or array.flags.f_contiguous)
+    return (
+        bool(array.size)
+        and not array.dtype.hasobject
+        and (array.flags.c_contiguous or array.flags.f_contiguous)
+    )
 
 
 def _memory_of(array: Any) -> memoryview:
@@ -176,7 +205,9 @@ def _cached(function: Any, maxsize: int | None, typed: bool) -> Any:
     return functools.lru_cache(maxsize, typed)(function)
 
 
-def _array(fill: Fill, number: int, shape: Any, dtype: Any, c_contiguous: bool, writeable: bool) -> Any:
+def _array(
+    fill: Fill, number: int, shape: Any, dtype: Any, c_contiguous: bool, writeable: bool
+) -> Any:
     made = sys.modules["numpy"].empty(shape, dtype, "C" if c_contiguous else "F")
     fill(number, _memory_of(made))
     made.flags.writeable = writeable

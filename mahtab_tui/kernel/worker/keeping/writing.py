@@ -49,11 +49,25 @@ class Writer:
 
     def _write(self, folder: KeptFolder) -> dict[str, Any]:
         index_before: dict[str, Any] = {"files": [], "missing": []}
-        with contextlib.suppress(FolderError):  # of another version: what is written now replaces it
+        with contextlib.suppress(
+            FolderError
+        ):  # of another version: what is written now replaces it
             index_before = folder.index() or index_before
         before = index_before["files"]
-        carried = [left for file in before if file["name"] in self._carried if (left := self._left_of(file))["groups"]]
-        attempt = _Attempt(folder, self._namespace, load_cloudpickle(self._cloudpickle_folder, self._kernel), before, self._most, self._hidden)
+        carried = [
+            left
+            for file in before
+            if file["name"] in self._carried
+            if (left := self._left_of(file))["groups"]
+        ]
+        attempt = _Attempt(
+            folder,
+            self._namespace,
+            load_cloudpickle(self._cloudpickle_folder, self._kernel),
+            before,
+            self._most,
+            self._hidden,
+        )
         variables, missing = self._variables()
         groups = groups_of(variables, self._namespace)
         room = self._most - sum(file["size"] for file in carried)
@@ -61,7 +75,11 @@ class Writer:
         results = run_in_fork(groups, attempt.write, _EACH, _TOGETHER, attempt.pulse.count)
         for group, result in zip(groups, results):
             if isinstance(result, str):
-                missing.update(dict.fromkeys(group.names, result if len(result) <= LONGEST else f"{result[:LONGEST]}…"))
+                missing.update(
+                    dict.fromkeys(
+                        group.names, result if len(result) <= LONGEST else f"{result[:LONGEST]}…"
+                    )
+                )
                 continue
             head, _, data = result.partition(b"\n")
             told = json.loads(head)
@@ -73,27 +91,55 @@ class Writer:
                 largest = max(done, key=lambda each: int(each[1]["size"]))
                 done.remove(largest)
                 room += largest[1]["size"]
-                missing.update(dict.fromkeys(largest[0].names, _too_large(largest[1]["size"], self._most)))
+                missing.update(
+                    dict.fromkeys(largest[0].names, _too_large(largest[1]["size"], self._most))
+                )
         files = [told["file"] for _, told, _ in done if "file" in told]
         small = [(told, data) for _, told, data in done if "file" not in told]
         if small:
             size = sum(told["size"] for told, _ in small)
-            files.insert(0, attempt.written([told["group"] for told, _ in small], [data for _, data in small], size))
+            files.insert(
+                0,
+                attempt.written(
+                    [told["group"] for told, _ in small], [data for _, data in small], size
+                ),
+            )
         index: dict[str, Any] = {
             "written": time.time(),
             "files": [*files, *carried],
             "missing": [
-                *({**self._hidden.without(described(name, self._namespace[name])), "reason": reason} for name, reason in missing.items()),
-                *(row for row in index_before["missing"] if row["name"] in self._lost and row["name"] not in self._namespace),
+                *(
+                    {
+                        **self._hidden.without(described(name, self._namespace[name])),
+                        "reason": reason,
+                    }
+                    for name, reason in missing.items()
+                ),
+                *(
+                    row
+                    for row in index_before["missing"]
+                    if row["name"] in self._lost and row["name"] not in self._namespace
+                ),
             ],
         }
         folder.write_index(index)
         folder.remove_all_but({file["name"] for file in index["files"]})
-        return {"size": sum(file["size"] for file in index["files"]), "names": sum(len(group.names) for group, _, _ in done), "missing": len(missing)}
+        return {
+            "size": sum(file["size"] for file in index["files"]),
+            "names": sum(len(group.names) for group, _, _ in done),
+            "missing": len(missing),
+        }
 
     def _left_of(self, file: dict[str, Any]) -> dict[str, Any]:
         """A file with those of its groups that are not in the namespace."""
-        return {**file, "groups": [group for group in file["groups"] if any(row["name"] not in self._namespace for row in group["rows"])]}
+        return {
+            **file,
+            "groups": [
+                group
+                for group in file["groups"]
+                if any(row["name"] not in self._namespace for row in group["rows"])
+            ],
+        }
 
     def _variables(self) -> tuple[dict[str, Any], dict[str, str]]:
         """The variables to be kept, and names that are not, with reasons."""
@@ -111,14 +157,24 @@ class Writer:
 
 def _too_large(size: int, most: int) -> str:
     told, limit = f"{size / 2**20:,.0f} MB", f"{most // 2**20:,} MB of keep_namespace_mb"
-    return f"{told} > {limit}" if size > most else f"{told}, which together with the others is more than the {limit}"
+    return (
+        f"{told} > {limit}"
+        if size > most
+        else f"{told}, which together with the others is more than the {limit}"
+    )
 
 
 class _Attempt:
     """Writes one group after the other, in a process that is lost where a variable hangs or ends it."""
 
     def __init__(
-        self, folder: KeptFolder, namespace: dict[str, Any], cloudpickle: Any, before: list[dict[str, Any]], most: int, hidden: HiddenTexts
+        self,
+        folder: KeptFolder,
+        namespace: dict[str, Any],
+        cloudpickle: Any,
+        before: list[dict[str, Any]],
+        most: int,
+        hidden: HiddenTexts,
     ) -> None:
         self._folder = folder
         self._namespace = namespace
@@ -133,15 +189,25 @@ class _Attempt:
         if group.size > self._most:
             raise NotWrittenError(_too_large(group.size, self._most))
         try:
-            result = pickled({name: self._namespace[name] for name in group.names}, self._namespace, self._cloudpickle, self._most, self.pulse)
+            result = pickled(
+                {name: self._namespace[name] for name in group.names},
+                self._namespace,
+                self._cloudpickle,
+                self._most,
+                self.pulse,
+            )
         except TooLargeError:
-            raise NotWrittenError(f"more than the {self._most // 2**20:,} MB of keep_namespace_mb") from None
+            raise NotWrittenError(
+                f"more than the {self._most // 2**20:,} MB of keep_namespace_mb"
+            ) from None
         if self._hidden.are_in(result.stream, result.blocks, self.pulse):
             raise NotWrittenError(REASON)
         parts: list[Any] = [result.stream, *result.blocks]
         size = sum(memoryview(part).nbytes for part in parts)
         told = {
-            "rows": [self._hidden.without(described(name, self._namespace[name])) for name in group.names],
+            "rows": [
+                self._hidden.without(described(name, self._namespace[name])) for name in group.names
+            ],
             "stream": len(result.stream),
             "check": digest_of([result.stream]),
             "blocks": [block.nbytes for block in result.blocks],
@@ -150,7 +216,10 @@ class _Attempt:
         if size <= SMALL:
             return json.dumps({"group": told, "size": size}).encode() + b"\n" + b"".join(parts)
         try:
-            return json.dumps({"file": self.written([told], parts, size), "size": size}).encode() + b"\n"
+            return (
+                json.dumps({"file": self.written([told], parts, size), "size": size}).encode()
+                + b"\n"
+            )
         except OSError as error:
             return json.dumps({"problem": error.errno}).encode() + b"\n"
 
@@ -166,4 +235,10 @@ class _Attempt:
         else:
             name = f"{digest}.variables"
             self._folder.write(name, self.pulse.along(parts))
-        return {"name": name, "digest": digest, "size": size, "python": python_version(), "groups": groups}
+        return {
+            "name": name,
+            "digest": digest,
+            "size": size,
+            "python": python_version(),
+            "groups": groups,
+        }

@@ -54,11 +54,16 @@ class Aliases:
     def SUBMIT(self, *values: object, **fields: object) -> NoReturn:
         """The same as FINAL, for one value or for several by name."""
         everything: list[Any] = [*values, *fields.values()]
-        self._functions.FINAL(everything[0] if len(everything) == 1 else fields if not values else everything)
+        self._functions.FINAL(
+            everything[0] if len(everything) == 1 else fields if not values else everything
+        )
 
 
 def _query_and_text(prompt: Any) -> tuple[str, str]:
     if not isinstance(prompt, str) or len(prompt) <= _PROMPT:
         return prompt, ""
     half = _PROMPT // 10
-    return f"Do what the text asks, which is a prompt. It begins: {prompt[:half]}\n…\nIt ends: {prompt[-half:]}", prompt
+    return (
+        f"Do what the text asks, which is a prompt. It begins: {prompt[:half]}\n…\nIt ends: {prompt[-half:]}",
+        prompt,
+    )

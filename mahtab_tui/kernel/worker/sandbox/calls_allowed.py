@@ -85,7 +85,9 @@ ALLOWED = (
     AllowedCall("dup2", 33, None),
     AllowedCall("dup3", 292, 24),
     AllowedCall("fcntl", 72, 25, _FCNTL),
-    AllowedCall("ioctl", 16, 29, ((Check(1, _INT, (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS)),),)),
+    AllowedCall(
+        "ioctl", 16, 29, ((Check(1, _INT, (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS)),),)
+    ),
     # What asyncio makes for itself.
     AllowedCall("pipe", 22, None),
     AllowedCall("pipe2", 293, 59, ((Check(1, _INT & ~_PIPE_FLAGS, (0,)),),)),
@@ -99,13 +101,28 @@ ALLOWED = (
     AllowedCall("epoll_ctl", 233, 21),
     AllowedCall("epoll_wait", 232, None),
     AllowedCall("epoll_pwait", 281, 22),
-    AllowedCall("socketpair", 53, 199, ((Check(0, _INT, (_AF_UNIX,)), Check(1, _INT & ~_SOCK_FLAGS, (_SOCK_STREAM,))),)),
+    AllowedCall(
+        "socketpair",
+        53,
+        199,
+        ((Check(0, _INT, (_AF_UNIX,)), Check(1, _INT & ~_SOCK_FLAGS, (_SOCK_STREAM,))),),
+    ),
     AllowedCall("sendto", 44, 206, ((Check(3, _INT & ~_MSG_FLAGS, (0,)), Check(4, _WHOLE, (0,))),)),
     AllowedCall("recvfrom", 45, 207, ((Check(3, _INT & ~_MSG_FLAGS, (0,)),),)),
     AllowedCall("shutdown", 48, 210),
     AllowedCall("getsockname", 51, 204),
     AllowedCall("getpeername", 52, 205),
-    AllowedCall("getsockopt", 55, 209, ((Check(1, _INT, (_SOL_SOCKET,)), Check(2, _INT, (_SO_TYPE, _SO_ERROR, _SO_PROTOCOL, _SO_DOMAIN))),)),
+    AllowedCall(
+        "getsockopt",
+        55,
+        209,
+        (
+            (
+                Check(1, _INT, (_SOL_SOCKET,)),
+                Check(2, _INT, (_SO_TYPE, _SO_ERROR, _SO_PROTOCOL, _SO_DOMAIN)),
+            ),
+        ),
+    ),
     # Memory that is not executable.
     AllowedCall("mmap", 9, 222, _NOT_EXECUTABLE),
     AllowedCall("mprotect", 10, 226, _NOT_EXECUTABLE),
@@ -162,7 +179,9 @@ ALLOWED = (
 
 _O_WRITES = 0o3 | 0o100 | 0o1000 | 0o2000 | 0o20000000
 """Flags of `open` that make or change a file: WRONLY, RDWR, CREAT, TRUNC, APPEND, TMPFILE."""
-_FILE_LOCKS = ((Check(1, _INT, (5, 6, 7, 36, 37, 38)),),)  # on files that are open for reading, these are shared locks only
+_FILE_LOCKS = (
+    (Check(1, _INT, (5, 6, 7, 36, 37, 38)),),
+)  # on files that are open for reading, these are shared locks only
 _TIOCGWINSZ = 0x5413
 
 _READING = (
@@ -185,7 +204,12 @@ _READING = (
     AllowedCall("fadvise64", 221, 223),
     AllowedCall("fcntl", 72, 25, (*_FCNTL, *_FILE_LOCKS)),
     AllowedCall("flock", 73, 32, ((Check(1, _INT, (1, 5, 8)),),)),
-    AllowedCall("ioctl", 16, 29, ((Check(1, _INT, (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS, _TIOCGWINSZ)),),)),
+    AllowedCall(
+        "ioctl",
+        16,
+        29,
+        ((Check(1, _INT, (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS, _TIOCGWINSZ)),),),
+    ),
     AllowedCall("mmap", 9, 222),
     AllowedCall("mprotect", 10, 226),
     AllowedCall("mincore", 27, 232),

@@ -71,8 +71,13 @@ def _serve(context: Source) -> None:
     threading.Thread(target=_listen, args=(connection, jobs), daemon=True).start()
     about = jobs.get()
     parts = [tuple(part) for part in about["parts"]]
-    touches, named = ReadTracker(connection), {"contexts": about["contexts"], "tools": about["tools"]}
-    names: dict[str, Any] = make_names(context, about["kind"], parts, connection, about["answer"], touches=touches, **named)
+    touches, named = (
+        ReadTracker(connection),
+        {"contexts": about["contexts"], "tools": about["tools"]},
+    )
+    names: dict[str, Any] = make_names(
+        context, about["kind"], parts, connection, about["answer"], touches=touches, **named
+    )
     turns = Turns(names, connection, interrupts, touches)
     connection.ready()
     while True:
@@ -84,7 +89,9 @@ def _listen(connection: EngineConnection, jobs: queue.SimpleQueue[Frame]) -> Non
     """Read frames and hand them on, on a thread of its own. The process ends with the connection."""
     try:
         frames = FrameReader()
-        buffer = memoryview(bytearray(65_536))  # allocated now, since later there may be no memory left
+        buffer = memoryview(
+            bytearray(65_536)
+        )  # allocated now, since later there may be no memory left
         while size := os.readv(_CHANNEL, [buffer]):
             for frame in frames.feed(buffer[:size]):
                 if frame["op"] == "reply":

@@ -69,4 +69,6 @@ class EngineConnection:
         try:
             self._channel.send(frame)
         except FrameError as error:
-            raise CallError(f"Too much text at once: {error}. Hand on parts of the context as they are, or less text.") from None
+            raise CallError(
+                f"Too much text at once: {error}. Hand on parts of the context as they are, or less text."
+            ) from None

@@ -17,7 +17,9 @@ _SHORTEST = 4
 """Characters of a quote that is looked for in the text."""
 _SCANNED = 100_000_000
 """Characters of the text that are read for the quotes of one answer."""
-_QUOTE = re.compile(r'"([^"\n]{4,2000})"|“([^“”\n]{4,2000})”|`([^`\n]{4,2000})`|(?<!\w)\'([^\'\n]{4,2000})\'')
+_QUOTE = re.compile(
+    r'"([^"\n]{4,2000})"|“([^“”\n]{4,2000})”|`([^`\n]{4,2000})`|(?<!\w)\'([^\'\n]{4,2000})\''
+)
 _MORE = r"(?:\s*(?:,|-|–|to|and)\s*\d{1,9})"
 _NAMED = re.compile(rf"\b(?:line\s+(\d{{1,9}}{_MORE}*)|lines\s+(\d{{1,9}}{_MORE}+))", re.IGNORECASE)
 """\"lines 6000" counts lines; "lines 6000 and 6001" names them."""
@@ -45,7 +47,9 @@ class EvidenceFinder:
         """
         pieces = list(_pieces(answer))
         known = {plain(piece) for piece in pieces}
-        pieces += (part for part in self._quoted(words) if plain(part) not in known)  # a known one was taken elsewhere
+        pieces += (
+            part for part in self._quoted(words) if plain(part) not in known
+        )  # a known one was taken elsewhere
         places = {(piece.start, piece.end) for piece in pieces}
         places.update(find_quotes(words, self._text))
         if numbered:
@@ -84,13 +88,24 @@ class EvidenceFinder:
 
 def find_quotes(words: str, text: str) -> Iterator[tuple[int, int]]:
     """Yield the places of what an answer quotes and the text has exactly once: the whole answer, its lines, and what is in quotation marks."""
-    quotes = [words, *words.splitlines(), *(next(filter(None, found)) for found in _QUOTE.findall(words))]
+    quotes = [
+        words,
+        *words.splitlines(),
+        *(next(filter(None, found)) for found in _QUOTE.findall(words)),
+    ]
     stripped = {quote.strip(" \t\n-*•") for quote in quotes}
-    longest = sorted((quote for quote in stripped if len(quote) >= _SHORTEST), key=len, reverse=True)
+    longest = sorted(
+        (quote for quote in stripped if len(quote) >= _SHORTEST), key=len, reverse=True
+    )
     for quote in longest[: _SCANNED // (len(text) + 1)]:
         start = str.find(text, quote)
         end = start + len(quote)
-        if start >= 0 and str.find(text, quote, start + 1) < 0 and not _within_word(text, start) and not _within_word(text, end):
+        if (
+            start >= 0
+            and str.find(text, quote, start + 1) < 0
+            and not _within_word(text, start)
+            and not _within_word(text, end)
+        ):
             yield start, end
 
 

@@ -41,7 +41,12 @@ def no_rights() -> int:
     if known >= _SCOPES_FROM:
         words.append(_SCOPES)
     attributes = struct.pack(f"={len(words)}Q", *words)
-    return syscall(_CREATE_RULESET, ctypes.create_string_buffer(attributes, len(attributes)), len(attributes), 0)
+    return syscall(
+        _CREATE_RULESET,
+        ctypes.create_string_buffer(attributes, len(attributes)),
+        len(attributes),
+        0,
+    )
 
 
 def allow_reading(rules: int, path: str) -> None:
@@ -53,7 +58,13 @@ def allow_reading(rules: int, path: str) -> None:
     try:
         rights = _READ_FILE | _READ_DIR if stat.S_ISDIR(os.fstat(fd).st_mode) else _READ_FILE
         attributes = struct.pack("=Qi", rights, fd)
-        syscall(_ADD_RULE, rules, _PATH_BENEATH, ctypes.create_string_buffer(attributes, len(attributes)), 0)
+        syscall(
+            _ADD_RULE,
+            rules,
+            _PATH_BENEATH,
+            ctypes.create_string_buffer(attributes, len(attributes)),
+            0,
+        )
     finally:
         os.close(fd)
 

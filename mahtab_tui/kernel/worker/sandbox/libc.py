@@ -24,7 +24,9 @@ _MFD_CLOEXEC = 1
 
 def syscall(number: int, *arguments: int | ctypes.Array[ctypes.c_char] | None) -> int:
     """Make a system call. Integers are passed as longs, None as a null pointer. Raises `OSError`."""
-    given = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
+    given = [
+        ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments
+    ]
     return _checked(_LIBC.syscall(ctypes.c_long(number), *given))
 
 
@@ -62,7 +64,9 @@ def drop_capabilities() -> None:
 
 def memory_file(name: str) -> int:
     """Create a file in memory and return its descriptor, which programs do not inherit. Raises `OSError`."""
-    return syscall(_MEMFD_CREATE[os.uname().machine], ctypes.create_string_buffer(name.encode()), _MFD_CLOEXEC)
+    return syscall(
+        _MEMFD_CREATE[os.uname().machine], ctypes.create_string_buffer(name.encode()), _MFD_CLOEXEC
+    )
 
 
 def process_handle(pid: int) -> int:

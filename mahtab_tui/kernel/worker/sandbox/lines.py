@@ -28,7 +28,9 @@ def compile_pattern(pattern: object) -> Pattern[str]:
     if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
         return re.compile(pattern.pattern, pattern.flags | re.MULTILINE)
     if not isinstance(pattern, str):
-        raise TypeError(f"pattern must be a str (a regular expression), not {type(pattern).__name__}")
+        raise TypeError(
+            f"pattern must be a str (a regular expression), not {type(pattern).__name__}"
+        )
     try:
         return re.compile(pattern, re.MULTILINE)
     except (re.error, OverflowError, RecursionError) as error:
@@ -53,7 +55,9 @@ def matching_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]
     return _in_whole(text, pattern)
 
 
-def surroundings(text: str, pattern: Pattern[str], start: int, end: int) -> Iterator[tuple[int, int]]:
+def surroundings(
+    text: str, pattern: Pattern[str], start: int, end: int
+) -> Iterator[tuple[int, int]]:
     """Yield start and end of the text around each match in a line, merged if they touch; for lines that are too long to show."""
     low = high = -1
     for found in pattern.finditer(text, start, end):

@@ -35,7 +35,10 @@ def preload() -> None:
     """Load the modules that this version of Python has, and the text encodings."""
     # ssl is large, and useless without a network.
     sys.modules["ssl"] = None  # type: ignore[assignment]
-    for name in [*MODULES, *(module.name for module in pkgutil.iter_modules(encodings.__path__, "encodings."))]:
+    for name in [
+        *MODULES,
+        *(module.name for module in pkgutil.iter_modules(encodings.__path__, "encodings.")),
+    ]:
         try:
             importlib.import_module(name)
         except ImportError:
@@ -54,8 +57,13 @@ def close_imports() -> None:
 class _RefusingFinder:
     """The last finder, which explains why a module is missing."""
 
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> NoReturn:
-        raise ModuleNotFoundError(f"No module named {name!r} in this sandbox: it has the harmless modules of the standard library only", name=name)
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> NoReturn:
+        raise ModuleNotFoundError(
+            f"No module named {name!r} in this sandbox: it has the harmless modules of the standard library only",
+            name=name,
+        )
 
 
 _MAGIC = b"TZif"

@@ -14,12 +14,32 @@ from .aliases import ALIASES, Aliases
 from .evidence import EvidenceFinder
 from .host import EngineHost
 from .lines import compile_pattern, matching_lines, surroundings, widened
-from .parts import Failure, Final, Part, Piece, Source, SubAnswer, answer_of, place_of, places_of, plain
+from .parts import (
+    Failure,
+    Final,
+    Part,
+    Piece,
+    Source,
+    SubAnswer,
+    answer_of,
+    place_of,
+    places_of,
+    plain,
+)
 from .read_tracker import MOST_A_CALL, ReadTracker
 from .tools import tool_function
 from .wording import ANSWER_LIMIT, readable, subset_text, with_items, wrong_type
 
-__all__ = ["ANSWER_LIMIT", "FUNCTIONS", "Failure", "Final", "Part", "SandboxFunctions", "SubAnswer", "make_names"]
+__all__ = [
+    "ANSWER_LIMIT",
+    "FUNCTIONS",
+    "Failure",
+    "Final",
+    "Part",
+    "SandboxFunctions",
+    "SubAnswer",
+    "make_names",
+]
 
 _LOOKED_UP = 4_000_000_000
 """Characters of the text that are read to find where the texts of sub-calls are from, which takes a few seconds."""
@@ -50,19 +70,27 @@ def make_names(
     aliases = Aliases(functions)
     names.update({name: _as_function(getattr(aliases, name)) for name in ALIASES})
     if kind == "str":
-        names["context"] = text.reporting(touches) if isinstance(text, Source) else Source.of(text, touches)
+        names["context"] = (
+            text.reporting(touches) if isinstance(text, Source) else Source.of(text, touches)
+        )
     else:
         names["context"] = whole = functions.documents(kind, parts)
         for name, its_kind, _, _, its_parts, _ in contexts:
-            names[name] = whole[name] if its_kind == "str" else functions.documents(its_kind, its_parts)
-    names.update({name: tool_function(host, name, signature, doc) for name, signature, doc in tools})
+            names[name] = (
+                whole[name] if its_kind == "str" else functions.documents(its_kind, its_parts)
+            )
+    names.update(
+        {name: tool_function(host, name, signature, doc) for name, signature, doc in tools}
+    )
     return names
 
 
 class SandboxFunctions:
     """The functions that code can call on its text."""
 
-    def __init__(self, text: str, host: EngineHost, numbered: bool, longest_answer: int, touches: ReadTracker) -> None:
+    def __init__(
+        self, text: str, host: EngineHost, numbered: bool, longest_answer: int, touches: ReadTracker
+    ) -> None:
         """numbered: whether line numbers run through the whole text. longest_answer: the most characters of FINAL."""
         self._text = text
         self._host = host
@@ -74,13 +102,18 @@ class SandboxFunctions:
 
     def documents(self, kind: str, parts: Sequence[tuple[str, int, int]]) -> Any:
         """Return the documents of a text as a list or a dict."""
-        found = [Source.of(part, self._touches, part.start, part.line) for part in self._parts((start, end) for _, start, end in parts)]
+        found = [
+            Source.of(part, self._touches, part.start, part.line)
+            for part in self._parts((start, end) for _, start, end in parts)
+        ]
         return dict(zip((name for name, _, _ in parts), found)) if kind == "dict" else found
 
     def peek(self, n: int = 2000, start: int = 0) -> Part:
         """Return n characters of the text from a start (negative: from the end). Example: print(peek(500, -500))."""
         if isinstance(n, str):
-            raise TypeError("peek reads the text itself: peek(n, start). Slice another string: s[:500]")
+            raise TypeError(
+                "peek reads the text itself: peek(n, start). Slice another string: s[:500]"
+            )
         _whole("peek", "n", n)
         _whole("peek", "start", start)
         begin = max(0, len(self._text) + start) if start < 0 else min(start, len(self._text))
@@ -89,7 +122,9 @@ class SandboxFunctions:
         self._evidence.remember([part])
         return part
 
-    def grep(self, pattern: str, context_lines: int = 0, max_matches: int | None = 100) -> list[Part]:
+    def grep(
+        self, pattern: str, context_lines: int = 0, max_matches: int | None = 100
+    ) -> list[Part]:
         r"""Return the lines that match a regular expression, as a list of strings, each with .line (its number), .start and .end.
 
         context_lines: lines before and after each match; matches that are near each other then come as one string of several lines.
@@ -99,14 +134,18 @@ class SandboxFunctions:
         Example: for hit in grep(r"(?i)error|fatal", max_matches=20): print(hit.line, hit).
         """
         if isinstance(context_lines, (str, re.RegexFlag)):
-            raise TypeError("grep searches the text itself: grep(pattern, context_lines, max_matches). For flags write (?i) at the pattern's start")
+            raise TypeError(
+                "grep searches the text itself: grep(pattern, context_lines, max_matches). For flags write (?i) at the pattern's start"
+            )
         _whole("grep", "context_lines", context_lines)
         most = len(self._text) + 1 if max_matches is None else max_matches
         _whole("grep", "max_matches", most)
         places: list[tuple[int, int]] = []
         for count, (start, end) in enumerate(self._matches(compile_pattern(pattern)), 1):
             if count > most:
-                print(f"[grep: stopped at max_matches={max_matches:,}; more lines match. max_matches=None returns all]")
+                print(
+                    f"[grep: stopped at max_matches={max_matches:,}; more lines match. max_matches=None returns all]"
+                )
                 break
             if context_lines > 0 and end - start <= LONG_LINE:
                 start, end = widened(self._text, start, end, context_lines)
@@ -144,7 +183,9 @@ class SandboxFunctions:
         Example: found = rlm_map("Which users are named?", partition(4)).
         """
         _query("rlm_map", query)
-        parts = [self._part("rlm_map", subset) for subset in _several("rlm_map", "subsets", subsets)]
+        parts = [
+            self._part("rlm_map", subset) for subset in _several("rlm_map", "subsets", subsets)
+        ]
         return self._ask("rlm", parts, query, fan_out=True) if parts else []
 
     def llm(self, query: str, text: str = "") -> SubAnswer:
@@ -156,7 +197,9 @@ class SandboxFunctions:
         _query("llm", query)
         part = self._part("llm", text)
         self._touches.flush()
-        reply = self._host.call("llm", {"query": str(query), "part": None if part == {"text": ""} else part})
+        reply = self._host.call(
+            "llm", {"query": str(query), "part": None if part == {"text": ""} else part}
+        )
         return answer_of(reply["answers"][0])
 
     def llm_map(self, query: Any, texts: Iterable[str] | None = None) -> list[SubAnswer]:
@@ -199,15 +242,30 @@ class SandboxFunctions:
     def _ask_each(self, pairs: list[Any]) -> list[SubAnswer]:
         """Ask a query of its own about each text."""
         if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
-            raise TypeError("llm_map takes a query and texts, llm_map(query, [a, b]), or pairs of them: llm_map([(query, a), (other, b)])")
+            raise TypeError(
+                "llm_map takes a query and texts, llm_map(query, [a, b]), or pairs of them: llm_map([(query, a), (other, b)])"
+            )
         for query, _ in pairs:
             _query("llm_map", query)
         parts = [self._part("llm_map", text) for _, text in pairs]
-        return self._ask("llm_map", parts, [str(query) for query, _ in pairs], fan_out=True) if parts else []
+        return (
+            self._ask("llm_map", parts, [str(query) for query, _ in pairs], fan_out=True)
+            if parts
+            else []
+        )
 
-    def _ask(self, name: str, parts: list[dict[str, object]], query: Any, *, fan_out: bool) -> list[SubAnswer]:
+    def _ask(
+        self, name: str, parts: list[dict[str, object]], query: Any, *, fan_out: bool
+    ) -> list[SubAnswer]:
         self._touches.flush()
-        reply = self._host.call(name, {"query": query if isinstance(query, list) else str(query), "parts": parts, "map": fan_out})
+        reply = self._host.call(
+            name,
+            {
+                "query": query if isinstance(query, list) else str(query),
+                "parts": parts,
+                "map": fan_out,
+            },
+        )
         return [answer_of(answer) for answer in reply["answers"]]
 
     def _part(self, name: str, subset: object) -> dict[str, object]:
@@ -241,7 +299,9 @@ def _as_function(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{method.__name__}: {error}. Call it as {method.__name__}({', '.join(signature.parameters)})") from None
+            raise TypeError(
+                f"{method.__name__}: {error}. Call it as {method.__name__}({', '.join(signature.parameters)})"
+            ) from None
         return method(*args, **kwargs)
 
     function.__qualname__, function.__module__ = method.__name__, "builtins"
@@ -251,7 +311,9 @@ def _as_function(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _shown_signature(method: Callable[..., Any]) -> inspect.Signature:
     _, *parameters = inspect.signature(method).parameters.values()
-    return inspect.Signature([parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters])
+    return inspect.Signature(
+        [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+    )
 
 
 SIGNATURES = {
@@ -270,7 +332,9 @@ def _several(name: str, argument: str, texts: Any) -> list[Any]:
     """Return several texts as a list; of a dict, its values."""
     if isinstance(texts, str):
         single = name.replace("_map", "")
-        raise TypeError(f"{name} takes several texts: {name}(query, [a, b]). For one text use {single}(query, text)")
+        raise TypeError(
+            f"{name} takes several texts: {name}(query, [a, b]). For one text use {single}(query, text)"
+        )
     try:
         return list(texts.values() if isinstance(texts, dict) else texts)
     except TypeError:

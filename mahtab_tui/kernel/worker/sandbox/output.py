@@ -89,4 +89,9 @@ class Streams:
         return self._ends.take()
 
     def _open(self) -> io.TextIOWrapper:
-        return io.TextIOWrapper(io.BufferedWriter(_Raw(self._ends), 65_536), encoding="utf-8", errors="backslashreplace", newline="\n")
+        return io.TextIOWrapper(
+            io.BufferedWriter(_Raw(self._ends), 65_536),
+            encoding="utf-8",
+            errors="backslashreplace",
+            newline="\n",
+        )

@@ -95,7 +95,9 @@ class Source(Part):
         return Part, (plain(self), self.start, self.line)
 
 
-Piece.__name__ = Source.__name__ = "str"  # as which they show themselves to code that asks for their type
+Piece.__name__ = Source.__name__ = (
+    "str"  # as which they show themselves to code that asks for their type
+)
 
 
 class SubAnswer(str):
@@ -140,11 +142,17 @@ def place_of(value: str, text: str) -> tuple[int, int] | None:
     if len(value) < FOUND_AGAIN:
         return None
     start = str.find(text, value)
-    return None if start < 0 or str.find(text, value, start + 1) >= 0 else (start, start + len(value))
+    return (
+        None if start < 0 or str.find(text, value, start + 1) >= 0 else (start, start + len(value))
+    )
 
 
 def places_of(values: object) -> list[list[int]]:
     """Return where the pieces of a list are, without their trailing line breaks; empty if not all are pieces."""
-    if not isinstance(values, (list, tuple)) or len(values) > MOST_PLACES or not all(isinstance(value, Piece) for value in values):
+    if (
+        not isinstance(values, (list, tuple))
+        or len(values) > MOST_PLACES
+        or not all(isinstance(value, Piece) for value in values)
+    ):
         return []
     return [[value.start, value.start + len(str.rstrip(value, "\n"))] for value in values]

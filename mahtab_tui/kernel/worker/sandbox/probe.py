@@ -21,7 +21,9 @@ _ATTEMPTS: dict[str, Callable[[], Any]] = {
     "programs can be started": lambda: os.execv("/proc/none", ["none"]),
     "processes can be signalled": lambda: os.kill(os.getpid(), 0),
     "priorities can be changed": lambda: os.nice(0),
-    "memory can be made code": lambda: mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_EXEC),
+    "memory can be made code": lambda: mmap.mmap(
+        -1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_EXEC
+    ),
 }
 
 

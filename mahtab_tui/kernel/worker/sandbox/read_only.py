@@ -23,7 +23,13 @@ _SYSTEM = (
     " /var/cache/fontconfig /proc/self /proc/cpuinfo /proc/meminfo /proc/stat /sys/devices/system /dev/null /dev/zero /dev/urandom"
 ).split()
 """The system's libraries, and what they look up."""
-_OF_USER = ("~/.config/matplotlib", "~/.cache/matplotlib", "~/.cache/fontconfig", "~/.fonts", "~/.local/share/fonts")
+_OF_USER = (
+    "~/.config/matplotlib",
+    "~/.cache/matplotlib",
+    "~/.cache/fontconfig",
+    "~/.fonts",
+    "~/.local/share/fonts",
+)
 _MEMORY = 4 * 2**30
 """Bytes of address space beside what the kernel has already."""
 _CPU_SECONDS = 600
@@ -46,7 +52,14 @@ def libraries() -> list[str]:
     paths = sysconfig.get_paths()
     of_python = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     packages = [*site.getsitepackages(), site.getusersitepackages()]
-    return [sys.prefix, sys.base_prefix, *of_python, *packages, *_SYSTEM, *map(os.path.expanduser, _OF_USER)]
+    return [
+        sys.prefix,
+        sys.base_prefix,
+        *of_python,
+        *packages,
+        *_SYSTEM,
+        *map(os.path.expanduser, _OF_USER),
+    ]
 
 
 def lock(readable: Iterable[str], keep: Sequence[int]) -> None:
@@ -89,7 +102,14 @@ def _separate_shared_memory() -> None:
     """Replace memory that is shared with files or other processes by a view that cannot be written, and whose writes would not leave it."""
     c: Any = ctypes.CDLL(None, use_errno=True)
     c.mmap.restype = ctypes.c_void_p
-    c.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
+    c.mmap.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+    )
     c.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
     c.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     room = _COPIED
@@ -100,7 +120,9 @@ def _separate_shared_memory() -> None:
         if rights[1] != "w" or rights[3] != "s":
             continue
         start, end = (int(number, 16) for number in span.split("-"))
-        if _mapped_privately(c, start, end - start, int(offset, 16), int(inode), path[0] if path else ""):
+        if _mapped_privately(
+            c, start, end - start, int(offset, 16), int(inode), path[0] if path else ""
+        ):
             continue
         room -= end - start
         if room < 0 or (path and path[0].startswith("/dev/")):
@@ -121,7 +143,10 @@ def _mapped_privately(c: Any, start: int, size: int, offset: int, inode: int, pa
     except OSError:
         return False
     try:
-        return os.fstat(fd).st_ino == inode and c.mmap(start, size, mmap.PROT_READ, _MAP_PRIVATE | _MAP_FIXED, fd, offset) == start
+        return (
+            os.fstat(fd).st_ino == inode
+            and c.mmap(start, size, mmap.PROT_READ, _MAP_PRIVATE | _MAP_FIXED, fd, offset) == start
+        )
     finally:
         os.close(fd)
 

@@ -47,7 +47,9 @@ def limit(text_bytes: int) -> None:
         resource.RLIMIT_CPU: CPU_SECONDS,
         resource.RLIMIT_FSIZE: 0,
         resource.RLIMIT_NOFILE: DESCRIPTORS,
-        resource.RLIMIT_NPROC: THREADS if os.getuid() >= _USERS else _threads_of_user() + SHARED_THREADS,
+        resource.RLIMIT_NPROC: THREADS
+        if os.getuid() >= _USERS
+        else _threads_of_user() + SHARED_THREADS,
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_MEMLOCK: 0,
     }

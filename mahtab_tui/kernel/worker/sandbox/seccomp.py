@@ -32,7 +32,11 @@ _CLONE3 = 435
 def machine() -> str | None:
     """Return the architecture, if the filter supports it."""
     name = os.uname().machine
-    return name if name in _ARCHITECTURES and sys.byteorder == "little" and sys.maxsize > 2**32 else None
+    return (
+        name
+        if name in _ARCHITECTURES and sys.byteorder == "little" and sys.maxsize > 2**32
+        else None
+    )
 
 
 def program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) -> bytes:
@@ -51,7 +55,11 @@ def program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) -> byte
             block = _block(call)
             code += [(_JUMP_EQUAL, 0, len(block), number), *block]
     # A filter cannot see the arguments of `clone3`. Without it, the C library makes threads by `clone`.
-    code += [(_JUMP_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
+    code += [
+        (_JUMP_EQUAL, 0, 1, _CLONE3),
+        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
+        (_RETURN, 0, 0, _ERRNO | errno.EPERM),
+    ]
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
 
@@ -91,6 +99,10 @@ def _check(check: Check, rest: int) -> list[_Instruction]:
         code.append((_JUMP_EQUAL, left, 0 if left else rest, value))
     code = [(_LOAD, 0, 0, place + _LOW), (_AND, 0, 0, mask), *code]
     if check.mask >> 32:
-        high = [(_LOAD, 0, 0, place + _HIGH), (_AND, 0, 0, check.mask >> 32), (_JUMP_EQUAL, 0, len(code) + rest, 0)]
+        high = [
+            (_LOAD, 0, 0, place + _HIGH),
+            (_AND, 0, 0, check.mask >> 32),
+            (_JUMP_EQUAL, 0, len(code) + rest, 0),
+        ]
         code = high + code
     return code

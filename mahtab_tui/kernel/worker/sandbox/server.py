@@ -104,7 +104,10 @@ class _Server:
                     os._exit(1)
             self._forked(number, pid)
         except OSError as error:
-            _say(self._host, {"op": "failed", "id": number, "why": error.strerror or "no process can be made"})
+            _say(
+                self._host,
+                {"op": "failed", "id": number, "why": error.strerror or "no process can be made"},
+            )
         finally:
             for fd in fds:
                 os.close(fd)

@@ -21,7 +21,10 @@ def tool_function(host: EngineHost, name: str, signature: str, doc: str) -> Call
     """Make the function. When called, it may raise `NotPlainError` for an argument, and `CallError` with the caller's sentence."""
 
     def tool(*args: Any, **kwargs: Any) -> Any:
-        given, named = plain_data(args, f"{name}: an argument"), plain_data(kwargs, f"{name}: an argument")
+        given, named = (
+            plain_data(args, f"{name}: an argument"),
+            plain_data(kwargs, f"{name}: an argument"),
+        )
         return host.call("tool", {"name": name, "args": given, "kwargs": named})["value"]
 
     tool.__name__ = tool.__qualname__ = name

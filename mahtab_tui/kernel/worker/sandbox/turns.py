@@ -30,7 +30,13 @@ class _CompileError(Exception):
 class Turns:
     """Runs turns in one namespace on the main thread."""
 
-    def __init__(self, names: dict[str, Any], connection: EngineConnection, interrupts: Interrupts, touches: ReadTracker) -> None:
+    def __init__(
+        self,
+        names: dict[str, Any],
+        connection: EngineConnection,
+        interrupts: Interrupts,
+        touches: ReadTracker,
+    ) -> None:
         # A real module, because dataclasses and others look up the module of a class.
         self._main = ModuleType("__main__")
         self._main.__dict__["__builtins__"] = builtins
@@ -58,7 +64,13 @@ class Turns:
         if self._conversation.finished:
             status = "final"
         printed = self._streams.take()
-        return {"turn": number, "status": status, "output": printed.text, "chars": printed.chars, "duration": time.perf_counter() - start}
+        return {
+            "turn": number,
+            "status": status,
+            "output": printed.text,
+            "chars": printed.chars,
+            "duration": time.perf_counter() - start,
+        }
 
     def _prepare(self) -> None:
         """Restore what an earlier turn may have replaced."""
@@ -67,14 +79,25 @@ class Turns:
             sys.setrecursionlimit(1000)
         sys.modules["__main__"] = self._main
         # The code may define its own `grep`, but missing names are restored, and so is FINAL, the only way to answer.
-        self._main.__dict__.update({name: value for name, value in self._names.items() if name == "FINAL" or name not in self._main.__dict__})
+        self._main.__dict__.update(
+            {
+                name: value
+                for name, value in self._names.items()
+                if name == "FINAL" or name not in self._main.__dict__
+            }
+        )
         sys.stdout = sys.stderr = self._streams.stream()
         self._interrupts.install()
 
     def _execute(self, number: int, code: str) -> None:
         filename = cell_filename(number)
         code = code.replace("\r\n", "\n").replace("\r", "\n")
-        linecache.cache[filename] = (len(code), None, [line + "\n" for line in code.split("\n")], filename)
+        linecache.cache[filename] = (
+            len(code),
+            None,
+            [line + "\n" for line in code.split("\n")],
+            filename,
+        )
         body, last = _compile(code, filename)
         self._evaluate(body)
         if last is not None and (value := self._evaluate(last)) is not None:
@@ -112,6 +135,8 @@ def _compile(code: str, filename: str) -> tuple[CodeType, CodeType | None]:
             shown = statements.pop()
             assert isinstance(shown, ast.Expr)
             last = compile(ast.Expression(shown.value), filename, "eval", flags, True)
-        return compile(ast.Module(statements, tree.type_ignores), filename, "exec", flags, True), last
+        return compile(
+            ast.Module(statements, tree.type_ignores), filename, "exec", flags, True
+        ), last
     except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         raise _CompileError from error

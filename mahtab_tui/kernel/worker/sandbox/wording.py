@@ -27,7 +27,9 @@ def with_items(value: object, most: int) -> object:
     for item in value:
         items.append(item)
         if len(items) > most:  # perhaps it has no end
-            raise ValueError(f"FINAL: there are more than {most:,} items. Give fewer, or what they come to")
+            raise ValueError(
+                f"FINAL: there are more than {most:,} items. Give fewer, or what they come to"
+            )
     return items
 
 
@@ -48,9 +50,14 @@ def _as_json(value: object, line_break: str) -> str:
     if len(line) <= _ONE_LINE or not isinstance(value, (list, tuple, dict)):
         return line
     deeper = f"{line_break}  "
-    items = [_as_json(item, deeper) for item in (value.values() if isinstance(value, dict) else value)]
+    items = [
+        _as_json(item, deeper) for item in (value.values() if isinstance(value, dict) else value)
+    ]
     if isinstance(value, dict):
-        items = [json.dumps({name: 0}, ensure_ascii=False)[1:-2] + item for name, item in zip(value, items)]
+        items = [
+            json.dumps({name: 0}, ensure_ascii=False)[1:-2] + item
+            for name, item in zip(value, items)
+        ]
     inside = deeper + f",{deeper}".join(items) + line_break
     return f"{{{inside}}}" if isinstance(value, dict) else f"[{inside}]"
 
@@ -66,7 +73,9 @@ def subset_text(name: str, value: object) -> str:
         return "\n".join(item.rstrip("\n") for item in value)
     if isinstance(value, (list, tuple, dict, set, frozenset, int, float)):
         return readable(value)
-    raise TypeError(f"{name} reads a text: give a str (a part of context, or text of your own), not {_kind(value)}")
+    raise TypeError(
+        f"{name} reads a text: give a str (a part of context, or text of your own), not {_kind(value)}"
+    )
 
 
 def wrong_type(name: str, argument: str, wanted: str, value: Any) -> TypeError:

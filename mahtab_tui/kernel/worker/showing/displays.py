@@ -34,7 +34,12 @@ SHOWN_TABLES, SHOWN_BYTES = 20, 100_000_000
 LOOKED_AT = 200
 """The most columns of a table that are sent, instead of the fewer that pandas would choose for a narrow screen."""
 
-_METHODS = {"image/png": "_repr_png_", "image/jpeg": "_repr_jpeg_", "text/markdown": "_repr_markdown_", "text/html": "_repr_html_"}
+_METHODS = {
+    "image/png": "_repr_png_",
+    "image/jpeg": "_repr_jpeg_",
+    "text/markdown": "_repr_markdown_",
+    "text/html": "_repr_html_",
+}
 _RICH = ("__rich__", "__rich_console__")
 
 
@@ -80,7 +85,10 @@ def _remember(value: object) -> str:
             _shown_tables[key] = _ShownTable(weakref.ref(value), 0)
         except TypeError:
             return ""
-    while len(_shown_tables) > SHOWN_TABLES or sum(table.bytes for table in _shown_tables.values()) > SHOWN_BYTES:
+    while (
+        len(_shown_tables) > SHOWN_TABLES
+        or sum(table.bytes for table in _shown_tables.values()) > SHOWN_BYTES
+    ):
         del _shown_tables[next(iter(_shown_tables))]
     return key
 
@@ -131,12 +139,19 @@ def display_of(value: object) -> Display:
     """Return the best display of a value. Raises what its `__repr__` raises; failures of its rich methods are ignored."""
     if (form := form_of(value)) is not None:
         readable = str(value)
-        mime, data = _sendable("text/markdown", readable) or ("", "") if form == "markdown" else ("", "")
+        mime, data = (
+            _sendable("text/markdown", readable) or ("", "") if form == "markdown" else ("", "")
+        )
         return Display(mime, data, readable if readable.endswith("\n") else readable + "\n")
-    if any(in_class(type(value), name) is not MISSING for name in _RICH) and (text := _by_rich(value)) is not None:
+    if (
+        any(in_class(type(value), name) is not MISSING for name in _RICH)
+        and (text := _by_rich(value)) is not None
+    ):
         return Display("", "", text)
     mime, data = _rich_form(value)
-    return Display(mime, data, str.__str__(repr(value)) + "\n", _remember(value) if mime == "text/html" else "")
+    return Display(
+        mime, data, str.__str__(repr(value)) + "\n", _remember(value) if mime == "text/html" else ""
+    )
 
 
 def _rich_form(value: object) -> tuple[str, str]:
@@ -188,7 +203,9 @@ def _bundle(value: object) -> tuple[str, str] | None:
     bundle = value._repr_mimebundle_(include=list(MIMES), exclude=[])  # type: ignore[attr-defined]
     if isinstance(bundle, tuple):
         bundle = bundle[0]
-    return next((form for mime in MIMES if (form := _sendable(mime, bundle.get(mime))) is not None), None)
+    return next(
+        (form for mime in MIMES if (form := _sendable(mime, bundle.get(mime))) is not None), None
+    )
 
 
 def _by_methods(value: object) -> tuple[str, str] | None:
@@ -199,7 +216,11 @@ def _by_methods(value: object) -> tuple[str, str] | None:
             found = getattr(value, _METHODS[mime])()
         form = _sendable(mime, found[0] if isinstance(found, tuple) else found)
         if form is not None:
-            return (mime, form[1] + _shape(value)) if mime == "text/html" and "columns</p>" not in form[1] else form
+            return (
+                (mime, form[1] + _shape(value))
+                if mime == "text/html" and "columns</p>" not in form[1]
+                else form
+            )
     return None
 
 
@@ -208,15 +229,23 @@ def _all_columns(value: object) -> AbstractContextManager[object]:
     if not _is_a(value, "pandas", "DataFrame"):
         return nullcontext()
     pandas = sys.modules["pandas"]
-    if pandas.get_option("display.max_columns") not in (0, 20):  # its defaults with a terminal and without
+    if pandas.get_option("display.max_columns") not in (
+        0,
+        20,
+    ):  # its defaults with a terminal and without
         return nullcontext()
-    context: AbstractContextManager[object] = pandas.option_context("display.max_columns", LOOKED_AT)
+    context: AbstractContextManager[object] = pandas.option_context(
+        "display.max_columns", LOOKED_AT
+    )
     return context
 
 
 def _shape(value: Any) -> str:
     """Return the shape of a pandas table, which pandas shows only for truncated tables; empty if the user has changed that option."""
-    if not _is_a(value, "pandas", "DataFrame") or sys.modules["pandas"].get_option("display.show_dimensions") != "truncate":
+    if (
+        not _is_a(value, "pandas", "DataFrame")
+        or sys.modules["pandas"].get_option("display.show_dimensions") != "truncate"
+    ):
         return ""
     rows, columns = value.shape
     return f"<p>{rows} rows × {columns} columns</p>"
@@ -230,7 +259,11 @@ def _sendable(mime: str, data: object) -> tuple[str, str] | None:
         if not isinstance(picture, bytes) or len(picture) > LARGEST_PICTURE:
             return None
         return mime, base64.b64encode(picture).decode()
-    if not isinstance(data, str) or len(data) > LARGEST_TEXT or (mime == "text/html" and "<table" not in data):
+    if (
+        not isinstance(data, str)
+        or len(data) > LARGEST_TEXT
+        or (mime == "text/html" and "<table" not in data)
+    ):
         return None
     return mime, str.__str__(data)
 
@@ -242,7 +275,13 @@ def _by_rich(value: object) -> str | None:
     console = importlib.import_module("rich.console").Console
     file = io.StringIO()
     colour = os.environ.get("NO_COLOR") is None
-    drawing = console(file=file, force_terminal=colour, color_system="truecolor" if colour else None, no_color=not colour, legacy_windows=False)
+    drawing = console(
+        file=file,
+        force_terminal=colour,
+        color_system="truecolor" if colour else None,
+        no_color=not colour,
+        legacy_windows=False,
+    )
     try:
         drawing.print(value)
     except Exception:  # raised by the object's code

@@ -37,7 +37,9 @@ def png_of(figure: Any, side: int) -> bytes:
 
     file = BytesIO()
     dpi = min(figure.dpi, side / max(figure.get_size_inches()))
-    figure.savefig(file, format="png", dpi=dpi, bbox_inches="tight", facecolor=figure.get_facecolor())
+    figure.savefig(
+        file, format="png", dpi=dpi, bbox_inches="tight", facecolor=figure.get_facecolor()
+    )
     return file.getvalue()
 
 
@@ -63,4 +65,8 @@ def _ours() -> bool:
     pyplot = sys.modules.get("matplotlib.pyplot")
     parameters = getattr(sys.modules.get("matplotlib"), "rcParams", {})
     backend = dict.get(parameters, "backend")
-    return hasattr(pyplot, "get_fignums") and isinstance(backend, str) and (backend == BACKEND or backend.lower() in _WITHOUT_SCREEN)
+    return (
+        hasattr(pyplot, "get_fignums")
+        and isinstance(backend, str)
+        and (backend == BACKEND or backend.lower() in _WITHOUT_SCREEN)
+    )

@@ -15,8 +15,17 @@ KEPT = "~/.mahtab/elsewhere"
 def clean(above: str) -> dict[str, Any]:
     """Remove our folders, unless a kernel is there. above: the folder of our files. Returns how many kernels there are, and the folders removed."""
     other = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"mahtab-tui-{os.getuid()}")
-    folders = [folder for folder in dict.fromkeys((above, other, os.path.expanduser(KEPT))) if _is_ours(folder)]
-    kernels = sum(_is_alive(folder, name) for folder in folders for name in os.listdir(folder) if name.endswith(".sock"))
+    folders = [
+        folder
+        for folder in dict.fromkeys((above, other, os.path.expanduser(KEPT)))
+        if _is_ours(folder)
+    ]
+    kernels = sum(
+        _is_alive(folder, name)
+        for folder in folders
+        for name in os.listdir(folder)
+        if name.endswith(".sock")
+    )
     if kernels:
         return {"kernels": kernels, "removed": []}
     for folder in folders:
@@ -27,7 +36,11 @@ def clean(above: str) -> dict[str, Any]:
 
 
 def _is_ours(folder: str) -> bool:
-    return os.path.isdir(folder) and not os.path.islink(folder) and os.stat(folder).st_uid == os.getuid()
+    return (
+        os.path.isdir(folder)
+        and not os.path.islink(folder)
+        and os.stat(folder).st_uid == os.getuid()
+    )
 
 
 def _is_alive(folder: str, name: str) -> bool:

@@ -48,16 +48,27 @@ class Kernel:
         """What is read of the length of a new host's first frame, which tells what happened before it came; and how many bytes of that are missing."""
         self.all_printed = False
         """Nobody can print any more."""
-        self.control, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM)
+        self.control, control = socket.socketpair(
+            socket.AF_UNIX, socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
+        )
         self.channel: socket.socket | None
         self.channel, theirs = _channel(start["kernel_token"])
         self._before: socket.socket | None = None
         """The connection of the host before, until the kernel speaks with the new one."""
-        settings = StationSettings(control.fileno(), self.output, self.spool.file, page, float(start["keep"]) / 3600)
+        settings = StationSettings(
+            control.fileno(), self.output, self.spool.file, page, float(start["keep"]) / 3600
+        )
         os.environ.update(start["env"])
         cwd = _existing(start["cwd"])
         worker = os.path.join(place, "worker")
-        argv = [_interpreter(start["python"], cwd), "-c", start["bootstrap"], str(theirs.fileno()), worker, json.dumps(settings._asdict())]
+        argv = [
+            _interpreter(start["python"], cwd),
+            "-c",
+            start["bootstrap"],
+            str(theirs.fileno()),
+            worker,
+            json.dumps(settings._asdict()),
+        ]
         self._child: subprocess.Popen[bytes] | None = None
         try:
             self._child = subprocess.Popen(
@@ -128,7 +139,11 @@ class Kernel:
     def hear(self) -> bytes:
         """Return the next bytes of its frames; none at the end. Raises `BlockingIOError`."""
         assert self.channel is not None
-        most = _LENGTH.size - len(self._length) if self._length is not None else min(self._story or PIECE, PIECE)
+        most = (
+            _LENGTH.size - len(self._length)
+            if self._length is not None
+            else min(self._story or PIECE, PIECE)
+        )
         try:
             data = self.channel.recv(most)
         except ConnectionError:
@@ -199,7 +214,9 @@ def _memory(name: str) -> int:
 
 def _existing(folder: str) -> str:
     """The folder, or the nearest one above it that can be entered."""
-    while folder != os.path.dirname(folder) and not (os.path.isdir(folder) and os.access(folder, os.X_OK)):
+    while folder != os.path.dirname(folder) and not (
+        os.path.isdir(folder) and os.access(folder, os.X_OK)
+    ):
         folder = os.path.dirname(folder)
     return folder or os.sep
 

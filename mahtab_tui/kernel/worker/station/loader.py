@@ -30,16 +30,27 @@ def _load():  # type: ignore[no-untyped-def]  # Python 2 reads this, too
     digest, size = asked["digest"], asked["size"]
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     temporary = os.environ.get("TMPDIR") or "/tmp"
-    for above in (os.path.join(caches, "mahtab-tui"), os.path.join(temporary, "mahtab-tui-%d" % os.getuid())):  # noqa: UP031
+    for above in (
+        os.path.join(caches, "mahtab-tui"),
+        os.path.join(temporary, "mahtab-tui-%d" % os.getuid()),  # noqa: UP031
+    ):
         try:
             os.makedirs(above, mode=0o700, exist_ok=True)
         except OSError:
             continue
         state = os.lstat(above)
-        if stat.S_ISDIR(state.st_mode) and state.st_uid == os.getuid() and not state.st_mode & 0o077 and os.access(above, os.W_OK):
+        if (
+            stat.S_ISDIR(state.st_mode)
+            and state.st_uid == os.getuid()
+            and not state.st_mode & 0o077
+            and os.access(above, os.W_OK)
+        ):
             break
     else:
-        sys.stderr.write("No folder there can be written that belongs to you alone: not %s either.\n" % above)  # noqa: UP031
+        sys.stderr.write(
+            "No folder there can be written that belongs to you alone: not %s either.\n"  # noqa: UP031
+            % above
+        )
         return
     place = os.path.join(above, "worker-" + digest)
     there = os.path.isdir(place)

@@ -32,14 +32,23 @@ def main(place: str, above: str) -> None:
         try:
             station = _start(name, place, asked)
         except OSError as error:  # a full disk, too many processes
-            os.write(1, json.dumps({"error": f"no kernel can be started there: {error.strerror}"}).encode() + b"\n")
+            os.write(
+                1,
+                json.dumps({"error": f"no kernel can be started there: {error.strerror}"}).encode()
+                + b"\n",
+            )
             return
     else:
         station = socket.socket(socket.AF_UNIX)
     try:
         if "start" not in asked:
             station.connect(name)
-        station.sendall(json.dumps({key: asked[key] for key in asked if key not in ("start", "session")}).encode() + b"\n")
+        station.sendall(
+            json.dumps(
+                {key: asked[key] for key in asked if key not in ("start", "session")}
+            ).encode()
+            + b"\n"
+        )
     except OSError:
         os.write(1, _GONE)
         return

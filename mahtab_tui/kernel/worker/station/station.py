@@ -76,18 +76,29 @@ class Station:
             self._look_out()
             for key, events in self._selector.select(1.0 if self._wire is None else _BEAT):
                 watched = self._selector.get_map().get(key.fd)
-                if watched is not None and watched.fileobj is key.fileobj:  # else what came before has ended it
+                if (
+                    watched is not None and watched.fileobj is key.fileobj
+                ):  # else what came before has ended it
                     self._serve(key, events)
             now = time.monotonic()
             if now - beat >= _BEAT:
                 beat = now
                 self._link.alive()
-            for new in [each for each, (since, _) in self._proving.items() if now - since > _PROOF_SECONDS]:
+            for new in [
+                each for each, (since, _) in self._proving.items() if now - since > _PROOF_SECONDS
+            ]:
                 self._refuse(new)
-            if self._exited and self._wire is not None and self._link.settled and not self._link.outgoing:
+            if (
+                self._exited
+                and self._wire is not None
+                and self._link.settled
+                and not self._link.outgoing
+            ):
                 self._hang_up()
             alone = 0.0 if self._wire is not None else now - self._alone_since
-            if alone > (self._kept if self._came else _NEVER) and not (self._exited or self._ends_at or self._kernel.state.cell):
+            if alone > (self._kept if self._came else _NEVER) and not (
+                self._exited or self._ends_at or self._kernel.state.cell
+            ):
                 self._end_kernel()
             remembered = self._kept if self._kernel.state.cell else min(self._kept, _REMEMBERED)
             if self._exited and self._wire is None and (self._stopped or alone > remembered):
@@ -189,14 +200,20 @@ class Station:
     def _look_out(self) -> None:
         """Say for what to wait, and tell the kernel whether its displays are confirmed."""
         if self._wire is not None:
-            self._watch(self._wire, selectors.EVENT_READ | (selectors.EVENT_WRITE if self._link.outgoing else 0))
+            self._watch(
+                self._wire,
+                selectors.EVENT_READ | (selectors.EVENT_WRITE if self._link.outgoing else 0),
+            )
         if self._exited:
             return
         kernel = self._kernel
         if self._ends_at and time.monotonic() >= self._ends_at:
             kernel.signal(signal.SIGKILL)
         if kernel.channel is not None:
-            self._watch(kernel.channel, selectors.EVENT_READ | (selectors.EVENT_WRITE if kernel.unread else 0))
+            self._watch(
+                kernel.channel,
+                selectors.EVENT_READ | (selectors.EVENT_WRITE if kernel.unread else 0),
+            )
         if not kernel.all_printed:
             held = self._wire is not None and self._link.waiting > BACK_PRESSURE
             self._watch(kernel.output, 0 if held else selectors.EVENT_READ)
@@ -275,7 +292,9 @@ class Station:
     def _begin(self, new: socket.socket, answer: dict[str, Any]) -> None:
         """Let a connection be the wire. answer: what it hears first."""
         self._wire, self._came = new, True
-        self._link.outgoing[:0] = json.dumps({**answer, "received": self._link.received}).encode() + b"\n"
+        self._link.outgoing[:0] = (
+            json.dumps({**answer, "received": self._link.received}).encode() + b"\n"
+        )
         self._watch(new, selectors.EVENT_READ)
 
     def _tell_end(self, new: socket.socket) -> None:
@@ -348,5 +367,7 @@ def _is_ours(connection: socket.socket) -> bool:
     """Whether the other end belongs to the same user; elsewhere than on Linux the folder alone keeps others out."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
-    _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    _, user, _ = struct.unpack(
+        "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    )
     return bool(user == os.getuid())

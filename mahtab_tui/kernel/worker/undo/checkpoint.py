@@ -39,7 +39,9 @@ class Checkpoint:
         self.pid = pid
         self._fd = fd
 
-    def ask(self, question: Any, seconds: float, meanwhile: Callable[[], object] = lambda: None) -> Any:
+    def ask(
+        self, question: Any, seconds: float, meanwhile: Callable[[], object] = lambda: None
+    ) -> Any:
         """Ask the process for an answer, while `meanwhile` runs. It is ended if it does not answer in time. Raises `CheckpointError`."""
         until = time.monotonic() + seconds
         pickle = late_import("pickle")
@@ -49,10 +51,14 @@ class Checkpoint:
             data = _read(self._fd, until)
         except TimeoutError:
             self.end()
-            raise CheckpointError(f"The state before this cell could not be read within {seconds:.0f} s.") from None
+            raise CheckpointError(
+                f"The state before this cell could not be read within {seconds:.0f} s."
+            ) from None
         except OSError:
             self.end()
-            raise CheckpointError("The process that keeps the state before this cell has ended.") from None
+            raise CheckpointError(
+                "The process that keeps the state before this cell has ended."
+            ) from None
         good, value = pickle.loads(data)
         if not good:
             raise CheckpointError(value)
@@ -142,7 +148,14 @@ def _live(fd: int, answer: Answer) -> NoReturn:
         gc.disable()
         sys.settrace(None)
         sys.setprofile(None)
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2):
+        for number in (
+            signal.SIGTERM,
+            signal.SIGHUP,
+            signal.SIGALRM,
+            signal.SIGCHLD,
+            signal.SIGUSR1,
+            signal.SIGUSR2,
+        ):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         die_with_parent()
@@ -170,7 +183,10 @@ def _answer(answer: Answer, question: bytes) -> bytes:
 
 def _first_to_go() -> None:
     """Let Linux end this process before others if memory runs out."""
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
+    with (
+        contextlib.suppress(OSError),
+        open("/proc/self/oom_score_adj", "w", encoding="ascii") as score,
+    ):
         score.write("1000")
 
 

@@ -87,17 +87,32 @@ class CheckpointResponder:
         while pending:
             for holder in holders.get(pending.pop(), ()):
                 if holder in alive and holder not in changed:
-                    if any(part.prepare is not None for part in self._graph.kinds.parts(nodes[holder].value)):
+                    if any(
+                        part.prepare is not None
+                        for part in self._graph.kinds.parts(nodes[holder].value)
+                    ):
                         changed.add(holder)
                     else:
                         alive.discard(holder)
                         pending.append(holder)
-        inside = self._labels(ancestors(changed | set(numbers(wanted.written)) | (nodes.keys() - alive), holders))
+        inside = self._labels(
+            ancestors(changed | set(numbers(wanted.written)) | (nodes.keys() - alive), holders)
+        )
         states = {address: self._state(nodes[address].value) for address in changed}
-        gone = {name: value for name, value in names.items() if address_of(value) in nodes and address_of(value) not in alive}
+        gone = {
+            name: value
+            for name, value in names.items()
+            if address_of(value) in nodes and address_of(value) not in alive
+        }
         payload, lost = self._packed(states, gone, alive, holders)
         asked = [name for name in {*inside, *wanted.names} if name in names and type(name) is str]
-        return States(payload, inside, lost, self._unknown(holders), {name: described(name, names[name]) for name in asked})
+        return States(
+            payload,
+            inside,
+            lost,
+            self._unknown(holders),
+            {name: described(name, names[name]) for name in asked},
+        )
 
     def _unknown(self, holders: dict[int, list[int]]) -> list[tuple[str, str]]:
         """Return the names, among those that the cells mention, that lead to objects of which not all can be compared."""
@@ -106,16 +121,30 @@ class CheckpointResponder:
             if not node.known and not is_file(type(node.value)):
                 by_type.setdefault(_type_name(type(node.value)), []).append(address)
         mentioned = set(self._first)
-        return [(name, kind) for kind, addresses in by_type.items() for name in self._labels(ancestors(addresses, holders)) if name in mentioned]
+        return [
+            (name, kind)
+            for kind, addresses in by_type.items()
+            for name in self._labels(ancestors(addresses, holders))
+            if name in mentioned
+        ]
 
     def _state(self, value: Any) -> list[list[Any]]:
-        return [part.read(value) for part in self._graph.kinds.parts(value) if part.prepare is not None]
+        return [
+            part.read(value) for part in self._graph.kinds.parts(value) if part.prepare is not None
+        ]
 
     def _packed(
-        self, states: dict[int, Any], gone: dict[str, Any], alive: set[int], holders: dict[int, list[int]]
+        self,
+        states: dict[int, Any],
+        gone: dict[str, Any],
+        alive: set[int],
+        holders: dict[int, list[int]],
     ) -> tuple[bytes, list[tuple[str, str]]]:
         """Return the states as bytes, and the names that hold a state that cannot be written, with the reason."""
-        things: list[tuple[str, Any, Any]] = [*((STATE, *pair) for pair in states.items()), *((NAME, *pair) for pair in gone.items())]
+        things: list[tuple[str, Any, Any]] = [
+            *((STATE, *pair) for pair in states.items()),
+            *((NAME, *pair) for pair in gone.items()),
+        ]
         write = partial(dump_state, alive=alive, namespace=self._namespace)
         whole, reasons = written(things, write)
         if whole is not None:
@@ -128,7 +157,9 @@ class CheckpointResponder:
         good = [thing for thing, reason in zip(things, reasons) if not reason]
         whole, _ = written(good, write)
         if whole is None:
-            return write([]), [(name, "it could not be transferred with the others") for name in lost]
+            return write([]), [
+                (name, "it could not be transferred with the others") for name in lost
+            ]
         return whole, list(lost.items())
 
     def _labels(self, reached: set[int]) -> list[str]:
@@ -141,7 +172,11 @@ def label_of(name: Any) -> str:
     """Return a name; for one that is no text, how code gets at it."""
     if type(name) is str:
         return name
-    return f"globals()[{name!r}]" if address_of(type(name)) in ATOMS else f"globals()[a {name_of(type(name))}]"
+    return (
+        f"globals()[{name!r}]"
+        if address_of(type(name)) in ATOMS
+        else f"globals()[a {name_of(type(name))}]"
+    )
 
 
 def _type_name(cls: type) -> str:
@@ -155,12 +190,18 @@ def walk(graph: Graph, roots: Roots, first: Iterable[str]) -> list[str]:
     early = [name for name in dict.fromkeys(first) if name in names]
     left = _walk_names(graph, {name: names[name] for name in early}, MENTIONED)
     graph.add((*(value for _, value in graph.kinds.shared), *roots.kept), time.monotonic() + OTHERS)
-    return left + _walk_names(graph, {name: value for name, value in names.items() if name not in left}, OTHERS)
+    return left + _walk_names(
+        graph, {name: value for name, value in names.items() if name not in left}, OTHERS
+    )
 
 
 def _walk_names(graph: Graph, names: dict[str, Any], seconds: float) -> list[str]:
     until = time.monotonic() + seconds
-    inside = [(name, value) for name, value in names.items() if name not in HIDDEN and address_of(type(value)) not in ATOMS]
+    inside = [
+        (name, value)
+        for name, value in names.items()
+        if name not in HIDDEN and address_of(type(value)) not in ATOMS
+    ]
     for place, (_, value) in enumerate(inside):
         if not graph.add((value,), until):
             return [label_of(name) for name, _ in inside[place:]]

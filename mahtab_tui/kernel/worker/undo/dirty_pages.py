@@ -57,7 +57,10 @@ def written(blocks: Iterable[Block]) -> list[Span]:
 def digest(block: Block) -> int:
     """Return a number that differs if the memory does, but for one chance in very many."""
     start, size = block
-    parts = ((ctypes.c_char * (end - here)).from_address(here).raw for here, end in chunks(Span(start, start + size)))
+    parts = (
+        (ctypes.c_char * (end - here)).from_address(here).raw
+        for here, end in chunks(Span(start, start + size))
+    )
     return hash(tuple(map(hash, parts)))
 
 
@@ -75,7 +78,11 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 def inside(spans: list[Span], block: Block) -> list[Span]:
     """Return the parts of sorted spans that lie in a block."""
     end = block.address + block.size
-    return [Span(max(span.start, block.address), min(span.end, end)) for span in spans if span.start < end and span.end > block.address]
+    return [
+        Span(max(span.start, block.address), min(span.end, end))
+        for span in spans
+        if span.start < end and span.end > block.address
+    ]
 
 
 class _Interval(NamedTuple):
@@ -100,7 +107,9 @@ class DirtyPages:
         note = weakref.WeakMethod(self._note)
         os.register_at_fork(before=lambda: (method := note()) and method())
 
-    def fork(self, serial: int, blocks: frozenset[Block], fork: Callable[[], Checkpoint]) -> Checkpoint:
+    def fork(
+        self, serial: int, blocks: frozenset[Block], fork: Callable[[], Checkpoint]
+    ) -> Checkpoint:
         """Fork the checkpoint of a step. blocks: those that there are."""
         self._note(blocks)
         self._own = True
@@ -114,14 +123,28 @@ class DirtyPages:
     def since(self, serial: int, blocks: Iterable[Block]) -> dict[Block, list[Span]]:
         """Return the parts of each block that may have been written since the checkpoint of a step was forked."""
         blocks = list(blocks)
-        intervals = [interval for each, found in self._intervals.items() if each >= serial for interval in found]
-        spans = merged([*written(blocks), *(span for interval in intervals for span in interval.written)])
+        intervals = [
+            interval
+            for each, found in self._intervals.items()
+            if each >= serial
+            for interval in found
+        ]
+        spans = merged(
+            [*written(blocks), *(span for interval in intervals for span in interval.written)]
+        )
         known = {block for block in blocks if all(block in interval.seen for interval in intervals)}
-        return {block: inside(spans, block) if block in known else [Span(block.address, block.address + block.size)] for block in blocks}
+        return {
+            block: inside(spans, block)
+            if block in known
+            else [Span(block.address, block.address + block.size)]
+            for block in blocks
+        }
 
     def forget(self, oldest: int) -> None:
         """Forget what was written before the checkpoint of this step."""
-        self._intervals = {serial: found for serial, found in self._intervals.items() if serial >= oldest}
+        self._intervals = {
+            serial: found for serial, found in self._intervals.items() if serial >= oldest
+        }
 
     def _note(self, more: frozenset[Block] = frozenset()) -> None:
         if self._serial and not self._own:
@@ -147,8 +170,15 @@ class OtherProcess:
         found = []
         for process in ("self", str(self._pid)):
             flags = _flags(process, pages)
-            runs = (Span((pages.start + run.start()) * PAGE, (pages.start + run.end()) * PAGE) for run in _TOUCHED.finditer(flags))
-            found += [span] if len(flags) < pages.end - pages.start else inside(list(runs), Block(span.start, span.end - span.start))
+            runs = (
+                Span((pages.start + run.start()) * PAGE, (pages.start + run.end()) * PAGE)
+                for run in _TOUCHED.finditer(flags)
+            )
+            found += (
+                [span]
+                if len(flags) < pages.end - pages.start
+                else inside(list(runs), Block(span.start, span.end - span.start))
+            )
         return merged(found)
 
     def differs(self, span: Span) -> bool:
@@ -166,7 +196,9 @@ class OtherProcess:
         """Give the pages back that will be overwritten: Linux would copy each page that is shared with a checkpoint first, which takes four times as long."""
         first, last = -(-start // PAGE) * PAGE, (start + size) // PAGE * PAGE
         if last - first >= CHUNK:
-            self._c.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_DONTNEED)  # slower if that fails
+            self._c.madvise(
+                ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_DONTNEED
+            )  # slower if that fails
 
     def _differs(self, start: int, size: int) -> bool:
         self._read(start, ctypes.addressof(self._buffer), size)
@@ -176,7 +208,9 @@ class OtherProcess:
         here, there = _Vector(to, size), _Vector(start, size)
         done = self._c.process_vm_readv(self._pid, ctypes.byref(here), 1, ctypes.byref(there), 1, 0)
         if done != size:
-            raise UnreadableMemoryError(f"the memory of the checkpoint cannot be read (error {ctypes.get_errno()})")
+            raise UnreadableMemoryError(
+                f"the memory of the checkpoint cannot be read (error {ctypes.get_errno()})"
+            )
 
 
 def chunks(span: Span) -> Iterator[Span]:

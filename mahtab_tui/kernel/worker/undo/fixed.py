@@ -27,7 +27,11 @@ _READERS: tuple[tuple[str, str, Callable[[Any], Values] | None], ...] = (
     ("pathlib", "PosixPath PurePosixPath PureWindowsPath", lambda value: [str(value)]),
     ("decimal", "Decimal", lambda value: [str(value)]),
     ("fractions", "Fraction", lambda value: [value.numerator, value.denominator]),
-    ("datetime", "datetime date time timedelta timezone", lambda value: list(value.__reduce_ex__(4)[1])),
+    (
+        "datetime",
+        "datetime date time timedelta timezone",
+        lambda value: list(value.__reduce_ex__(4)[1]),
+    ),
     ("uuid", "UUID", lambda value: [value.int]),
     ("re", "Pattern", lambda value: [value.pattern, value.flags]),
     ("re", "Match", _match),
@@ -57,7 +61,14 @@ _READERS: tuple[tuple[str, str, Callable[[Any], Values] | None], ...] = (
 """Module, classes, and what is read of their objects; None where these never change, or the objects that hold them tell their changes."""
 _NEVER = (types.ModuleType, types.CodeType, types.BuiltinFunctionType, type(NotImplemented))
 _HASHES = ("_hashlib", "_md5", "_sha1", "_sha2", "_sha256", "_sha512", "_sha3", "_blake2")
-_hexdigest = Part("value", lambda value: [value.name, value.copy().hexdigest(1) if value.digest_size == 0 else value.hexdigest()], None)
+_hexdigest = Part(
+    "value",
+    lambda value: [
+        value.name,
+        value.copy().hexdigest(1) if value.digest_size == 0 else value.hexdigest(),
+    ],
+    None,
+)
 _SCALAR = Part("value", _scalar, None)
 _DTYPE = Part("value", lambda value: [str(value)], None)
 
@@ -78,8 +89,14 @@ class FixedKinds:
             return (_SCALAR,)
         if descends(cls, loaded("numpy", "dtype")):
             return (_DTYPE,)
-        if module_of(cls) in _HASHES and not class_dict(cls).get("__slots__") and "hexdigest" in class_dict(cls):
+        if (
+            module_of(cls) in _HASHES
+            and not class_dict(cls).get("__slots__")
+            and "hexdigest" in class_dict(cls)
+        ):
             return (_hexdigest,)
         if "n_sequence_fields" in class_dict(cls) and descends(cls, tuple):  # os.stat_result
             return (Part("tuple", lambda value: list(tuple.__iter__(value)), None),)
-        return () if any(descends(cls, base) for base in _NEVER) else self._parts.get(address_of(cls))
+        return (
+            () if any(descends(cls, base) for base in _NEVER) else self._parts.get(address_of(cls))
+        )

@@ -51,7 +51,9 @@ VALUES = 16
 class Graph:
     """The objects that were reached, by address. The graph keeps them alive."""
 
-    def __init__(self, kinds: Kinds, states: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, kinds: Kinds, states: bool = True, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """states: whether to compute the objects' states too."""
         self._states = states
         self._clock = clock
@@ -63,7 +65,9 @@ class Graph:
         self._ending: list[int] = []
         """The addresses of objects of which it is not known that nothing happens when they end."""
 
-    def add(self, roots: Iterable[Any], until: float = float("inf"), limits: Limits | None = None) -> bool:
+    def add(
+        self, roots: Iterable[Any], until: float = float("inf"), limits: Limits | None = None
+    ) -> bool:
         """Walk through everything that can be reached, the nearest first; return False if the time (by the clock) or the limit of work did not suffice."""
         pending = [root for root in roots if address_of(type(root)) not in ATOMS]
         nodes = self.nodes
@@ -100,7 +104,11 @@ class Graph:
         references = set(self._weak)
         objects = [node.value for address, node in self.nodes.items() if address not in references]
         weak = [self.nodes[address].value for address in self._weak]
-        return objects + [reference for reference in weak if address_of(weakref.ref.__call__(reference)) in self.nodes]
+        return objects + [
+            reference
+            for reference in weak
+            if address_of(weakref.ref.__call__(reference)) in self.nodes
+        ]
 
     def holders(self) -> dict[int, list[int]]:
         """Return, for each object, the objects that hold it, by address."""
@@ -140,7 +148,11 @@ class Graph:
                     else:
                         loose = hash((loose, state))
                 if not types <= ATOMS:
-                    inside = [item for item in held if address_of(type(item)) not in ATOMS and item is not MISSING]
+                    inside = [
+                        item
+                        for item in held
+                        if address_of(type(item)) not in ATOMS and item is not MISSING
+                    ]
                     children += map(address_of, inside)
                     pending += inside
             if kind.has_memory:
@@ -162,8 +174,12 @@ def _encoded(part: Part, values: Values, types: set[int]) -> bytes:
     if part.ordered and types.isdisjoint(ATOMS):
         return b"objects" + array("q", map(address_of, values)).tobytes()
     if not types <= ATOMS:
-        values = [value if address_of(type(value)) in ATOMS else (address_of(value),) for value in values]
-    version = 0 if address_of(str) in types else 2  # from 1 on, marshal tells whether a text is interned, and that may change
+        values = [
+            value if address_of(type(value)) in ATOMS else (address_of(value),) for value in values
+        ]
+    version = (
+        0 if address_of(str) in types else 2
+    )  # from 1 on, marshal tells whether a text is interned, and that may change
     if part.ordered:
         return marshal.dumps(values, version)
     return b"".join(sorted([marshal.dumps(value, version) for value in values]))
@@ -173,7 +189,9 @@ def rows_of(graph: Graph) -> array[int]:
     """Return a graph as numbers, six for each object: address, address of the type, fixed, loose, address and size of its memory."""
     rows: array[int] = array("q")
     for address, node in graph.nodes.items():
-        rows.extend((address, address_of(type(node.value)), node.fixed, node.loose, *(node.block or (0, 0))))
+        rows.extend(
+            (address, address_of(type(node.value)), node.fixed, node.loose, *(node.block or (0, 0)))
+        )
     return rows
 
 

@@ -30,10 +30,18 @@ def written(things: Sequence[Any], write: Write) -> tuple[bytes | None, list[str
     (whole,) = run_in_fork([list(things)], write, ALL, ALL)
     if isinstance(whole, bytes):
         return whole, []
-    return None, [each if isinstance(each, str) else "" for each in run_in_fork(things, write, EACH, TOGETHER)]
+    return None, [
+        each if isinstance(each, str) else "" for each in run_in_fork(things, write, EACH, TOGETHER)
+    ]
 
 
-def run_in_fork(things: Sequence[Any], write: Write, each: float, together: float, progress: Callable[[], int] = lambda: 0) -> Iterator[bytes | str]:
+def run_in_fork(
+    things: Sequence[Any],
+    write: Write,
+    each: float,
+    together: float,
+    progress: Callable[[], int] = lambda: 0,
+) -> Iterator[bytes | str]:
     """For each thing its bytes, or why there are none.
 
     each: seconds that a thing may take without progress, which is a number that grows. together: seconds for all of them. What `write` knows
@@ -50,7 +58,9 @@ def run_in_fork(things: Sequence[Any], write: Write, each: float, together: floa
             yield result
 
 
-def _run(things: Sequence[Any], write: Write, each: float, until: float, progress: Callable[[], int]) -> Iterator[bytes | str]:
+def _run(
+    things: Sequence[Any], write: Write, each: float, until: float, progress: Callable[[], int]
+) -> Iterator[bytes | str]:
     """Return the results up to the first object that hangs or ends the process."""
     out, into = os.pipe()
     pid = fork_uninterrupted()

@@ -11,7 +11,19 @@ import warnings
 import weakref
 from typing import Any, ClassVar, NamedTuple
 
-from ..statics import MISSING, address_of, class_dict, descends, is_class, is_module, loaded, module_of, mro_of, name_of, own_dict
+from ..statics import (
+    MISSING,
+    address_of,
+    class_dict,
+    descends,
+    is_class,
+    is_module,
+    loaded,
+    module_of,
+    mro_of,
+    name_of,
+    own_dict,
+)
 from ..stdlib import late_import
 from .fixed import FixedKinds
 from .opaque import opaque_kind, progress_marker
@@ -35,7 +47,9 @@ _OURS = f"{__package__.rpartition('.')[0]}."
 """What the names of the kernel's own modules begin with: a fork changes its objects, which must not come back."""
 _REDUCED = (("sklearn.tree._tree", "Tree"),)
 """Classes in C of libraries that are compared by what they write of themselves."""
-_BY_VALUE = ATOMS | frozenset(map(address_of, (tuple, list, dict, set, frozenset, bytearray, range)))
+_BY_VALUE = ATOMS | frozenset(
+    map(address_of, (tuple, list, dict, set, frozenset, bytearray, range))
+)
 
 
 def _reduced(value: Any) -> Values:
@@ -46,7 +60,11 @@ def _reduced(value: Any) -> Values:
         dispatch_table: ClassVar[dict[type, Any]] = {}
 
         def persistent_id(self, thing: Any) -> int | None:
-            return None if thing is value or type(thing) is array or address_of(type(thing)) in _BY_VALUE else address_of(thing)
+            return (
+                None
+                if thing is value or type(thing) is array or address_of(type(thing)) in _BY_VALUE
+                else address_of(thing)
+            )
 
     buffer = io.BytesIO()
     with warnings.catch_warnings():
@@ -62,7 +80,9 @@ def native_base(cls: type) -> type:
     """Return the class written in C that determines what objects store; `object` if all of it is in attributes and slots."""
     while cls is not object:
         base, names, flags = _BASE(cls), class_dict(cls), _FLAGS(cls)
-        fields = ("__dict__" in names and not flags & _MANAGED_DICT) + ("__weakref__" in names and not flags & _MANAGED_WEAKREF)
+        fields = ("__dict__" in names and not flags & _MANAGED_DICT) + (
+            "__weakref__" in names and not flags & _MANAGED_WEAKREF
+        )
         if "__slots__" in names:
             fields += sum(type(slot) is types.MemberDescriptorType for slot in names.values())
         if _SIZE(cls) - _SIZE(base) > fields * _WORD or _ITEM_SIZE(cls) != _ITEM_SIZE(base):
@@ -75,7 +95,12 @@ REDUCED = Part("reduced", _reduced, None, costly=True)
 
 
 def _module(module: Any) -> Values:
-    return [part for name, value in list(own_dict(module).items()) if not name.startswith("__") for part in (name, value)]
+    return [
+        part
+        for name, value in list(own_dict(module).items())
+        if not name.startswith("__")
+        for part in (name, value)
+    ]
 
 
 @prepared(pairs)
@@ -96,8 +121,16 @@ def _own_modules() -> dict[str, types.ModuleType]:
     """Return the user's own modules, by name: neither in the standard library nor among installed packages, much of whose state must stay."""
     places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    foreign = tuple(os.path.join(place, "") for place in {*places, *map(os.path.realpath, places), ours} if place)
-    return {name: module for name, module in list(sys.modules.items()) if is_module(module) and _is_own_module(module, foreign)}
+    foreign = tuple(
+        os.path.join(place, "")
+        for place in {*places, *map(os.path.realpath, places), ours}
+        if place
+    )
+    return {
+        name: module
+        for name, module in list(sys.modules.items())
+        if is_module(module) and _is_own_module(module, foreign)
+    }
 
 
 def _is_own_module(module: Any, foreign: tuple[str, ...]) -> bool:
@@ -105,7 +138,11 @@ def _is_own_module(module: Any, foreign: tuple[str, ...]) -> bool:
     file = names.get("__file__")
     if type(file) is not str or not file.endswith(".py") or names.get("__name__") == "__main__":
         return False
-    return not os.path.abspath(file).startswith(foreign) and "site-packages" not in file and "dist-packages" not in file
+    return (
+        not os.path.abspath(file).startswith(foreign)
+        and "site-packages" not in file
+        and "dist-packages" not in file
+    )
 
 
 class Kind(NamedTuple):
@@ -151,11 +188,22 @@ class Kinds:
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
         self._modules = _own_modules()
-        self._globals = {address_of(namespace), *(address_of(own_dict(module)) for module in self._modules.values())}
-        self._special = [(cls, part) for module, name, part in SPECIAL if (cls := loaded(module, name)) is not MISSING]
+        self._globals = {
+            address_of(namespace),
+            *(address_of(own_dict(module)) for module in self._modules.values()),
+        }
+        self._special = [
+            (cls, part)
+            for module, name, part in SPECIAL
+            if (cls := loaded(module, name)) is not MISSING
+        ]
         self._fixed = FixedKinds()
         reduced = [(loaded(module, name), REDUCED) for module, name in _REDUCED]
-        self._readers = [*self._special, *CONTAINERS, *(row for row in reduced if row[0] is not MISSING)]
+        self._readers = [
+            *self._special,
+            *CONTAINERS,
+            *(row for row in reduced if row[0] is not MISSING),
+        ]
         self._function = self._parts_of(types.FunctionType)[0]
         self._known: dict[int, Kind] = {}
         self._classes: dict[int, weakref.ref[type]] = {}
@@ -196,7 +244,13 @@ class Kinds:
         kind = self.kind(value)
         if kind is not EACH:
             return kind.parts
-        return (_MODULE,) if type(value) is types.ModuleType else (CLASS,) if is_class(value) else self._function
+        return (
+            (_MODULE,)
+            if type(value) is types.ModuleType
+            else (CLASS,)
+            if is_class(value)
+            else self._function
+        )
 
     def is_own(self, value: Any) -> bool:
         """Whether a class, a module or a function is the user's; a function that has variables of others inside counts, too."""
@@ -206,7 +260,10 @@ class Kinds:
             return address_of(own_dict(value)) in self._globals
         if address_of(value.__globals__) in self._globals:
             return True
-        return value.__closure__ is not None and not f"{value.__globals__.get('__name__')}.".startswith(_OURS)
+        return (
+            value.__closure__ is not None
+            and not f"{value.__globals__.get('__name__')}.".startswith(_OURS)
+        )
 
     def _is_own_class(self, cls: Any) -> bool:
         """Whether it was defined in a cell, or in a module of the user's own."""
@@ -216,10 +273,20 @@ class Kinds:
     @property
     def shared(self) -> list[tuple[str, Any]]:
         """What code changes besides the namespace: modules of the user's own, and settings and figures of matplotlib."""
-        known = (("matplotlib", "rcParams", "matplotlib.rcParams"), ("matplotlib._pylab_helpers", "Gcf", "open figures"))
+        known = (
+            ("matplotlib", "rcParams", "matplotlib.rcParams"),
+            ("matplotlib._pylab_helpers", "Gcf", "open figures"),
+        )
         of_libraries = [(label, loaded(module, name)) for module, name, label in known]
-        of_libraries = [(label, class_dict(value)["figs"] if is_class(value) else value) for label, value in of_libraries if value is not MISSING]
-        return [*((f"module {name}", module) for name, module in self._modules.items()), *of_libraries]
+        of_libraries = [
+            (label, class_dict(value)["figs"] if is_class(value) else value)
+            for label, value in of_libraries
+            if value is not MISSING
+        ]
+        return [
+            *((f"module {name}", module) for name, module in self._modules.items()),
+            *of_libraries,
+        ]
 
     def _parts_of(self, cls: type) -> tuple[tuple[Part, ...], bool, bool]:
         """Return the parts of a class's objects, whether these tell all of an object's state, and whether something happens when one ends."""
@@ -237,7 +304,11 @@ class Kinds:
         known = known or any(_tells_of(base, native) for base, _ in found)
         parts = [part for _, part in found]
         if any("__dict__" in class_dict(base) for base in bases):
-            parts.append(OF_PANDAS if any(module_of(base).startswith("pandas.") for base in bases) else ATTRIBUTES)
+            parts.append(
+                OF_PANDAS
+                if any(module_of(base).startswith("pandas.") for base in bases)
+                else ATTRIBUTES
+            )
         if slot_descriptors(cls):
             parts.append(SLOTS)
         return tuple(parts), known, not known

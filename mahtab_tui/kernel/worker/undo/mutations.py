@@ -83,39 +83,67 @@ class MutationDetector:
                 owners.setdefault(node.block, []).append(address)
             if not node.known or address in self._unknown:
                 unknown.add(address)
-            if not whole and any(child not in graph.nodes or child not in self._states for child in node.children):
+            if not whole and any(
+                child not in graph.nodes or child not in self._states for child in node.children
+            ):
                 unknown.add(address)
         for block, differs in self._written(set(owners)).items():
             (unknown if differs is None else changed).update(owners[block])
         too_large = self._beside.beyond(BYTES)
         back, kept, _ = self._beside.different(too_large)
-        changed.update([address_of(each.value) for each in back], [address_of(value) for value, _ in kept])
+        changed.update(
+            [address_of(each.value) for each in back], [address_of(value) for value, _ in kept]
+        )
         unknown = unknown - self._beside.noted | too_large
         inside = self._names_of(named, graph, changed, unknown)
         graph.forget_weak_references()
         return inside
 
-    def _names_of(self, named: dict[str, Any], graph: Graph, changed: set[int], unknown: set[int]) -> Mutations:
-        same = {name: address for name, value in named.items() if self._names.get(name) == (address := address_of(value))}
+    def _names_of(
+        self, named: dict[str, Any], graph: Graph, changed: set[int], unknown: set[int]
+    ) -> Mutations:
+        same = {
+            name: address
+            for name, value in named.items()
+            if self._names.get(name) == (address := address_of(value))
+        }
         holders = graph.holders() if changed or unknown else {}
         reached = ancestors(changed, holders)
         unsure = ancestors(unknown, holders)
         inside = frozenset(name for name, address in same.items() if address in reached)
         seen = graph.nodes.keys() & self._states.keys()
-        open_names = {name for name in self.mentioned if name in same and (same[name] in unsure or same[name] not in seen)} - inside
-        compared = {name: _plain_digest(named[name]) == self._plain[name] for name in open_names & self._plain.keys()}
-        return Mutations(inside | {name for name, equal in compared.items() if not equal}, frozenset(open_names - compared.keys()))
+        open_names = {
+            name
+            for name in self.mentioned
+            if name in same and (same[name] in unsure or same[name] not in seen)
+        } - inside
+        compared = {
+            name: _plain_digest(named[name]) == self._plain[name]
+            for name in open_names & self._plain.keys()
+        }
+        return Mutations(
+            inside | {name for name, equal in compared.items() if not equal},
+            frozenset(open_names - compared.keys()),
+        )
 
     def _digests_of_plain(self) -> dict[str, int]:
         """Return digests of the mentioned containers of plain values."""
         until = time.thread_time() + SECONDS
-        found = {name: _plain_digest(self._namespace.get(name)) for name in self.mentioned if time.thread_time() < until}
+        found = {
+            name: _plain_digest(self._namespace.get(name))
+            for name in self.mentioned
+            if time.thread_time() < until
+        }
         return {name: number for name, number in found.items() if number is not None}
 
     def _named(self) -> dict[str, Any]:
         """Return the names whose objects can change inside."""
         items = list(self._namespace.items())
-        return {name: value for name, value in items if type(name) is str and name not in HIDDEN and address_of(type(value)) not in ATOMS}
+        return {
+            name: value
+            for name, value in items
+            if type(name) is str and name not in HIDDEN and address_of(type(value)) not in ATOMS
+        }
 
     def _walk(self, named: dict[str, Any]) -> tuple[Graph, bool]:
         """Walk through what can be reached; return whether that is everything below the names that the cell mentions."""
@@ -125,7 +153,9 @@ class MutationDetector:
         collects = gc.isenabled()
         gc.disable()  # so many new objects would make it go through all old ones
         try:
-            whole = graph.add([named[name] for name in self.mentioned if name in named], until, MENTIONED)
+            whole = graph.add(
+                [named[name] for name in self.mentioned if name in named], until, MENTIONED
+            )
             graph.add(others, until, OTHERS)
             return graph, whole
         finally:
@@ -137,10 +167,16 @@ class MutationDetector:
         step = self._step
         if step is None or step.checkpoint is None or step.memory is None:
             now = _digests(blocks & self._digests.keys())
-            verdicts = {block: None if block not in now else now[block] != self._digests[block] for block in blocks}
+            verdicts = {
+                block: None if block not in now else now[block] != self._digests[block]
+                for block in blocks
+            }
         else:
             other = _Reader(step.checkpoint.pid)
-            verdicts = {block: other.verdict(spans) for block, spans in step.memory.since(step.serial, blocks).items()}
+            verdicts = {
+                block: other.verdict(spans)
+                for block, spans in step.memory.since(step.serial, blocks).items()
+            }
         return {block: differs for block, differs in verdicts.items() if differs is not False}
 
 
@@ -154,7 +190,9 @@ class _Reader:
     def verdict(self, spans: list[Span]) -> bool | None:
         """Return whether the memory differs; None if that could not be found out."""
         try:
-            for part in (part for span in spans for used in self._other.in_use(span) for part in chunks(used)):
+            for part in (
+                part for span in spans for used in self._other.in_use(span) for part in chunks(used)
+            ):
                 self._left -= part.end - part.start
                 if self._left < 0:
                     return None
@@ -190,12 +228,20 @@ def _plain_digest(value: Any) -> int | None:
         left -= sum(map(len, level))
         if left < 0:  # also of containers that hold themselves
             return None
-        held = list(chain.from_iterable(chain.from_iterable((each, each.values()) if type(each) is dict else (each,) for each in level)))
+        held = list(
+            chain.from_iterable(
+                chain.from_iterable(
+                    (each, each.values()) if type(each) is dict else (each,) for each in level
+                )
+            )
+        )
         types = set(map(address_of, map(type, held))) - ATOMS
         if not types <= _CONTAINERS:
             return None
         level = [each for each in held if address_of(type(each)) not in ATOMS] if types else []
     try:
-        return hash(marshal.dumps(value, 0))  # later formats tell whether a text is interned, and that may change
+        return hash(
+            marshal.dumps(value, 0)
+        )  # later formats tell whether a text is interned, and that may change
     except ValueError:  # too deep
         return None

@@ -10,7 +10,16 @@ import sys
 import types
 from typing import Any, Callable, NamedTuple
 
-from ..statics import MISSING, address_of, class_dict, descends, module_of, mro_of, name_of, own_dict
+from ..statics import (
+    MISSING,
+    address_of,
+    class_dict,
+    descends,
+    module_of,
+    mro_of,
+    name_of,
+    own_dict,
+)
 from .part import ATOMS, Part, UncomparableError, Values
 
 
@@ -53,7 +62,11 @@ def _inside_generator(value: Any, frame: Any) -> Values:
     """Return the local variables, and (from Python 3.11 on) what loops keep for themselves, such as their iterators."""
     if sys.version_info < (3, 11):
         return [*frame.f_locals.values()]
-    return [held for held in gc.get_referents(value) if address_of(type(held)) not in _OF_FRAMES and held is not frame.f_globals]
+    return [
+        held
+        for held in gc.get_referents(value)
+        if address_of(type(held)) not in _OF_FRAMES and held is not frame.f_globals
+    ]
 
 
 def _of_library(value: Any, name: str) -> Any:
@@ -69,7 +82,10 @@ def _called(name: str) -> Callable[[Any], Values]:
 
 
 def _fields(*names: str) -> Callable[[Any], Values]:
-    return lambda value: [own_dict(value)[name] if name in own_dict(value) else _of_library(value, name) for name in names]
+    return lambda value: [
+        own_dict(value)[name] if name in own_dict(value) else _of_library(value, name)
+        for name in names
+    ]
 
 
 def _mapped(value: Any) -> Values:
@@ -95,7 +111,13 @@ def _cached(value: Any) -> Values:
 
 MOVED_ON = "it has advanced and cannot be restored"
 _ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
-    ("builtins", "generator coroutine async_generator", "a generator or coroutine", _generator, MOVED_ON),
+    (
+        "builtins",
+        "generator coroutine async_generator",
+        "a generator or coroutine",
+        _generator,
+        MOVED_ON,
+    ),
     (
         "builtins",
         "dict_keyiterator dict_valueiterator dict_itemiterator dict_reversekeyiterator dict_reversevalueiterator dict_reverseitemiterator"
@@ -105,7 +127,13 @@ _ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
         MOVED_ON,
     ),
     ("_thread", "lock LockType", "a lock", _called("locked"), "it was acquired or released"),
-    ("_thread", "RLock", "a lock", lambda value: [_of_library(value, "__repr__")().partition(" object")[0]], "it was acquired or released"),
+    (
+        "_thread",
+        "RLock",
+        "a lock",
+        lambda value: [_of_library(value, "__repr__")().partition(" object")[0]],
+        "it was acquired or released",
+    ),
     (
         "threading",
         "Thread Timer _MainThread _DummyThread",
@@ -122,21 +150,66 @@ _ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
         "it is shared with other threads or processes",
     ),
     ("concurrent.futures", "Future", "a future", _called("done"), MOVED_ON),
-    ("concurrent.futures", "", "a pool of threads or processes", _fields("_shutdown"), "it was shut down"),
+    (
+        "concurrent.futures",
+        "",
+        "a pool of threads or processes",
+        _fields("_shutdown"),
+        "it was shut down",
+    ),
     ("asyncio _asyncio", "Task Future", "a task", _called("done"), MOVED_ON),
-    ("asyncio _asyncio contextvars _contextvars", "", "a part of the event loop", _nothing, "it belongs to the event loop"),
+    (
+        "asyncio _asyncio contextvars _contextvars",
+        "",
+        "a part of the event loop",
+        _nothing,
+        "it belongs to the event loop",
+    ),
     ("subprocess", "Popen", "a process", _fields("returncode"), "the process has ended"),
     ("socket _socket ssl _ssl", "", "a connection", _nothing, "a connection cannot be restored"),
-    ("sqlite3 _sqlite3", "Connection", "a connection", _fields("total_changes", "in_transaction"), "what was written to the database stays"),
-    ("sqlite3 _sqlite3 duckdb _duckdb", "", "a connection", _nothing, "a connection cannot be restored"),
-    ("mmap", "mmap", "memory mapped to a file", _mapped, "it shares its memory with a file or with other processes"),
-    ("io _io _pyio tempfile selectors mmap", "", "an open file", _nothing, "what was written to a file stays"),
+    (
+        "sqlite3 _sqlite3",
+        "Connection",
+        "a connection",
+        _fields("total_changes", "in_transaction"),
+        "what was written to the database stays",
+    ),
+    (
+        "sqlite3 _sqlite3 duckdb _duckdb",
+        "",
+        "a connection",
+        _nothing,
+        "a connection cannot be restored",
+    ),
+    (
+        "mmap",
+        "mmap",
+        "memory mapped to a file",
+        _mapped,
+        "it shares its memory with a file or with other processes",
+    ),
+    (
+        "io _io _pyio tempfile selectors mmap",
+        "",
+        "an open file",
+        _nothing,
+        "what was written to a file stays",
+    ),
     ("functools", "_lru_cache_wrapper", "a cached function", _cached, "its cache stays"),
-    ("builtins", "traceback", "a traceback", lambda value: [value.tb_lineno, value.tb_lasti, value.tb_next], "it cannot be restored"),
+    (
+        "builtins",
+        "traceback",
+        "a traceback",
+        lambda value: [value.tb_lineno, value.tb_lasti, value.tb_next],
+        "it cannot be restored",
+    ),
     ("builtins", "frame", "a frame", _nothing, "it cannot be restored"),
 )
 """Modules, names, what, sign and reason of each kind."""
-_GUARDED = [GuardedKind(tuple(modules.split()), tuple(names.split()), what, sign, reason) for modules, names, what, sign, reason in _ROWS]
+_GUARDED = [
+    GuardedKind(tuple(modules.split()), tuple(names.split()), what, sign, reason)
+    for modules, names, what, sign, reason in _ROWS
+]
 _LIBRARIES = frozenset(module.partition(".")[0] for kind in _GUARDED for module in kind.modules)
 _IN_MEMORY = frozenset(("StringIO", "BytesIO"))
 """Classes of `io` that are no files."""
@@ -151,22 +224,38 @@ def is_file(cls: type) -> bool:
 def opaque_kind(cls: type) -> GuardedKind | None:
     """Return the kind of a class that an undo leaves alone, judged by its bases; None for others."""
     bases = mro_of(cls)[:-1]
-    if descends(cls, BaseException) or any(name_of(base) in _IN_MEMORY and module_of(base) == "_io" for base in bases):
+    if descends(cls, BaseException) or any(
+        name_of(base) in _IN_MEMORY and module_of(base) == "_io" for base in bases
+    ):
         return None
     for base in bases:
         module, name = module_of(base), name_of(base)
         for kind in _GUARDED:
-            if (not kind.names or name in kind.names) and any(module == each or module.startswith(each + ".") for each in kind.modules):
+            if (not kind.names or name in kind.names) and any(
+                module == each or module.startswith(each + ".") for each in kind.modules
+            ):
                 return kind
     return None
 
 
 def _plain_attributes(value: Any) -> Values:
-    return [part for pair in list(own_dict(value).items()) for part in pair if address_of(type(part)) in ATOMS]
+    return [
+        part
+        for pair in list(own_dict(value).items())
+        for part in pair
+        if address_of(type(part)) in ATOMS
+    ]
 
 
 def progress_marker(cls: type, kind: GuardedKind) -> Part:
     """Return the sign of how far an object has got, as a part that never changes in place; for derived classes with their attributes."""
     if any(module_of(cls).partition(".")[0] == each.partition(".")[0] for each in kind.modules):
         return Part("sign", lambda value: [*kind.sign(value), *_plain_attributes(value)], None)
-    return Part("sign", lambda value: [*kind.sign(value), *(part for pair in list(own_dict(value).items()) for part in pair)], None)
+    return Part(
+        "sign",
+        lambda value: [
+            *kind.sign(value),
+            *(part for pair in list(own_dict(value).items()) for part in pair),
+        ],
+        None,
+    )

@@ -6,7 +6,9 @@ from typing import Any, Callable, NamedTuple
 
 from ..statics import address_of
 
-ATOMS = frozenset(map(address_of, (int, float, complex, bool, str, bytes, type(None), type(Ellipsis))))
+ATOMS = frozenset(
+    map(address_of, (int, float, complex, bool, str, bytes, type(None), type(Ellipsis)))
+)
 """Types, by identity, whose objects are compared by value."""
 
 Values = list[Any]

@@ -37,7 +37,11 @@ def _put_dict(mapping: Any, wanted: Any) -> None:
 
 
 def _ordered_items(mapping: Any) -> Values:
-    return [value for key in collections.OrderedDict.__iter__(mapping) for value in (key, dict.__getitem__(mapping, key))]
+    return [
+        value
+        for key in collections.OrderedDict.__iter__(mapping)
+        for value in (key, dict.__getitem__(mapping, key))
+    ]
 
 
 @prepared(pairs)
@@ -74,17 +78,29 @@ _CACHES = frozenset({"_cache", "_item_cache", "_cacher", "_id"})
 
 
 def _without_caches(value: Any) -> Values:
-    return [part for name, held in dict.items(own_dict(value)) if name not in _CACHES for part in (name, held)]
+    return [
+        part
+        for name, held in dict.items(own_dict(value))
+        if name not in _CACHES
+        for part in (name, held)
+    ]
 
 
 def _put_without_caches(value: Any, values: Values) -> Apply:
     held = own_dict(value)
-    return _put_dict(held, [*values, *(part for name in _CACHES if name in held for part in (name, held[name]))])
+    return _put_dict(
+        held, [*values, *(part for name in _CACHES if name in held for part in (name, held[name]))]
+    )
 
 
 def slot_descriptors(cls: type) -> list[Any]:
     bases = [base for base in mro_of(cls) if "__slots__" in class_dict(base)]
-    return [slot for base in bases for slot in class_dict(base).values() if type(slot) is types.MemberDescriptorType]
+    return [
+        slot
+        for base in bases
+        for slot in class_dict(base).values()
+        if type(slot) is types.MemberDescriptorType
+    ]
 
 
 def _get(slot: Any, value: Any) -> Any:
@@ -112,11 +128,22 @@ def _of_descriptors(name: str, find: Callable[[type], list[Any]]) -> Part:
     return Part(name, lambda value: [_get(slot, value) for slot in find(type(value))], put)
 
 
-_FUNCTION_FIELDS = ("__code__", "__defaults__", "__kwdefaults__", "__name__", "__qualname__", "__doc__", "__module__")
+_FUNCTION_FIELDS = (
+    "__code__",
+    "__defaults__",
+    "__kwdefaults__",
+    "__name__",
+    "__qualname__",
+    "__doc__",
+    "__module__",
+)
 
 
 def _function(function: Any) -> Values:
-    return [*(getattr(function, field) for field in _FUNCTION_FIELDS), *(function.__closure__ or ())]
+    return [
+        *(getattr(function, field) for field in _FUNCTION_FIELDS),
+        *(function.__closure__ or ()),
+    ]
 
 
 def contents_of(cell: Any) -> Values:
@@ -143,7 +170,15 @@ _BASES: Any = type.__dict__["__bases__"]
 
 def _class(cls: Any) -> Values:
     named = class_dict(cls)
-    return [_BASES.__get__(cls), *(part for name in list(named) if type(name) is str and name not in _OF_PYTHON for part in (name, named[name]))]
+    return [
+        _BASES.__get__(cls),
+        *(
+            part
+            for name in list(named)
+            if type(name) is str and name not in _OF_PYTHON
+            for part in (name, named[name])
+        ),
+    ]
 
 
 @later
@@ -165,7 +200,12 @@ _BY_DESCRIPTOR = (types.GetSetDescriptorType, types.MemberDescriptorType)
 def _exception_slots(cls: type) -> list[Any]:
     """Return the fields of an exception that classes in C define; the attributes are not among them."""
     in_c = [base for base in mro_of(cls) if module_of(base) == "builtins" and base is not object]
-    named = [(name, slot) for base in in_c for name, slot in class_dict(base).items() if type(slot) in _BY_DESCRIPTOR]
+    named = [
+        (name, slot)
+        for base in in_c
+        for name, slot in class_dict(base).items()
+        if type(slot) in _BY_DESCRIPTOR
+    ]
     return [slot for name, slot in named if name not in ("__dict__", "characters_written")]
 
 
@@ -179,7 +219,9 @@ def _iterator_reader(cls: Any) -> Callable[[Any], Values]:
         (inside,) = inside
         if type(inside) is range:
             return [inside.start, inside.stop, inside.step, *state]
-        return [inside, *state] if state else [type(inside).__name__, *inside]  # an exhausted one has a new list
+        return (
+            [inside, *state] if state else [type(inside).__name__, *inside]
+        )  # an exhausted one has a new list
 
     return read
 
@@ -194,9 +236,22 @@ def _exact(cls: type, read: Callable[[Any], Any]) -> tuple[type, Part]:
 
 _EMPTY: tuple[Any, ...] = ([], (), "", "\u0100", b"", bytearray(), range(0), range(2**70))
 
-_ITERATORS: tuple[Any, ...] = (type(reversed([])), reversed, enumerate, zip, map, filter, itertools.count, itertools.repeat)
+_ITERATORS: tuple[Any, ...] = (
+    type(reversed([])),
+    reversed,
+    enumerate,
+    zip,
+    map,
+    filter,
+    itertools.count,
+    itertools.repeat,
+)
 
-ATTRIBUTES = Part("attributes", lambda value: _items(own_dict(value)), lambda value, values: _put_dict(own_dict(value), values))
+ATTRIBUTES = Part(
+    "attributes",
+    lambda value: _items(own_dict(value)),
+    lambda value, values: _put_dict(own_dict(value), values),
+)
 OF_PANDAS = Part("attributes", _without_caches, _put_without_caches)
 SLOTS = _of_descriptors("slots", slot_descriptors)
 CLASS = Part("class", _class, _put_class)
@@ -209,22 +264,78 @@ def _own_fields(cls: type, *names: str) -> Callable[[Any], Values]:
 
 
 CONTAINERS: tuple[tuple[type, Part], ...] = (
-    (collections.OrderedDict, Part("ordered dict", _ordered_items, _put_ordered_dict, size=dict.__len__)),
-    (collections.defaultdict, Part("default dict", lambda value: [_FACTORY.__get__(value), *_items(value)], _put_default_dict, size=dict.__len__)),
+    (
+        collections.OrderedDict,
+        Part("ordered dict", _ordered_items, _put_ordered_dict, size=dict.__len__),
+    ),
+    (
+        collections.defaultdict,
+        Part(
+            "default dict",
+            lambda value: [_FACTORY.__get__(value), *_items(value)],
+            _put_default_dict,
+            size=dict.__len__,
+        ),
+    ),
     (dict, Part("dict", _items, _put_dict, size=dict.__len__)),
-    (list, Part("list", list.copy, later(lambda items, values: list.__setitem__(items, slice(None), values)), size=list.__len__)),
+    (
+        list,
+        Part(
+            "list",
+            list.copy,
+            later(lambda items, values: list.__setitem__(items, slice(None), values)),
+            size=list.__len__,
+        ),
+    ),
     (tuple, Part("tuple", lambda value: list(tuple.__iter__(value)), None, size=tuple.__len__)),
-    (set, Part("set", lambda value: list(set.__iter__(value)), _put_set, ordered=False, size=set.__len__)),
-    (frozenset, Part("frozenset", lambda value: list(frozenset.__iter__(value)), None, ordered=False, size=frozenset.__len__)),
-    (collections.deque, Part("deque", lambda value: list(collections.deque.__iter__(value)), _put_deque, size=collections.deque.__len__)),
-    (bytearray, Part("bytearray", lambda value: [bytes(bytearray.copy(value))], _put_bytes, size=lambda value: bytearray.__len__(value) // 8)),
+    (
+        set,
+        Part(
+            "set",
+            lambda value: list(set.__iter__(value)),
+            _put_set,
+            ordered=False,
+            size=set.__len__,
+        ),
+    ),
+    (
+        frozenset,
+        Part(
+            "frozenset",
+            lambda value: list(frozenset.__iter__(value)),
+            None,
+            ordered=False,
+            size=frozenset.__len__,
+        ),
+    ),
+    (
+        collections.deque,
+        Part(
+            "deque",
+            lambda value: list(collections.deque.__iter__(value)),
+            _put_deque,
+            size=collections.deque.__len__,
+        ),
+    ),
+    (
+        bytearray,
+        Part(
+            "bytearray",
+            lambda value: [bytes(bytearray.copy(value))],
+            _put_bytes,
+            size=lambda value: bytearray.__len__(value) // 8,
+        ),
+    ),
     (types.FunctionType, Part("function", _function, put_fields(*_FUNCTION_FIELDS))),
     (types.CellType, Part("cell", contents_of, _put_cell)),
     (types.MethodType, Part("method", lambda value: [value.__func__, value.__self__], None)),
     (staticmethod, Part("method", _own_fields(staticmethod, "__func__"), None)),
     (classmethod, Part("method", _own_fields(classmethod, "__func__"), None)),
     (property, Part("property", _own_fields(property, "fget", "fset", "fdel"), None)),
-    (functools.partial, Part("partial", _own_fields(functools.partial, "func", "args", "keywords"), None)),
+    (
+        functools.partial,
+        Part("partial", _own_fields(functools.partial, "func", "args", "keywords"), None),
+    ),
     (memoryview, Part("view", lambda value: [value.obj], None)),
     (types.MappingProxyType, Part("proxy", gc.get_referents, None)),
     (slice, Part("slice", lambda value: [value.start, value.stop, value.step], None)),

@@ -23,7 +23,14 @@ class UndoError(Exception):
     """This cannot be undone now; the message is a sentence for the user."""
 
 
-def plan_back(step: Step, steps: list[Step], namespace: dict[str, Any], kinds: Kinds, memory: DirtyPages, ended: list[Checkpoint]) -> Plan:
+def plan_back(
+    step: Step,
+    steps: list[Step],
+    namespace: dict[str, Any],
+    kinds: Kinds,
+    memory: DirtyPages,
+    ended: list[Checkpoint],
+) -> Plan:
     """Plan how to restore the state before a step. Raises `UndoError`, and whatever creating an object raises.
 
     steps: all steps, in order. memory: what was written since each step. ended: takes checkpoints that do not answer any more.
@@ -31,7 +38,11 @@ def plan_back(step: Step, steps: list[Step], namespace: dict[str, Any], kinds: K
     later = steps[steps.index(step) :]
     at = next((each for each in later if each.checkpoint is not None), None)
     before_at = later if at is None else later[: later.index(at)]
-    stays = [NotRestored("", f"Changes inside objects stay: {each.failure}.") for each in before_at if each.changes_inside]
+    stays = [
+        NotRestored("", f"Changes inside objects stay: {each.failure}.")
+        for each in before_at
+        if each.changes_inside
+    ]
     stays += dict.fromkeys(deed for each in later for deed in each.deeds.noted)
     names = step.living(namespace)
     gone = [name for name in step.names if name not in names]
@@ -48,7 +59,13 @@ def plan_back(step: Step, steps: list[Step], namespace: dict[str, Any], kinds: K
     if at is not None and at.checkpoint is not None:
         serial = at.serial
         try:
-            plan = compared(namespace, step, touched_names(later), at.checkpoint, lambda blocks: memory.since(serial, blocks))
+            plan = compared(
+                namespace,
+                step,
+                touched_names(later),
+                at.checkpoint,
+                lambda blocks: memory.since(serial, blocks),
+            )
         except (CheckpointError, UnreadableMemoryError) as error:
             ended += at.end()
             at.failure = f"the process that kept the state before cell {at.cell} has ended"
@@ -63,7 +80,10 @@ def _with_beside(plan: Plan, noted: Step | None, stays: list[NotRestored]) -> Pl
     inside = list(plan.inside)
     if noted is not None and noted.process is not None:
         settings = noted.process.different()
-        steps += [(partial(setting.write, then), partial(setting.write, now)) for setting, then, now in settings]
+        steps += [
+            (partial(setting.write, then), partial(setting.write, now))
+            for setting, then, now in settings
+        ]
         inside += [setting.label for setting, _, _ in settings]
     if noted is not None and noted.beside is not None:
         back, kept, threads = noted.beside.different()
@@ -72,8 +92,14 @@ def _with_beside(plan: Plan, noted: Step | None, stays: list[NotRestored]) -> Pl
         for each in back:
             inside += _names_of(each.value, plan, holders)
         stays = stays + threads
-        stays += [NotRestored(name, reason) for value, reason in kept for name in _names_of(value, plan, holders)]
-    return plan._replace(beside=steps, inside=list(dict.fromkeys(inside)), not_restored=stays + plan.not_restored)
+        stays += [
+            NotRestored(name, reason)
+            for value, reason in kept
+            for name in _names_of(value, plan, holders)
+        ]
+    return plan._replace(
+        beside=steps, inside=list(dict.fromkeys(inside)), not_restored=stays + plan.not_restored
+    )
 
 
 def _with_libraries(plan: Plan, later: list[Step]) -> Plan:
@@ -96,7 +122,11 @@ def _with_libraries(plan: Plan, later: list[Step]) -> Plan:
                 continue
             labels.append(label)
             steps.append((partial(library.put, name, value), partial(library.put, name, now)))
-    return plan._replace(beside=[*plan.beside, *steps], inside=[*plan.inside, *labels], not_restored=plan.not_restored + stays)
+    return plan._replace(
+        beside=[*plan.beside, *steps],
+        inside=[*plan.inside, *labels],
+        not_restored=plan.not_restored + stays,
+    )
 
 
 def _names_of(value: Any, plan: Plan, holders: dict[int, list[int]]) -> list[str]:

@@ -62,7 +62,9 @@ def _list_of(module: str, name: str) -> Setting:
 def _write_filters(wanted: tuple[Any, list[Any]]) -> None:
     warnings.filters = wanted[0]
     wanted[0][:] = wanted[1]
-    mutated = getattr(warnings, "_filters_mutated", None) or getattr(warnings, "_filters_mutated_lock_held", None)
+    mutated = getattr(warnings, "_filters_mutated", None) or getattr(
+        warnings, "_filters_mutated_lock_held", None
+    )
     if mutated is not None:
         mutated()
 
@@ -88,7 +90,11 @@ def _write_gc(wanted: Any) -> None:
     gc.set_debug(wanted[2])
 
 
-_SIGNALS = tuple(number for number in map(int, signal.valid_signals()) if number not in (signal.SIGINT, signal.SIGKILL, signal.SIGSTOP))
+_SIGNALS = tuple(
+    number
+    for number in map(int, signal.valid_signals())
+    if number not in (signal.SIGINT, signal.SIGKILL, signal.SIGSTOP)
+)
 
 
 _getsignal: Any = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
@@ -105,7 +111,9 @@ def _write_handlers(wanted: list[Any]) -> None:
             signal.signal(number, handler)
 
 
-_LIMITS = tuple(sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}))
+_LIMITS = tuple(
+    sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
+)
 
 
 def _write_limits(wanted: list[tuple[int, int]]) -> None:
@@ -156,7 +164,11 @@ def _write_pandas(wanted: dict[str, Any]) -> None:
 
 def _library(module: str, read: str, write: Callable[[Any, Any], object]) -> Setting:
     """Make the setting that a module reads with a function."""
-    return Setting(f"{module}.{read}", lambda: getattr(sys.modules[module], read)(), lambda wanted: write(sys.modules[module], wanted))
+    return Setting(
+        f"{module}.{read}",
+        lambda: getattr(sys.modules[module], read)(),
+        lambda wanted: write(sys.modules[module], wanted),
+    )
 
 
 def _write_logging(wanted: Any) -> None:
@@ -181,13 +193,21 @@ _SETTINGS = (
     Setting("working directory", os.getcwd, os.chdir),
     *(_list_of("sys", name) for name in ("path", "argv", "meta_path", "path_hooks")),
     Setting("warnings.filters", lambda: (warnings.filters, list(warnings.filters)), _write_filters),
-    Setting("random", lambda: sys.modules["random"].getstate(), lambda wanted: sys.modules["random"].setstate(wanted)),
+    Setting(
+        "random",
+        lambda: sys.modules["random"].getstate(),
+        lambda wanted: sys.modules["random"].setstate(wanted),
+    ),
     Setting("numpy.random", _numpy_random, _write_numpy_random),
     _library("sys", "getrecursionlimit", lambda sys, wanted: sys.setrecursionlimit(wanted)),
     _library("sys", "getswitchinterval", lambda sys, wanted: sys.setswitchinterval(wanted)),
-    _library("sys", "get_int_max_str_digits", lambda sys, wanted: sys.set_int_max_str_digits(wanted)),
+    _library(
+        "sys", "get_int_max_str_digits", lambda sys, wanted: sys.set_int_max_str_digits(wanted)
+    ),
     _library("threading", "stack_size", lambda threading, wanted: threading.stack_size(wanted)),
-    _library("socket", "getdefaulttimeout", lambda socket, wanted: socket.setdefaulttimeout(wanted)),
+    _library(
+        "socket", "getdefaulttimeout", lambda socket, wanted: socket.setdefaulttimeout(wanted)
+    ),
     _library("numpy", "get_printoptions", lambda numpy, wanted: numpy.set_printoptions(**wanted)),
     _library("numpy", "geterr", lambda numpy, wanted: numpy.seterr(**wanted)),
     Setting("gc", lambda: (gc.isenabled(), gc.get_threshold(), gc.get_debug()), _write_gc),
@@ -197,8 +217,16 @@ _SETTINGS = (
     Setting("decimal context", _decimal, _write_decimal),
     Setting("pandas options", _pandas, _write_pandas),
     Setting("logging", _logging, _write_logging),
-    Setting("locale", _locale, lambda wanted: sys.modules["locale"].setlocale(sys.modules["locale"].LC_ALL, wanted)),
-    Setting("torch.random", lambda: bytes(sys.modules["torch"].get_rng_state().numpy()), _write_torch_random),
+    Setting(
+        "locale",
+        _locale,
+        lambda wanted: sys.modules["locale"].setlocale(sys.modules["locale"].LC_ALL, wanted),
+    ),
+    Setting(
+        "torch.random",
+        lambda: bytes(sys.modules["torch"].get_rng_state().numpy()),
+        _write_torch_random,
+    ),
 )
 
 
@@ -212,8 +240,14 @@ class ProcessState:
     def different(self) -> list[tuple[Setting, Any, Any]]:
         """Return each setting that differs now, its value then, and its value now."""
         found = zip(_SETTINGS, self._values, map(_read, _SETTINGS))
-        different = [(setting, then, now) for setting, then, now in found if then is not MISSING and now is not MISSING and not _equal(then, now)]
-        if _count_libraries(len(sys.modules)) != self._libraries:  # libraries that were loaded have set some, and will not do so again
+        different = [
+            (setting, then, now)
+            for setting, then, now in found
+            if then is not MISSING and now is not MISSING and not _equal(then, now)
+        ]
+        if (
+            _count_libraries(len(sys.modules)) != self._libraries
+        ):  # libraries that were loaded have set some, and will not do so again
             different = [each for each in different if each[0].label != "warnings.filters"]
         return different
 
@@ -244,5 +278,7 @@ def _equal(one: Any, other: Any) -> bool:
     if cls in (list, tuple):
         return len(one) == len(other) and all(map(_equal, one, other))
     if cls is dict:
-        return one.keys() == other.keys() and all(_equal(value, other[name]) for name, value in one.items())
+        return one.keys() == other.keys() and all(
+            _equal(value, other[name]) for name, value in one.items()
+        )
     return address_of(cls) in ATOMS and bool(one == other)

@@ -10,7 +10,16 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Callable, NamedTuple
 
 from ..compiling import walk
-from ..statics import MISSING, address_of, class_dict, is_class, is_module, module_of, name_of, own_dict
+from ..statics import (
+    MISSING,
+    address_of,
+    class_dict,
+    is_class,
+    is_module,
+    module_of,
+    name_of,
+    own_dict,
+)
 from .ending import Ending
 from .part import ATOMS
 
@@ -51,8 +60,18 @@ class Library(NamedTuple):
         now = _attributes(self.holder)
         for name in dict.fromkeys((*self.values, *now)):
             then, value = self.values.get(name, MISSING), now.get(name, MISSING)
-            same = address_of(value) == then.address and not then.ended if type(then) is Ending else value is then
-            if not same and not is_module(then) and not is_module(value) and type(name) is str and _counts(self.label, name, mentioned):
+            same = (
+                address_of(value) == then.address and not then.ended
+                if type(then) is Ending
+                else value is then
+            )
+            if (
+                not same
+                and not is_module(then)
+                and not is_module(value)
+                and type(name) is str
+                and _counts(self.label, name, mentioned)
+            ):
                 yield name, then, value
 
     @property
@@ -64,7 +83,9 @@ class Library(NamedTuple):
         """Set an attribute; `MISSING` deletes it."""
         own_class = is_class(self.holder)
         if value is MISSING:
-            type.__delattr__(self.holder, name) if own_class else own_dict(self.holder).pop(name, None)
+            type.__delattr__(self.holder, name) if own_class else own_dict(self.holder).pop(
+                name, None
+            )
         elif own_class:
             type.__setattr__(self.holder, name, value)
         else:
@@ -75,11 +96,38 @@ _ALWAYS = ("builtins", "sys")
 _MOST = 60
 """Modules and classes of libraries that are looked at for one cell."""
 _ITEMS = 1_000
-_KERNELS = frozenset(f"sys.{name}" for name in "stdin stdout stderr path modules last_exc last_type last_value last_traceback".split())
-_KERNELS |= {"warnings.filters", "sys.breakpointhook", *(f"builtins.{name}" for name in ("exit", "help", "input", "quit"))}
+_KERNELS = frozenset(
+    f"sys.{name}"
+    for name in "stdin stdout stderr path modules last_exc last_type last_value last_traceback".split()
+)
+_KERNELS |= {
+    "warnings.filters",
+    "sys.breakpointhook",
+    *(f"builtins.{name}" for name in ("exit", "help", "input", "quit")),
+}
 """The kernel itself sets these, or they are restored as settings."""
-_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)
-_STAYING = ATOMS | frozenset(map(address_of, (*_FUNCTIONS, type, types.ModuleType, property, classmethod, staticmethod, dict, type(os.environ))))
+_FUNCTIONS = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.GetSetDescriptorType,
+)
+_STAYING = ATOMS | frozenset(
+    map(
+        address_of,
+        (
+            *_FUNCTIONS,
+            type,
+            types.ModuleType,
+            property,
+            classmethod,
+            staticmethod,
+            dict,
+            type(os.environ),
+        ),
+    )
+)
 _CHANGEABLE = 1 << 9
 """The flag of classes whose attributes can be set."""
 
@@ -95,7 +143,10 @@ def libraries(
     earlier: those of the step before.
     """
     names = tuple(mentioned)
-    pending = [*(sys.modules.get(name) for name in _ALWAYS), *(namespace.get(name) for name in names)]
+    pending = [
+        *(sys.modules.get(name) for name in _ALWAYS),
+        *(namespace.get(name) for name in names),
+    ]
     found: dict[int, Any] = {}
     for value in pending:  # it grows meanwhile
         if len(found) == _MOST:
@@ -124,7 +175,11 @@ def snapshot(holder: Any, earlier: Library | None = None) -> Library:
         return earlier
     if not _STAYING.issuperset(map(address_of, map(type, values.values()))):
         values = {name: value if _stays(value) else Ending(value) for name, value in values.items()}
-    label = f"{module_of(holder)}.{name_of(holder)}" if is_class(holder) else str(own_dict(holder).get("__name__"))
+    label = (
+        f"{module_of(holder)}.{name_of(holder)}"
+        if is_class(holder)
+        else str(own_dict(holder).get("__name__"))
+    )
     return Library(holder, label, values, addresses)
 
 

@@ -21,9 +21,18 @@ def reduced(thing: Any, namespace: dict[str, Any]) -> Any:
     """What a `reducer_override` returns for an object; `NotImplemented` for most."""
     cls = type(thing)
     if cls is types.FunctionType and thing.__globals__ is namespace:
-        described = {name: getattr(thing, name) for name in ("__qualname__", "__doc__", "__annotations__")}
+        described = {
+            name: getattr(thing, name) for name in ("__qualname__", "__doc__", "__annotations__")
+        }
         fields = (thing.__defaults__, thing.__kwdefaults__, thing.__dict__, described)
-        return _function, (thing.__code__, namespace, thing.__name__, thing.__closure__), fields, None, None, _set_function
+        return (
+            _function,
+            (thing.__code__, namespace, thing.__name__, thing.__closure__),
+            fields,
+            None,
+            None,
+            _set_function,
+        )
     if cls is types.CodeType:
         return _code, (_magic(), late_import("marshal").dumps(thing))
     if cls is types.CellType:
@@ -31,7 +40,13 @@ def reduced(thing: Any, namespace: dict[str, Any]) -> Any:
     if cls is loaded("numpy", "ndarray"):
         return _array_parts(thing)
     if cls is loaded("pandas._libs.internals", "BlockValuesRefs"):
-        return _refs, ([holder for holder in (found() for found in thing.referenced_blocks) if holder is not None],)
+        return _refs, (
+            [
+                holder
+                for holder in (found() for found in thing.referenced_blocks)
+                if holder is not None
+            ],
+        )
     if cls is loaded("pandas._libs.internals", "BlockPlacement"):
         return cls, (thing.indexer,)
     return NotImplemented
@@ -47,7 +62,9 @@ def _code(magic: bytes, data: bytes) -> Any:
     return late_import("marshal").loads(data)
 
 
-def _function(code: types.CodeType, namespace: dict[str, Any], name: str, closure: Any) -> types.FunctionType:
+def _function(
+    code: types.CodeType, namespace: dict[str, Any], name: str, closure: Any
+) -> types.FunctionType:
     return types.FunctionType(code, namespace, name, None, closure)
 
 
@@ -87,7 +104,9 @@ def _read_only(array: Any) -> Any:
 
 
 def _view(owner: Any, shape: Any, dtype: Any, offset: int, strides: Any, writeable: bool) -> Any:
-    made = loaded("numpy", "ndarray")(shape, dtype, owner if owner.flags.c_contiguous else owner.T, offset, strides)
+    made = loaded("numpy", "ndarray")(
+        shape, dtype, owner if owner.flags.c_contiguous else owner.T, offset, strides
+    )
     if not writeable:
         made.flags.writeable = False
     return made

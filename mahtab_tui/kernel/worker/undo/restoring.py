@@ -59,41 +59,83 @@ class Plan(NamedTuple):
 Since = Callable[[Iterable[Block]], dict[Block, list[Span]]]
 
 
-def compared(namespace: dict[str, Any], step: Step, first: Iterable[str], checkpoint: Checkpoint, since: Since) -> Plan:
+def compared(
+    namespace: dict[str, Any],
+    step: Step,
+    first: Iterable[str],
+    checkpoint: Checkpoint,
+    since: Since,
+) -> Plan:
     """Compare the kernel with the checkpoint of a step, beginning with the names in `first`, and fetch what differs.
 
     since: returns the parts of blocks that may have been written since the checkpoint. Raises whatever creating an object raises.
     """
-    first, graph, unseen, roots = list(first), Graph(Kinds(namespace)), set[str](), step.roots(namespace)
-    table, unseen_there = checkpoint.ask(("describe", step.serial, first), ANSWERING, lambda: unseen.update(walk(graph, roots, first)))
+    first, graph, unseen, roots = (
+        list(first),
+        Graph(Kinds(namespace)),
+        set[str](),
+        step.roots(namespace),
+    )
+    table, unseen_there = checkpoint.ask(
+        ("describe", step.serial, first),
+        ANSWERING,
+        lambda: unseen.update(walk(graph, roots, first)),
+    )
     unseen.update(unseen_there)
     alive, changed, copies, moved = _match(numbers(table), graph, step.ended())
     spans = since(copy.block for copy in copies)
     other = OtherProcess(checkpoint.pid)
-    different = ([part for span in spans[copy.block] for part in other.in_use(span) if other.differs(part)] for copy in copies)
+    different = (
+        [part for span in spans[copy.block] for part in other.in_use(span) if other.differs(part)]
+        for copy in copies
+    )
     copies = [copy._replace(spans=parts) for copy, parts in zip(copies, different) if parts] + moved
     memory = array("q", [address_of(copy.array) for copy in copies])
-    rebound = [name for name in step.names if name not in roots.names or namespace.get(name, MISSING) is not roots.names[name]]
+    rebound = [
+        name
+        for name in step.names
+        if name not in roots.names or namespace.get(name, MISSING) is not roots.names[name]
+    ]
     wanted = StateRequest(alive.tobytes(), changed.tobytes(), memory.tobytes(), rebound)
     carried = States(*checkpoint.ask(("carry", *wanted), ANSWERING))
     nodes = graph.nodes
-    rows = run_with_timeout(MAKING, lambda: load_state(carried.payload, lambda address: nodes[address].value, namespace))
+    rows = run_with_timeout(
+        MAKING, lambda: load_state(carried.payload, lambda address: nodes[address].value, namespace)
+    )
     living = set(alive)
     return Plan(
-        _names(step, namespace, nodes, living, {key: value for kind, key, value in rows if kind == NAME}),
+        _names(
+            step,
+            namespace,
+            nodes,
+            living,
+            {key: value for kind, key, value in rows if kind == NAME},
+        ),
         [(nodes[key].value, values) for kind, key, values in rows if kind == STATE],
         copies,
         [],
         carried.changed,
         [NotRestored(*lost) for lost in carried.lost]
-        + [NotRestored(name, f"not compared: undo does not know what {kind} stores") for name, kind in carried.unknown]
-        + [NotRestored(name, "there was not enough time to compare it: changes in it stay") for name in sorted(unseen)],
+        + [
+            NotRestored(name, f"not compared: undo does not know what {kind} stores")
+            for name, kind in carried.unknown
+        ]
+        + [
+            NotRestored(name, "there was not enough time to compare it: changes in it stay")
+            for name in sorted(unseen)
+        ],
         carried.variables,
         graph,
     )
 
 
-def _names(step: Step, namespace: dict[str, Any], nodes: dict[int, Node], alive: set[int], gone: dict[str, Any]) -> dict[str, Any]:
+def _names(
+    step: Step,
+    namespace: dict[str, Any],
+    nodes: dict[int, Node],
+    alive: set[int],
+    gone: dict[str, Any],
+) -> dict[str, Any]:
     """Return the objects of the names; for one that cannot come back, that which the name has now."""
     found = {}
     for name, value in step.names.items():
@@ -108,7 +150,9 @@ def _names(step: Step, namespace: dict[str, Any], nodes: dict[int, Node], alive:
     return found
 
 
-def _match(rows: array[int], graph: Graph, ended: set[int]) -> tuple[array[int], array[int], list[Copy], list[Copy]]:
+def _match(
+    rows: array[int], graph: Graph, ended: set[int]
+) -> tuple[array[int], array[int], list[Copy], list[Copy]]:
     """Return the objects that live in both processes, those whose state differs, arrays at the same place, and arrays that have moved."""
     alive, changed = array("q"), array("q")
     stayed: list[Copy] = []
@@ -116,7 +160,12 @@ def _match(rows: array[int], graph: Graph, ended: set[int]) -> tuple[array[int],
     for place in range(0, len(rows), 6):
         address, kind, fixed, loose, start, size = rows[place : place + 6]
         node = graph.nodes.get(address)
-        if node is None or address in ended or address_of(type(node.value)) != kind or node.fixed != fixed:
+        if (
+            node is None
+            or address in ended
+            or address_of(type(node.value)) != kind
+            or node.fixed != fixed
+        ):
             continue
         alive.append(address)
         if node.loose != loose:
@@ -128,9 +177,16 @@ def _match(rows: array[int], graph: Graph, ended: set[int]) -> tuple[array[int],
     return alive, changed, stayed, moved
 
 
-def carry_out(plan: Plan, namespace: dict[str, Any], checkpoint: Checkpoint | None, now: Checkpoint | None) -> None:
+def carry_out(
+    plan: Plan, namespace: dict[str, Any], checkpoint: Checkpoint | None, now: Checkpoint | None
+) -> None:
     """Put everything in place; if a step fails, reverse all. checkpoint: of the state to restore. now: of the state as it is."""
-    ready = plan.beside + run_with_timeout(MAKING, lambda: [step for value, values in plan.states for step in _steps(plan.graph, value, values)])
+    ready = plan.beside + run_with_timeout(
+        MAKING,
+        lambda: [
+            step for value, values in plan.states for step in _steps(plan.graph, value, values)
+        ],
+    )
     before = dict(namespace)
     done: list[Apply] = []
     copied = False
@@ -193,9 +249,24 @@ def changes(plan: Plan, namespace: dict[str, Any]) -> list[dict[str, Any]]:
         now, then = namespace.get(name, MISSING), plan.names.get(name, MISSING)
         if now is then and name not in inside_names:
             continue
-        kind = "deleted" if then is MISSING else "added" if now is MISSING else "changed" if now is then else "rebound"
+        kind = (
+            "deleted"
+            if then is MISSING
+            else "added"
+            if now is MISSING
+            else "changed"
+            if now is then
+            else "rebound"
+        )
         after = None if then is MISSING else plan.variables.get(name) or described(name, then)
-        found.append({"name": name, "change": kind, "variable": after, "before": None if now is MISSING else described(name, now)})
+        found.append(
+            {
+                "name": name,
+                "change": kind,
+                "variable": after,
+                "before": None if now is MISSING else described(name, now),
+            }
+        )
     for label in plan.inside:
         if label not in plan.names:
             thing = {"name": label, "type": "", "summary": "", "kind": "data"}

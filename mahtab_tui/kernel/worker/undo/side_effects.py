@@ -42,12 +42,20 @@ class SideEffectLog:
 def _opened(args: tuple[Any, ...]) -> NotRestored | None:
     path, mode, flags = args
     writes = any(sign in mode for sign in "wax+") if type(mode) is str else flags & _WRITES
-    return None if type(path) is int or not writes else _file(path, "this file was opened for writing; it stays as it is now")
+    return (
+        None
+        if type(path) is int or not writes
+        else _file(path, "this file was opened for writing; it stays as it is now")
+    )
 
 
 def _file(path: Any, reason: str) -> NotRestored | None:
     name = os.fsdecode(path)
-    return None if name.startswith(_OURS) or any(part in name for part in _CACHES) else NotRestored(name, reason)
+    return (
+        None
+        if name.startswith(_OURS) or any(part in name for part in _CACHES)
+        else NotRestored(name, reason)
+    )
 
 
 def _about_file(reason: str) -> Callable[[tuple[Any, ...]], NotRestored | None]:
@@ -63,7 +71,9 @@ def _connected(args: tuple[Any, ...]) -> NotRestored:
 def _program(args: tuple[Any, ...]) -> NotRestored:
     command = args[1] if len(args) > 1 else args[0]
     words = command if type(command) in (list, tuple) else [command]
-    return NotRestored(" ".join(map(os.fsdecode, words))[:80], "this program was started; what it has done stays")
+    return NotRestored(
+        " ".join(map(os.fsdecode, words))[:80], "this program was started; what it has done stays"
+    )
 
 
 _EVENTS: dict[str, Callable[[tuple[Any, ...]], NotRestored | None]] = {

@@ -61,8 +61,12 @@ class Step:
 
     def roots(self, namespace: dict[str, Any]) -> Roots:
         """Return where a walk through the state begins. namespace: as it is now."""
-        names = {name: value for name, value in self.living(namespace).items() if name != "__builtins__"}
-        return Roots(names, [found for value in self.kept if (found := _living(value)) is not MISSING])
+        names = {
+            name: value for name, value in self.living(namespace).items() if name != "__builtins__"
+        }
+        return Roots(
+            names, [found for value in self.kept if (found := _living(value)) is not MISSING]
+        )
 
     def living(self, namespace: dict[str, Any]) -> dict[str, Any]:
         """Return the names with their objects, as far as these live. namespace: as it is now."""
@@ -71,11 +75,19 @@ class Step:
 
     def ended(self) -> set[int]:
         """Return the addresses of objects that have ended; others may have them now."""
-        return {value.address for value in (*self.names.values(), *self.kept) if type(value) is Ending and value.ended}
+        return {
+            value.address
+            for value in (*self.names.values(), *self.kept)
+            if type(value) is Ending and value.ended
+        }
 
 
 def _released(value: Any, kept: set[int]) -> Any:
-    return value if address_of(type(value)) in ATOMS or address_of(value) in kept or type(value) is Ending else Ending(value)
+    return (
+        value
+        if address_of(type(value)) in ATOMS or address_of(value) in kept or type(value) is Ending
+        else Ending(value)
+    )
 
 
 def _living(value: Any, now: Any = None) -> Any:

@@ -37,7 +37,9 @@ class UndoHistory:
     AUDITED = EVENTS
     """The audit events that `audit` wants."""
 
-    def __init__(self, namespace: dict[str, Any], most: int, megabytes: int = 1024, no_fork: str = "") -> None:
+    def __init__(
+        self, namespace: dict[str, Any], most: int, megabytes: int = 1024, no_fork: str = ""
+    ) -> None:
         self._namespace = namespace
         self._most = most
         self._bytes = megabytes * 2**20
@@ -54,7 +56,9 @@ class UndoHistory:
         self._ended: list[Checkpoint] = []
         """Checkpoints that were ended but may not be gone yet."""
         self._memory = DirtyPages()
-        self._no_fork = no_fork or ("" if sys.platform == "linux" else "this system cannot fork it safely")
+        self._no_fork = no_fork or (
+            "" if sys.platform == "linux" else "this system cannot fork it safely"
+        )
 
     # Before a cell.
 
@@ -78,7 +82,9 @@ class UndoHistory:
             earlier = next((each.libraries for each in self._steps[-2::-1] if each.libraries), [])
             found = libraries(mentioned, self._namespace, self._kinds.get().is_own, earlier)
             self._keep(step, mentioned, found)
-        except BaseException as error:  # code of an unforeseen object ran and failed; the cell runs anyway
+        except (
+            BaseException
+        ) as error:  # code of an unforeseen object ran and failed; the cell runs anyway
             step.failure = f"looking at the variables before cell {step.cell} failed ({describe_safely(error).text.strip().splitlines()[-1]})"
         return step
 
@@ -93,13 +99,19 @@ class UndoHistory:
         step.process = ProcessState()
         graph = Graph(self._kinds.get(), states=False, clock=time.thread_time)
         early = [step.names[name] for name in touched if name in step.names]
-        graph.add((*early, *(value for _, value in graph.kinds.shared), *step.names.values()), time.thread_time() + KEEPING, Limits(KEPT, KEPT))
+        graph.add(
+            (*early, *(value for _, value in graph.kinds.shared), *step.names.values()),
+            time.thread_time() + KEEPING,
+            Limits(KEPT, KEPT),
+        )
         step.kept = graph.to_keep()
         step.beside = Beside(step.kept)
         ending = graph.ending()
         kept = graph.nodes.keys() - ending
         blocks = frozenset(node.block for node in graph.nodes.values() if node.block is not None)
-        step.blocks = frozenset(block for address in kept if (block := graph.nodes[address].block) is not None)
+        step.blocks = frozenset(
+            block for address in kept if (block := graph.nodes[address].block) is not None
+        )
         code = {address_of(value) for value in step.names.values() if _is_code(value)}
         kept |= code - graph.nodes.keys()
         try:
@@ -119,7 +131,9 @@ class UndoHistory:
             self._held = held_only((each.blocks for each in self._steps), blocks)
         try:
             witness = CheckpointResponder(self._namespace)
-            step.checkpoint = self._memory.fork(step.serial, blocks, lambda: fork(lambda question: self._answer(witness, question)))
+            step.checkpoint = self._memory.fork(
+                step.serial, blocks, lambda: fork(lambda question: self._answer(witness, question))
+            )
             step.memory = self._memory
         except (OSError, AttributeError) as error:
             step.failure = f"the kernel could not be forked before cell {step.cell} ({getattr(error, 'strerror', None) or error})"
@@ -167,18 +181,34 @@ class UndoHistory:
 
     def steps(self) -> list[dict[str, Any]]:
         """Return the cells that can be undone, the oldest first."""
-        return [{"cell": step.cell, "bytes": 0 if step.checkpoint is None else private_bytes(step.checkpoint.pid)} for step in self._steps]
+        return [
+            {
+                "cell": step.cell,
+                "bytes": 0 if step.checkpoint is None else private_bytes(step.checkpoint.pid),
+            }
+            for step in self._steps
+        ]
 
     def answer(self, action: str, cell: int) -> dict[str, Any]:
         """Answer the host: with a ``value``, or a sentence as ``error``."""
         try:
-            return {"value": self.redo() if action == "redo" else self.undo(cell) if action == "undo" else self.preview(cell)}
+            return {
+                "value": self.redo()
+                if action == "redo"
+                else self.undo(cell)
+                if action == "undo"
+                else self.preview(cell)
+            }
         except UndoError as error:
             return {"error": str(error)}
         except TimeLimitError:
-            return {"error": "Nothing was changed: the code that creates an object again did not end in time."}
+            return {
+                "error": "Nothing was changed: the code that creates an object again did not end in time."
+            }
         except BaseException as error:  # an object of the user's, while it was made again
-            return {"error": f"Nothing was changed, because a step failed: {describe_safely(error).text.strip().splitlines()[-1]}"}
+            return {
+                "error": f"Nothing was changed, because a step failed: {describe_safely(error).text.strip().splitlines()[-1]}"
+            }
 
     def preview(self, cell: int) -> dict[str, Any]:
         """Return what `undo` would do."""
@@ -201,7 +231,11 @@ class UndoHistory:
         checkpoint = self._checkpoint_for(step, self._steps)
         self._redo.append((before, gone))
         self._steps = self._steps[: -len(gone)]
-        holders = {address_of(library.holder): library.holder for each in gone for library in each.libraries}
+        holders = {
+            address_of(library.holder): library.holder
+            for each in gone
+            for library in each.libraries
+        }
         self._keep(before, touched_names(gone), [snapshot(holder) for holder in holders.values()])
         try:
             carry_out(plan, self._namespace, checkpoint, before.checkpoint)
@@ -216,7 +250,9 @@ class UndoHistory:
     def redo(self) -> dict[str, Any]:
         """Restore the state before the last `undo`."""
         if not self._redo:
-            raise UndoError("There is nothing to redo: cells have run since the last undo, or nothing was undone.")
+            raise UndoError(
+                "There is nothing to redo: cells have run since the last undo, or nothing was undone."
+            )
         before, gone = self._redo[-1]
         plan = self._plan(before, [before])
         told = self._told(plan)
@@ -252,12 +288,19 @@ class UndoHistory:
                 return step
         if 0 < cell <= self._dropped[0]:
             oldest = f" The oldest that can is cell {self._steps[0].cell}." if self._steps else ""
-            raise UndoError(f"Cell {cell} can no longer be undone, because {self._dropped[1]}.{oldest}")
-        raise UndoError(f"Cell {cell} cannot be undone: it did not run in this kernel, or it is undone already.")
+            raise UndoError(
+                f"Cell {cell} can no longer be undone, because {self._dropped[1]}.{oldest}"
+            )
+        raise UndoError(
+            f"Cell {cell} cannot be undone: it did not run in this kernel, or it is undone already."
+        )
 
     def _checkpoint_for(self, step: Step, steps: list[Step]) -> Checkpoint | None:
         """Return the first checkpoint at or after a step. The cells between them have changed nothing in place."""
-        return next((each.checkpoint for each in steps[steps.index(step) :] if each.checkpoint is not None), None)
+        return next(
+            (each.checkpoint for each in steps[steps.index(step) :] if each.checkpoint is not None),
+            None,
+        )
 
     def _plan(self, step: Step, steps: list[Step]) -> Plan:
         return plan_back(step, steps, self._namespace, self._kinds.get(), self._memory, self._ended)

@@ -27,7 +27,9 @@ def block_of(value: Any) -> Block | None:
         return _storage(value)
     if module_of(type(type(value))) == "_ctypes":
         ctypes = sys.modules["ctypes"]
-        return Block(ctypes.addressof(value), ctypes.sizeof(value)) if ctypes.sizeof(value) else None
+        return (
+            Block(ctypes.addressof(value), ctypes.sizeof(value)) if ctypes.sizeof(value) else None
+        )
     array = loaded("numpy", "ndarray")
     if array is MISSING or not descends(type(value), array):
         return None
@@ -59,7 +61,13 @@ def _array(array: Any) -> Values:
     numpy_array = loaded("numpy", "ndarray")
     base, plain = numpy_array.base.__get__(array), _plain(array)
     layout = marshal.dumps((plain.shape, plain.strides), 2)
-    values = [layout, plain.__array_interface__["data"][0], plain.dtype, plain.flags.writeable, base]
+    values = [
+        layout,
+        plain.__array_interface__["data"][0],
+        plain.dtype,
+        plain.flags.writeable,
+        base,
+    ]
     if descends(type(base), numpy_array):
         return values
     if plain.flags.writeable and _is_mapped(base):
@@ -91,7 +99,12 @@ def _objects_in(array: Any) -> int:
 @later
 def _put_array(array: Any, values: Values) -> None:
     numpy_array = loaded("numpy", "ndarray")
-    (shape, strides), dtype, writeable, items = marshal.loads(values[0]), values[2], values[3], values[5:]
+    (shape, strides), dtype, writeable, items = (
+        marshal.loads(values[0]),
+        values[2],
+        values[3],
+        values[5:],
+    )
     plain = _plain(array)
     if plain.dtype != dtype:
         numpy_array.dtype.__set__(array, dtype)
@@ -128,7 +141,11 @@ def _set_writeable(array: Any, writeable: bool) -> None:
     flags, base = numpy_array.flags.__get__(array), numpy_array.base.__get__(array)
     if flags.writeable == writeable:
         return
-    locked = writeable and descends(type(base), numpy_array) and not numpy_array.flags.__get__(base).writeable
+    locked = (
+        writeable
+        and descends(type(base), numpy_array)
+        and not numpy_array.flags.__get__(base).writeable
+    )
     if locked:
         _set_writeable(base, True)
     flags.writeable = writeable
@@ -180,7 +197,10 @@ def _put_tensor(tensor: Any, values: Values) -> Apply:
     if len(values) == 2:
         raise ValueError("tensors outside the kernel's own memory cannot be restored")
     torch = sys.modules["torch"]
-    (shape, stride, offset), _, address, size, requires_grad, grad = marshal.loads(values[0]), *values[1:]
+    (shape, stride, offset), _, address, size, requires_grad, grad = (
+        marshal.loads(values[0]),
+        *values[1:],
+    )
     dtype = getattr(torch, values[1].partition(".")[2])
 
     def apply() -> None:
@@ -188,7 +208,11 @@ def _put_tensor(tensor: Any, values: Values) -> Apply:
         if block != Block(address, size) or tensor.dtype != dtype:
             base = torch.empty(size // dtype.itemsize, dtype=dtype)
             tensor.data = base.as_strided(shape, stride, offset)
-        elif (tuple(tensor.shape), tensor.stride(), tensor.storage_offset()) != (shape, stride, offset):
+        elif (tuple(tensor.shape), tensor.stride(), tensor.storage_offset()) != (
+            shape,
+            stride,
+            offset,
+        ):
             tensor.data = tensor.data.as_strided(shape, stride, offset)
         if tensor.requires_grad != requires_grad:
             tensor.requires_grad_(requires_grad)
@@ -199,7 +223,11 @@ def _put_tensor(tensor: Any, values: Values) -> Apply:
 
 
 def _stream(value: Any) -> Values:
-    cls = next(cls for cls in (loaded("_io", "StringIO"), loaded("_io", "BytesIO")) if descends(type(value), cls))
+    cls = next(
+        cls
+        for cls in (loaded("_io", "StringIO"), loaded("_io", "BytesIO"))
+        if descends(type(value), cls)
+    )
     return [None] if cls.closed.__get__(value) else [cls.getvalue(value), cls.tell(value)]
 
 
@@ -238,7 +266,11 @@ _with_state = prepared(lambda values: late_import("pickle").loads(values[0]))
 
 
 def _state_of_generator(value: Any) -> Values:
-    state = value.bit_generator.state if hasattr(value, "bit_generator") else value.get_state(legacy=False)
+    state = (
+        value.bit_generator.state
+        if hasattr(value, "bit_generator")
+        else value.get_state(legacy=False)
+    )
     return [_pickle_of(state)]
 
 
@@ -269,7 +301,10 @@ CONTEXT = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 
 def _context(value: Any) -> Values:
     """Return the settings of a context of the module decimal."""
-    signals = [[signal.__name__ for signal, on in found.items() if on] for found in (value.flags, value.traps)]
+    signals = [
+        [signal.__name__ for signal, on in found.items() if on]
+        for found in (value.flags, value.traps)
+    ]
     return [*(getattr(value, name) for name in CONTEXT), *map(_pickle_of, signals)]
 
 
@@ -299,18 +334,46 @@ SPECIAL: tuple[tuple[str, str, Part], ...] = (
     ("torch", "Tensor", Part("tensor", _tensor, _put_tensor)),
     ("numpy.random", "Generator", Part("random", _state_of_generator, _put_state_of_generator)),
     ("numpy.random", "RandomState", Part("random", _state_of_generator, _put_state_of_generator)),
-    ("numpy.random", "BitGenerator", Part("random", lambda value: [_pickle_of(value.state)], _put_state_of_bits)),
+    (
+        "numpy.random",
+        "BitGenerator",
+        Part("random", lambda value: [_pickle_of(value.state)], _put_state_of_bits),
+    ),
     ("decimal", "Context", Part("context", _context, _put_context)),
     ("xml.etree.ElementTree", "Element", Part("element", _element, _put_element)),
-    ("random", "Random", Part("random", lambda value: [_pickle_of(loaded("random", "Random").getstate(value))], _put_random)),
-    ("array", "array", Part("array", _array_of_module, _put_array_of_module, size=_words("array", "array"))),
+    (
+        "random",
+        "Random",
+        Part(
+            "random",
+            lambda value: [_pickle_of(loaded("random", "Random").getstate(value))],
+            _put_random,
+        ),
+    ),
+    (
+        "array",
+        "array",
+        Part("array", _array_of_module, _put_array_of_module, size=_words("array", "array")),
+    ),
     ("_io", "StringIO", Part("closed", _closed, None)),
     ("_io", "BytesIO", Part("closed", _closed, None)),
     ("_io", "StringIO", Part("stream", _stream, _put_stream, size=_words("_io", "StringIO"))),
     ("_io", "BytesIO", Part("stream", _stream, _put_stream, size=_words("_io", "BytesIO"))),
-    ("pandas.core.internals.managers", "SingleBlockManager", Part("manager", _fields(_MANAGER), put_fields(*_MANAGER))),
-    ("pandas.core.internals.managers", "BlockManager", Part("manager", _fields(_MANAGER), _put_manager)),
+    (
+        "pandas.core.internals.managers",
+        "SingleBlockManager",
+        Part("manager", _fields(_MANAGER), put_fields(*_MANAGER)),
+    ),
+    (
+        "pandas.core.internals.managers",
+        "BlockManager",
+        Part("manager", _fields(_MANAGER), _put_manager),
+    ),
     ("pandas._libs.internals", "Block", Part("block", _fields(_BLOCK), put_fields(*_BLOCK))),
-    ("pandas._libs.arrays", "NDArrayBacked", Part("backed", _fields(("_ndarray", "_dtype")), _put_backed)),
+    (
+        "pandas._libs.arrays",
+        "NDArrayBacked",
+        Part("backed", _fields(("_ndarray", "_dtype")), _put_backed),
+    ),
 )
 """The classes of libraries that are more than they seem to Python, and their parts."""

@@ -22,14 +22,21 @@ class MemoryUse:
     def due(self, limit: int) -> bool:
         """Return whether to measure again. Each page that is written after a fork causes a page fault, so many faults are a reason."""
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        return time.monotonic() > self._next or (faults - self._faults) * resource.getpagesize() > limit // 4
+        return (
+            time.monotonic() > self._next
+            or (faults - self._faults) * resource.getpagesize() > limit // 4
+        )
 
     def measure(self, pids: Sequence[int]) -> int:
         """Return the bytes that exist only in these processes: those of all together, without the kernel's."""
         start = time.monotonic()
         self._faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         own = _rollup("self")
-        total = sum(_rollup(str(pid)).get("Pss_Anon", 0) for pid in pids) + own.get("Pss_Anon", 0) - own.get("Anonymous", 0)
+        total = (
+            sum(_rollup(str(pid)).get("Pss_Anon", 0) for pid in pids)
+            + own.get("Pss_Anon", 0)
+            - own.get("Anonymous", 0)
+        )
         self._next = time.monotonic() + PATIENCE * (time.monotonic() - start)
         return max(0, total)
 
@@ -55,6 +62,8 @@ def _rollup(process: str) -> dict[str, int]:
         with open(f"/proc/{process}/smaps_rollup", encoding="ascii") as lines:
             next(lines)
             fields = (line.split() for line in lines)
-            return {words[0].rstrip(":"): int(words[1]) * 1024 for words in fields if len(words) > 1}
+            return {
+                words[0].rstrip(":"): int(words[1]) * 1024 for words in fields if len(words) > 1
+            }
     except (OSError, StopIteration, ValueError):
         return {}

@@ -30,8 +30,26 @@ _ROLES: Mapping[str, tuple[str, ...]] = {
     "muted": ("comment", "punctuation.bracket", "punctuation.delimiter"),
     "good": ("string",),
     "moon": ("number", "float", "boolean", "constant.builtin", "string.escape"),
-    "model": ("keyword", "keyword.function", "keyword.operator", "keyword.return", "conditional", "repeat", "exception", "include"),
-    "person": ("operator", "function", "function.builtin", "method", "type.class", "type.builtin", "attribute", "attribute.builtin"),
+    "model": (
+        "keyword",
+        "keyword.function",
+        "keyword.operator",
+        "keyword.return",
+        "conditional",
+        "repeat",
+        "exception",
+        "include",
+    ),
+    "person": (
+        "operator",
+        "function",
+        "function.builtin",
+        "method",
+        "type.class",
+        "type.builtin",
+        "attribute",
+        "attribute.builtin",
+    ),
     # Code within a string.
     "foreground": ("none",),
 }
@@ -59,7 +77,15 @@ class CodeArea(TextArea):
         self.typing = False
         """Whether the cursor moves because of typing."""
         self._visible_highlights = VisibleHighlights(self)
-        super().__init__(text, language="python", tab_behavior="focus", highlight_cursor_line=False, compact=True, max_checkpoints=200, id=id)
+        super().__init__(
+            text,
+            language="python",
+            tab_behavior="focus",
+            highlight_cursor_line=False,
+            compact=True,
+            max_checkpoints=200,
+            id=id,
+        )
         self._pair: tuple[Location, ...] | None = ()
         """The bracket at the cursor and its partner; None until the next render computes them."""
 
@@ -80,7 +106,9 @@ class CodeArea(TextArea):
         self.app.theme_changed_signal.subscribe(self, lambda theme: self._take_colours())
 
     def _take_colours(self) -> None:
-        self.register_theme(_editor_theme({**self.app.get_theme_variable_defaults(), **self.app.theme_variables}))
+        self.register_theme(
+            _editor_theme({**self.app.get_theme_variable_defaults(), **self.app.theme_variables})
+        )
         self.theme = "roles"
         self.notify_style_update()
 
@@ -209,7 +237,9 @@ class CodeArea(TextArea):
         from mahtab_tui.tui.panes.editor.pieces import spans
 
         place, text = len(self.get_text_range((0, 0), cursor)), self.text
-        pairs = {end: span for span in spans(text) if span.bracket for end in (span.start, span.end)}
+        pairs = {
+            end: span for span in spans(text) if span.bracket for end in (span.start, span.end)
+        }
         pair = pairs.get(place) or (pairs.get(place - 1) if column else None)
         return tuple(location(text, end) for end in pair[:2]) if pair else ()
 
@@ -245,7 +275,10 @@ class CodeArea(TextArea):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Respect a maximum in vh, which Textual ignores while the parent has no height yet."""
-        height, most = super().get_content_height(container, viewport, width), self.styles.max_height
+        height, most = (
+            super().get_content_height(container, viewport, width),
+            self.styles.max_height,
+        )
         return height if most is None else min(height, int(most.resolve(viewport, viewport)))
 
     def _refresh_size(self) -> None:
@@ -263,7 +296,9 @@ class CodeArea(TextArea):
 def _editor_theme(variables: Mapping[str, str]) -> TextAreaTheme:
     """Create a theme from the application's theme variables."""
     styles = {
-        capture: Style(color=Color.parse(variables[role]).rich_color, italic=capture == "comment" or None)
+        capture: Style(
+            color=Color.parse(variables[role]).rich_color, italic=capture == "comment" or None
+        )
         for role, captures in _ROLES.items()
         for capture in captures
     }

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 Complete = Callable[[str, int], "Completions"]
 """Completes code at a cursor; raises `KernelError`."""
 
-_WORTH_ASKING = re.compile(r"""[^\W\d]\w$|\.\w*$|\[["']?$|/$|^\s*%%?\w*$|\b(?:import|from)\s+[\w.]*$|^(?:[^"'#]|"[^"]*"|'[^']*')*["'][^"']*$""")
+_WORTH_ASKING = re.compile(
+    r"""[^\W\d]\w$|\.\w*$|\[["']?$|/$|^\s*%%?\w*$|\b(?:import|from)\s+[\w.]*$|^(?:[^"'#]|"[^"]*"|'[^']*')*["'][^"']*$"""
+)
 """Text before the cursor that triggers completion while typing; the last alternative is an open string."""
 
 _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
@@ -99,7 +101,11 @@ class Completer:
         area, before = self._area, self._before
         if self._list.is_open:
             self.take(self._list.chosen)
-        elif self._knowing(area.python) is not None and area.selection.is_empty and (before.strip() if area.python else self._begun(before)):
+        elif (
+            self._knowing(area.python) is not None
+            and area.selection.is_empty
+            and (before.strip() if area.python else self._begun(before))
+        ):
             self._ask(by_key=True)
         else:
             return False
@@ -114,7 +120,9 @@ class Completer:
         elif not area.python:
             worth_it = self._begun(before)
         else:
-            worth_it = bool(_WORTH_ASKING.search(before) or (self._list.is_open and re.search(r"\w$", before)))
+            worth_it = bool(
+                _WORTH_ASKING.search(before) or (self._list.is_open and re.search(r"\w$", before))
+            )
         if worth_it:
             self._narrow()
             self._ask(by_key=self._list.is_open and self._list.asked_for)
@@ -136,7 +144,9 @@ class Completer:
         self.close()
         start = location(self._area.text, len(self._prefix))
         with self._area.as_typed():
-            self._area.replace(item.text, start, self._area.cursor_location, maintain_selection_offset=False)
+            self._area.replace(
+                item.text, start, self._area.cursor_location, maintain_selection_offset=False
+            )
         if item.kind == "folder":
             self._ask(by_key=True)
 
@@ -146,7 +156,11 @@ class Completer:
             return
         before = self._area.text[: self._area.cursor_index]
         stem = before[len(self._prefix) :].lower() if before.startswith(self._prefix) else None
-        fitting = [item for item in self._list.items if stem is not None and item.label.lower().startswith(stem)]
+        fitting = [
+            item
+            for item in self._list.items
+            if stem is not None and item.label.lower().startswith(stem)
+        ]
         if fitting:
             self._list.narrow(tuple(fitting))
         else:
@@ -162,7 +176,10 @@ class Completer:
         """Return whether the line's text before the cursor ends with a mention or starts a command."""
         from mahtab_tui.session.mentions import mention_before
 
-        return mention_before(before) is not None or (self._area.cursor_location[0] == 0 and self._slash.complete(before, len(before)) is not None)
+        return mention_before(before) is not None or (
+            self._area.cursor_location[0] == 0
+            and self._slash.complete(before, len(before)) is not None
+        )
 
     # Requests and responses
 
@@ -177,7 +194,11 @@ class Completer:
 
     def _ask(self, *, by_key: bool) -> None:
         self._asked += 1
-        self._thread.ask(CompletionRequest(self._asked, self._area.text, self._area.cursor_index, by_key, self._area.python))
+        self._thread.ask(
+            CompletionRequest(
+                self._asked, self._area.text, self._area.cursor_index, by_key, self._area.python
+            )
+        )
 
     def _ask_again(self, number: int, by_key: bool) -> None:
         if number == self._asked:
@@ -192,7 +213,9 @@ class Completer:
         assert complete is not None
         found: Completions | None = None
         with contextlib.suppress(KernelError):
-            found = self._slash.complete(request.code, request.cursor) or complete(request.code, request.cursor)
+            found = self._slash.complete(request.code, request.cursor) or complete(
+                request.code, request.cursor
+            )
         self._area.call_later(self.answered, request, found)
 
     def answered(self, request: CompletionRequest, found: Completions | None) -> None:
@@ -220,7 +243,9 @@ class Completer:
         files = request.python and bool(found.items) and found.items[0].kind in ("file", "folder")
         self._prefix = request.code[: found.start]
         # Needless: the string may not be a file's name, or its only item is typed already.
-        needless = (files and request.code[found.start - 1] != "/") or (len(found.items) == 1 and found.items[0].text == typed)
+        needless = (files and request.code[found.start - 1] != "/") or (
+            len(found.items) == 1 and found.items[0].text == typed
+        )
         if not found.items or (needless and not request.by_key):
             self.close()
         elif request.by_key and not opened and len(found.items) == 1:
@@ -240,19 +265,33 @@ class CompletionCache:
     def keep(self, code: str, cursor: int, found: Completions) -> None:
         self._last = code, found
         if _NAME.search(code[:cursor]):
-            self._names.update((item.label, item) for item in found.items if item.label == item.text and len(self._names) < KEPT)
+            self._names.update(
+                (item.label, item)
+                for item in found.items
+                if item.label == item.text and len(self._names) < KEPT
+            )
 
     def for_text(self, code: str, cursor: int) -> Completions:
         """Return completions for a text: from the last ones if they were for the same place, otherwise from names."""
         from mahtab_tui.kernel.code_help import Completions
 
         name = _NAME.search(code[:cursor])
-        start, items = cursor - len(name[1]) if name else cursor, tuple(self._names.values()) if name and name[1] else ()
+        start, items = (
+            cursor - len(name[1]) if name else cursor,
+            tuple(self._names.values()) if name and name[1] else (),
+        )
         if self._last is not None:
             asked, found = self._last
-            if found.start <= cursor and code[: found.start] == asked[: found.start] and re.fullmatch(r"\w*", code[found.start : cursor]):
+            if (
+                found.start <= cursor
+                and code[: found.start] == asked[: found.start]
+                and re.fullmatch(r"\w*", code[found.start : cursor])
+            ):
                 start, items = found.start, found.items
         stem = code[start:cursor]
         beginning = [item for item in items if item.label.lower().startswith(stem.lower())]
-        fitting = sorted(beginning, key=lambda item: (item.label.startswith("_"), not item.label.startswith(stem)))
+        fitting = sorted(
+            beginning,
+            key=lambda item: (item.label.startswith("_"), not item.label.startswith(stem)),
+        )
         return Completions(start, tuple(fitting), 0)

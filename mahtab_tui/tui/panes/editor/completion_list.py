@@ -53,7 +53,9 @@ class CompletionList(Widget):
     def chosen(self) -> Completion:
         return self.items[self._chosen]
 
-    def open(self, items: tuple[Completion, ...], more: int, at: Offset, *, asked_for: bool, stale: bool) -> None:
+    def open(
+        self, items: tuple[Completion, ...], more: int, at: Offset, *, asked_for: bool, stale: bool
+    ) -> None:
         """Show a list below the screen's cell `at`, or above it if there is no room. A row that the user has moved to stays chosen."""
         before = self.chosen.label if self.is_open and self._chosen else None
         self.items, self._more, self._stale, self.asked_for = items, more, stale, asked_for
@@ -66,7 +68,10 @@ class CompletionList(Widget):
         height = min(len(items), ROWS) + 1
         below = at.y + 1 + height <= self.screen.size.height
         self.styles.width, self.styles.height = width, height
-        self.absolute_offset = Offset(max(0, min(at.x - 1, self.screen.size.width - width)), at.y + 1 if below else max(0, at.y - height))
+        self.absolute_offset = Offset(
+            max(0, min(at.x - 1, self.screen.size.width - width)),
+            at.y + 1 if below else max(0, at.y - height),
+        )
         self.display = True
         self.refresh(layout=True)
 
@@ -83,30 +88,53 @@ class CompletionList(Widget):
 
     def move(self, step: int) -> None:
         """Choose another row, wrapping around at the ends."""
-        self._chosen = (self._chosen + step) % len(self.items) if abs(step) == 1 else max(0, min(len(self.items) - 1, self._chosen + step))
+        self._chosen = (
+            (self._chosen + step) % len(self.items)
+            if abs(step) == 1
+            else max(0, min(len(self.items) - 1, self._chosen + step))
+        )
         self.asked_for = True
         self._follow()
         self.refresh()
 
     def _follow(self) -> None:
-        self._top = max(0, min(max(self._top, self._chosen - ROWS + 1), self._chosen, len(self.items) - 1))
+        self._top = max(
+            0, min(max(self._top, self._chosen - ROWS + 1), self._chosen, len(self.items) - 1)
+        )
 
     def render(self) -> Content:
-        rows = [self._row(place) for place in range(self._top, min(len(self.items), self._top + ROWS))]
+        rows = [
+            self._row(place) for place in range(self._top, min(len(self.items), self._top + ROWS))
+        ]
         return Content("\n").join([*rows, self._foot()])
 
     def _row(self, place: int) -> Content:
         item = self.items[place]
         label = Content(one_line(item.label)).truncate(self._label_width, ellipsis=True, pad=True)
-        line = Content.assemble(" ", label, "  ", (f"{item.kind:<{_KIND}}", "$person"), "  ", (one_line(item.doc), "$muted"), " ")
+        line = Content.assemble(
+            " ",
+            label,
+            "  ",
+            (f"{item.kind:<{_KIND}}", "$person"),
+            "  ",
+            (one_line(item.doc), "$muted"),
+            " ",
+        )
         if self.size.width:
             line = line.truncate(max(1, self.size.width), ellipsis=True, pad=True)
         return line.stylize("bold on $person 30%") if place == self._chosen else line
 
     def _foot(self) -> Content:
         keys = "Tab or Enter accepts" if self.asked_for else "Tab accepts"
-        more = f" · {len(self.items) + self._more:,} in all" if self._more or len(self.items) > ROWS else ""
-        return Content.assemble((f" {keys}{more}", "$muted"), (" · may be outdated: the kernel is busy" if self._stale else "", "$warning"))
+        more = (
+            f" · {len(self.items) + self._more:,} in all"
+            if self._more or len(self.items) > ROWS
+            else ""
+        )
+        return Content.assemble(
+            (f" {keys}{more}", "$muted"),
+            (" · may be outdated: the kernel is busy" if self._stale else "", "$warning"),
+        )
 
     def on_click(self, event: Click) -> None:
         event.stop()

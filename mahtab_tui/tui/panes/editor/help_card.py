@@ -38,7 +38,10 @@ class HelpCard(Static):
         if (explain := self._explain) is None:
             return
         self._fetcher.ask(
-            "help", lambda: explain(code, cursor), lambda about: self._show(_content(about), at), lambda error: self._show(Content(error), at)
+            "help",
+            lambda: explain(code, cursor),
+            lambda about: self._show(_content(about), at),
+            lambda error: self._show(Content(error), at),
         )
 
     def close(self) -> None:
@@ -52,10 +55,15 @@ class HelpCard(Static):
         lines = content.wrap(width - 4)
         height = min(len(lines) + 2, _HIGHEST, max(3, at.y))
         if len(lines) > height - 2:
-            lines = [*lines[: height - 3], Content.styled("… name? in a cell shows all of it", "$muted")]
+            lines = [
+                *lines[: height - 3],
+                Content.styled("… name? in a cell shows all of it", "$muted"),
+            ]
         self.update(Content("\n").join(lines))
         self.styles.width, self.styles.height = width, height
-        self.absolute_offset = Offset(max(0, min(at.x - 2, screen.width - width)), max(0, at.y - height))
+        self.absolute_offset = Offset(
+            max(0, min(at.x - 2, screen.width - width)), max(0, at.y - height)
+        )
         self.display = True
 
 

@@ -22,7 +22,9 @@ _KEYS: dict[Mode, str] = {
     "ask": "Ask · Enter sends · ` back to Python · Ctrl+J new line · /help",
 }
 _CHANGING = "Enter runs it as this cell of the notebook · Escape cancels"
-_REPLACING = "Enter replaces your earlier input · Escape cancels · later entries leave the conversation"
+_REPLACING = (
+    "Enter replaces your earlier input · Escape cancels · later entries leave the conversation"
+)
 
 FindChips = Callable[[str], "Sequence[MentionChip]"]
 """Previews the attachments of a question; called on a thread."""
@@ -89,9 +91,16 @@ class Hint(Static):
         elif self._replaces:
             self.update(Content(_CHANGING if self._replaces.startswith("place ") else _REPLACING))
         else:
-            self.update(Content("  ").join(map(_drawn, self._chips)) if self._chips else Content(_KEYS[self._mode]))
+            self.update(
+                Content("  ").join(map(_drawn, self._chips))
+                if self._chips
+                else Content(_KEYS[self._mode])
+            )
 
 
 def _drawn(chip: MentionChip) -> Content:
     label, size = (" ".join(plain(text).split()) for text in (chip.label, chip.size))
-    return Content.assemble((f" {label} ", "$moon on $panel"), (f"{size} ", "$bad on $panel" if chip.missing else "$muted on $panel"))
+    return Content.assemble(
+        (f" {label} ", "$moon on $panel"),
+        (f"{size} ", "$bad on $panel" if chip.missing else "$muted on $panel"),
+    )

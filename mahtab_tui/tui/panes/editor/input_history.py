@@ -24,7 +24,9 @@ class Inputs:
         self._past: list[HistoryEntry] = []
         self._new: list[tuple[str, Mode]] = []
         self._to_write: SimpleQueue[tuple[str, Mode] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._read_and_write, name="input-history", daemon=True)
+        self._thread = threading.Thread(
+            target=self._read_and_write, name="input-history", daemon=True
+        )
         self._cursors = {"python": HistoryCursor(), "ask": HistoryCursor()}
 
     def start(self) -> None:
@@ -76,7 +78,9 @@ class HistoryCursor:
         if self._place == 0:
             self._prefix = present
         place = self._place + step
-        while 0 < place <= len(inputs) and not (place in self._changed or _continues(inputs[place - 1], self._prefix)):
+        while 0 < place <= len(inputs) and not (
+            place in self._changed or _continues(inputs[place - 1], self._prefix)
+        ):
             place += step
         if not 0 <= place <= len(inputs):
             return None

@@ -9,7 +9,18 @@ import warnings
 LONGEST = 2_000
 """Characters of a text that is looked at: it is parsed with each key."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:?!…]*|\d+[,.?!%]*")
-_CODE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Attribute, ast.BinOp, ast.Call, ast.Compare, ast.Import, ast.ImportFrom, ast.Subscript)
+_CODE = (
+    ast.Assign,
+    ast.AnnAssign,
+    ast.AugAssign,
+    ast.Attribute,
+    ast.BinOp,
+    ast.Call,
+    ast.Compare,
+    ast.Import,
+    ast.ImportFrom,
+    ast.Subscript,
+)
 
 
 def is_prose(text: str) -> bool:

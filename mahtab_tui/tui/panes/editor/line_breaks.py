@@ -38,9 +38,16 @@ def is_complete(source: str) -> bool:
             tree: ast.Module = compile(readable, "<input>", "exec", _FLAGS, dont_inherit=True)
     except SyntaxError as error:
         return "incomplete input" not in str(error)
-    except (ValueError, RecursionError, MemoryError, SystemError):  # a NUL; too deep nesting; another thread is parsing (3.11)
+    except (
+        ValueError,
+        RecursionError,
+        MemoryError,
+        SystemError,
+    ):  # a NUL; too deep nesting; another thread is parsing (3.11)
         return True
-    open_block = bool(tree.body) and (hasattr(tree.body[-1], "body") or hasattr(tree.body[-1], "cases"))
+    open_block = bool(tree.body) and (
+        hasattr(tree.body[-1], "body") or hasattr(tree.body[-1], "cases")
+    )
     return not (open_block and source.rpartition("\n")[2].strip())
 
 

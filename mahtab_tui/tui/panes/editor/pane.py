@@ -76,7 +76,9 @@ class EditorPane(Widget):
         self._explain = explain
         self._card: HelpCard | None = None
         """Made when it is first shown."""
-        self._area = PromptArea(self._completions, self._inputs, complete, complete_question, slash, suggest, id="code")
+        self._area = PromptArea(
+            self._completions, self._inputs, complete, complete_question, slash, suggest, id="code"
+        )
         self._hint = Hint(chips, id="hint")
         self._replaces = ""
         self._draft = Draft("python", "")
@@ -167,7 +169,9 @@ class EditorPane(Widget):
     def _show_mode(self) -> None:
         self.set_class(self.mode == "ask", "-ask")
         self._area.python = self.mode == "python"
-        self.query_one("#glyph", Static).update(Content("↻" if self._replaces else _GLYPHS[self.mode]))
+        self.query_one("#glyph", Static).update(
+            Content("↻" if self._replaces else _GLYPHS[self.mode])
+        )
         self._hint.show(self.mode, replaces=self._replaces)
 
     @on(TextArea.Changed, "#code")
@@ -178,7 +182,9 @@ class EditorPane(Widget):
         text = self._area.whole_text
         self._hint.look_at(text if self.mode == "ask" else "")
         if self.mode == "python":
-            self._hint.offer(_PROSE if is_prose(text) else _STRAIGHTEN if has_curly_quotes(text) else "")
+            self._hint.offer(
+                _PROSE if is_prose(text) else _STRAIGHTEN if has_curly_quotes(text) else ""
+            )
         else:
             self._hint.offer(_CODE if is_code(text) else "")
 
@@ -196,7 +202,9 @@ class EditorPane(Widget):
 
                 self._card = HelpCard(self._explain)
                 self.mount(self._card)
-            self._card.ask(self._area.text, self._area.cursor_index, self._area.cursor_screen_offset)
+            self._card.ask(
+                self._area.text, self._area.cursor_index, self._area.cursor_screen_offset
+            )
 
     def on_key(self, event: Key) -> None:
         if event.key == "escape" and self._card is not None and self._card.display:
@@ -230,6 +238,8 @@ class EditorPane(Widget):
     def _submitted(self, message: CodeArea.Submitted) -> None:
         message.stop()
         replaces, self._replaces = self._replaces, ""
-        self.post_message(self.Submitted("python" if message.python else "ask", message.text, replaces))
+        self.post_message(
+            self.Submitted("python" if message.python else "ask", message.text, replaces)
+        )
         if replaces:
             self._show_mode()

@@ -48,7 +48,11 @@ def _without_fences(text: str) -> str:
     if not filled or not (_FENCE.fullmatch(lines[filled[0]]) or lines[filled[-1]].strip() == "```"):
         return text
     if not _FENCE.fullmatch(lines[filled[0]]):
-        return "\n".join(lines[: filled[-1]]) if sum(bool(_FENCE.fullmatch(line)) for line in lines) == 1 else text
+        return (
+            "\n".join(lines[: filled[-1]])
+            if sum(bool(_FENCE.fullmatch(line)) for line in lines) == 1
+            else text
+        )
     code: list[str] = []
     fence = ""  # of the open block
     for line in lines[filled[0] :]:
@@ -62,7 +66,18 @@ def _without_fences(text: str) -> str:
     return "\n".join(code).strip("\n") or text
 
 
-_STRAIGHT = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201a": "'", "\u201b": "'", "\u201c": '"', "\u201d": '"', "\u201e": '"', "\u201f": '"'})
+_STRAIGHT = str.maketrans(
+    {
+        "\u2018": "'",
+        "\u2019": "'",
+        "\u201a": "'",
+        "\u201b": "'",
+        "\u201c": '"',
+        "\u201d": '"',
+        "\u201e": '"',
+        "\u201f": '"',
+    }
+)
 _CURLY = re.compile(f"[{''.join(map(chr, _STRAIGHT))}]")
 LONG = 100_000
 """A longer text, in characters, is not parsed at each key."""
@@ -107,4 +122,11 @@ class Pastes:
 
     def word_at(self, text: str, *, end: bool) -> str:
         """Return the word with which a text starts, or with which it ends; empty if none."""
-        return next((word for word in self._texts if (text.endswith(word) if end else text.startswith(word))), "")
+        return next(
+            (
+                word
+                for word in self._texts
+                if (text.endswith(word) if end else text.startswith(word))
+            ),
+            "",
+        )

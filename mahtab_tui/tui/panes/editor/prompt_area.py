@@ -113,7 +113,9 @@ class PromptArea(CodeArea):
         if self.suggester is not None and not self.suggestion:
             self.suggester.ask(at_once=False)
 
-    def _replace_via_keyboard(self, insert: str, start: Location, end: Location) -> EditResult | None:
+    def _replace_via_keyboard(
+        self, insert: str, start: Location, end: Location
+    ) -> EditResult | None:
         with self.as_typed():
             result = super()._replace_via_keyboard(insert, start, end)
         self.completer.edited(by_character=len(insert) == 1 and insert != "\n")
@@ -187,7 +189,9 @@ class PromptArea(CodeArea):
         return is_complete(self.whole_text + "\n")
 
     def action_cursor_up(self, select: bool = False) -> None:
-        if not select and (self._untouched or self.navigator.is_first_wrapped_line(self.cursor_location)):
+        if not select and (
+            self._untouched or self.navigator.is_first_wrapped_line(self.cursor_location)
+        ):
             self._walk(1)
         else:
             super().action_cursor_up(select)
@@ -200,7 +204,10 @@ class PromptArea(CodeArea):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let the page keys scroll the transcript if all of the text is visible."""
-        if action in ("cursor_page_up", "cursor_page_down") and self.wrapped_document.height <= self.size.height:
+        if (
+            action in ("cursor_page_up", "cursor_page_down")
+            and self.wrapped_document.height <= self.size.height
+        ):
             return False
         return super().check_action(action, parameters)
 
@@ -254,7 +261,11 @@ class PromptArea(CodeArea):
         row, column = self.cursor_location
         line = self.document.get_line(row)
         beside = line[:column].rstrip(blanks) if left else line[column:].lstrip(blanks)
-        word = self._pastes.word_at(beside, end=left) if self._pastes is not None and self.selection.is_empty else ""
+        word = (
+            self._pastes.word_at(beside, end=left)
+            if self._pastes is not None and self.selection.is_empty
+            else ""
+        )
         if word:
             other = len(beside) - len(word) if left else len(line) - len(beside) + len(word)
             self._delete_via_keyboard((row, min(column, other)), (row, max(column, other)))
@@ -270,7 +281,9 @@ class PromptArea(CodeArea):
         places = list(Pattern(words, regex=regex, any_case=True).spans(self.text)) if words else []
         if not places:
             return "nothing found" if words else ""
-        at = next((number for number, (start, _) in enumerate(places) if start >= self._found_at), 0)
+        at = next(
+            (number for number, (start, _) in enumerate(places) if start >= self._found_at), 0
+        )
         at = (at + step) % len(places)
         self._found_at, end = places[at]
         self.selection = Selection(location(self.text, self._found_at), location(self.text, end))

@@ -30,7 +30,9 @@ class InlineSuggester:
         self._area = area
         self._completions = completions
         self._suggest = suggest
-        self._thread: LatestWorker[SuggestionRequest] = LatestWorker(self._ask_model, "suggestion", PAUSE)
+        self._thread: LatestWorker[SuggestionRequest] = LatestWorker(
+            self._ask_model, "suggestion", PAUSE
+        )
         self._requested = 0
         """The number of the newest request; older ones are stopped and dropped."""
 
@@ -42,8 +44,15 @@ class InlineSuggester:
     def ask(self, *, at_once: bool) -> None:
         """Request a suggestion if the cursor is at the end of the text. at_once: without a pause."""
         self._requested += 1
-        if self._area.text.strip() and self._area.selection.is_empty and self._area.cursor_at_end_of_text:
-            self._thread.ask(SuggestionRequest(self._requested, self._area.whole_text, self._area.python), at_once=at_once)
+        if (
+            self._area.text.strip()
+            and self._area.selection.is_empty
+            and self._area.cursor_at_end_of_text
+        ):
+            self._thread.ask(
+                SuggestionRequest(self._requested, self._area.whole_text, self._area.python),
+                at_once=at_once,
+            )
 
     def forget(self) -> None:
         """Remove the suggestion, and drop a pending one."""
@@ -60,9 +69,15 @@ class InlineSuggester:
     def _ask_model(self, request: SuggestionRequest) -> None:
         """Serve a request, on the thread."""
         if request.number == self._requested:
-            text = self._suggest(request.text, request.python, lambda: request.number == self._requested)
+            text = self._suggest(
+                request.text, request.python, lambda: request.number == self._requested
+            )
             self._area.call_later(self._answered, request, text)
 
     def _answered(self, request: SuggestionRequest, text: str) -> None:
-        if request.number == self._requested and self._area.cursor_at_end_of_text and not self._completions.is_open:
+        if (
+            request.number == self._requested
+            and self._area.cursor_at_end_of_text
+            and not self._completions.is_open
+        ):
             self._area.suggestion = text

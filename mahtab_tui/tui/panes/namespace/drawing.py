@@ -58,15 +58,25 @@ class Columns(NamedTuple):
         time = _TIME if room >= _WIDE else 0
         room -= time + 1 if time else 0
         by = max([2, *(cell_len(row.by) for row in seen)])
-        name = min(max([4, *(marks + cell_len(row.shown_name) for row in seen)]), _NAME + marks, max(8, room - _LEAST))
-        value = max([5, *(min(cell_len(row.value), _FIELDS if row.has_fields else _VALUE) for row in seen)])
+        name = min(
+            max([4, *(marks + cell_len(row.shown_name) for row in seen)]),
+            _NAME + marks,
+            max(8, room - _LEAST),
+        )
+        value = max(
+            [5, *(min(cell_len(row.value), _FIELDS if row.has_fields else _VALUE) for row in seen)]
+        )
         kind = min(max([4, *(cell_len(row.type) for row in seen)]), _TYPE)
         if room - name - by - kind < value:
             kind, room = 0, room + 1
         return cls(name, max(4, room - name - kind - by), kind, by, time)
 
     def line(self, name: str, value: str, type: str, by: str, time: str) -> str:
-        return " ".join(fitted(text, width) for text, width in zip((name, value, type, by, time), self, strict=True) if width)
+        return " ".join(
+            fitted(text, width)
+            for text, width in zip((name, value, type, by, time), self, strict=True)
+            if width
+        )
 
 
 class NamespaceRows:
@@ -95,7 +105,11 @@ class NamespaceRows:
         return len(self._names.shown) or len(self._sentence)
 
     def __getitem__(self, index: int) -> Row:
-        return self._row(self._names.shown[index]) if self._names.shown else Row([(self._sentence[index], self._palette.muted)])
+        return (
+            self._row(self._names.shown[index])
+            if self._names.shown
+            else Row([(self._sentence[index], self._palette.muted)])
+        )
 
     def _row(self, name: VariableRow) -> Row:
         columns, palette = self._columns, self._palette
@@ -117,17 +131,24 @@ class NamespaceRows:
     def _author(self, name: VariableRow) -> list[Span]:
         """Draw who changed a variable last; the question mark for a possible later change is muted."""
         text = fitted(name.by, self._columns.by)
-        if not name.cell and name.party != "you":  # it came from an earlier kernel, or does not come
+        if (
+            not name.cell and name.party != "you"
+        ):  # it came from an earlier kernel, or does not come
             return [(text, self._palette.muted)]
         who, mark, rest = text.rpartition("?") if name.perhaps else (text, "", "")
-        return [(who, self._palette.party(name.party == "you", name.guest)), (mark + rest, self._palette.muted)]
+        return [
+            (who, self._palette.party(name.party == "you", name.guest)),
+            (mark + rest, self._palette.muted),
+        ]
 
     def _glow(self, name: VariableRow) -> Style | None:
         age = time.time() - name.time
         if age >= FADE or self._palette.panel.bgcolor is None:
             return None
         glow = Color.from_rich_color(self._palette.panel.bgcolor)
-        return Style(bgcolor=self.ground.blend(glow, 1 - int(age * FADE_STEPS) / FADE_STEPS).rich_color)
+        return Style(
+            bgcolor=self.ground.blend(glow, 1 - int(age * FADE_STEPS) / FADE_STEPS).rich_color
+        )
 
     def _why_empty(self) -> str:
         names = self._names
@@ -145,7 +166,10 @@ class NamespaceRows:
         names, muted = self._names, self._palette.muted
         bright = self._palette.person + BOLD if focused else muted
         if names.changes:
-            parts = [("CHANGES", bright), *([(names.difference.by, muted)] if names.difference.by else [])]
+            parts = [
+                ("CHANGES", bright),
+                *([(names.difference.by, muted)] if names.difference.by else []),
+            ]
         else:
             parts = [(f"NAMESPACE  {len(names.shown)}" if len(names) else "NAMESPACE", bright)]
         if names.filter or filtering:
@@ -154,10 +178,19 @@ class NamespaceRows:
             parts.append((f"by {names.sort}", muted))
         if names.hidden:
             parts.append((f"{names.hidden} hidden", muted))
-        between = "  ·  " if cell_len("  ·  ".join(text for text, _ in parts)) < self._width else " · "
+        between = (
+            "  ·  " if cell_len("  ·  ".join(text for text, _ in parts)) < self._width else " · "
+        )
         return Row([piece for part in parts for piece in (part, (between, muted))][:-1])
 
     def heads(self) -> Row:
         """Draw the titles of the columns, unless they are empty."""
         some = len(self._names.shown if self._names.changes else self._names)
-        return Row([(self._columns.line("name", "value", "type", "by", "time") if some else "", self._palette.muted)])
+        return Row(
+            [
+                (
+                    self._columns.line("name", "value", "type", "by", "time") if some else "",
+                    self._palette.muted,
+                )
+            ]
+        )

@@ -101,7 +101,11 @@ class NamespacePane(RowsView, can_focus=True):
         """Fetch the beginning of the variable at the cursor, if there is room below the list."""
         if not self.is_attached or self._port is None:
             return
-        port, row, height = self._port, self._chosen, self.size.height - self.head - len(self._drawn) - 2
+        port, row, height = (
+            self._port,
+            self._chosen,
+            self.size.height - self.head - len(self._drawn) - 2,
+        )
         if row is None or self.app.size.width < _PREVIEW_FROM or height < _PREVIEW_LEAST:
             self._show_preview(Preview())
         else:
@@ -110,7 +114,12 @@ class NamespacePane(RowsView, can_focus=True):
 
                 self._fetcher = Fetcher(self)
             name, width = row.name, self.width - 2
-            self._fetcher.ask("preview", lambda: port.preview(name, height, width), self._show_preview, lambda _: self._show_preview(Preview()))
+            self._fetcher.ask(
+                "preview",
+                lambda: port.preview(name, height, width),
+                self._show_preview,
+                lambda _: self._show_preview(Preview()),
+            )
 
     def _show_preview(self, preview: Preview) -> None:
         if preview != self._preview:
@@ -119,11 +128,21 @@ class NamespacePane(RowsView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         place = y - self.head - len(self._drawn) - 1
-        if self._laid_out is None or place < 0 or self._chosen is None or self._chosen.name != self._preview.name:
+        if (
+            self._laid_out is None
+            or place < 0
+            or self._chosen is None
+            or self._chosen.name != self._preview.name
+        ):
             return super().render_line(y)
         palette = self._laid_out[1]
-        lines = [(one_line(self._preview.name), palette.muted + BOLD), *((line, palette.muted) for line in self._preview.lines)]
-        return plain_strip(Row(lines[place : place + 1]), self.margin, self.width, self.visual_style.rich_style)
+        lines = [
+            (one_line(self._preview.name), palette.muted + BOLD),
+            *((line, palette.muted) for line in self._preview.lines),
+        ]
+        return plain_strip(
+            Row(lines[place : place + 1]), self.margin, self.width, self.visual_style.rich_style
+        )
 
     # Drawing
 
@@ -138,7 +157,9 @@ class NamespacePane(RowsView, can_focus=True):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Where the list can only be read, keys that do more are none."""
-        return (self._port is not None or action not in _OF_PORT) and super().check_action(action, parameters)
+        return (self._port is not None or action not in _OF_PORT) and super().check_action(
+            action, parameters
+        )
 
     def action_filter(self) -> None:
         """Filter by what is typed next."""
@@ -146,7 +167,9 @@ class NamespacePane(RowsView, can_focus=True):
         self.refresh()
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        return self.filtering and character is not None and (character.isalnum() or character == "_")
+        return (
+            self.filtering and character is not None and (character.isalnum() or character == "_")
+        )
 
     def on_key(self, event: Key) -> None:
         if event.key == "escape" and (self.filtering or self._rows.filter):
@@ -154,7 +177,11 @@ class NamespacePane(RowsView, can_focus=True):
             self._filter("")
         elif event.key == "backspace" and self.filtering:
             self._filter(self._rows.filter[:-1])
-        elif self.filtering and event.character and (event.character.isalnum() or event.character == "_"):
+        elif (
+            self.filtering
+            and event.character
+            and (event.character.isalnum() or event.character == "_")
+        ):
             self._filter(self._rows.filter + event.character)
         else:
             return
@@ -169,7 +196,16 @@ class NamespacePane(RowsView, can_focus=True):
         self._rows.filter = text
         self._arranged()
         if text:  # watched variables stay on top, even if they do not match
-            self.go_to(next((at for at, row in enumerate(self._rows.shown) if text.lower() in row.name.lower()), 0))
+            self.go_to(
+                next(
+                    (
+                        at
+                        for at, row in enumerate(self._rows.shown)
+                        if text.lower() in row.name.lower()
+                    ),
+                    0,
+                )
+            )
 
     def on_click(self, event: Click) -> None:
         row = self.row_at(event.y)

@@ -46,7 +46,10 @@ def _table(look: InspectorClient, opened: InspectedObject, height: int, width: i
     cells = look.rows(opened.path, 0, max(1, height - 1), columns, TableArrangement()).cells
     lines = [""] * (1 + max(map(len, cells), default=0))
     for heading, values in zip(headings, cells, strict=False):
-        texts = [one_line(heading.name), *("–" if text is None else one_line(text) for text in values)]
+        texts = [
+            one_line(heading.name),
+            *("–" if text is None else one_line(text) for text in values),
+        ]
         room = min(max(map(cell_len, texts)), _COLUMN)
         if cell_len(lines[0]) + room > width:
             break

@@ -15,7 +15,9 @@ from mahtab_tui.tui.screens.confirm import Confirm
 from mahtab_tui.tui.screens.prompt import Prompt
 
 
-def rename(app: App[Any], port: NamespacePort, name: str, taken: Callable[[str], bool], *, private: bool) -> None:
+def rename(
+    app: App[Any], port: NamespacePort, name: str, taken: Callable[[str], bool], *, private: bool
+) -> None:
     """Ask for a new name, and rename the variable. taken: returns whether there is a variable with a name. private: whether this one is private."""
 
     def chosen(new: str | None) -> None:
@@ -43,7 +45,14 @@ def delete(app: App[Any], port: NamespacePort, name: str) -> None:
         if yes:
             port.run(f"del {_written(name)}")
 
-    app.push_screen(Confirm(f"Delete the variable {one_line(name)}? Its value is lost if nothing else holds it.", yes="Delete", no="Keep"), sure)
+    app.push_screen(
+        Confirm(
+            f"Delete the variable {one_line(name)}? Its value is lost if nothing else holds it.",
+            yes="Delete",
+            no="Keep",
+        ),
+        sure,
+    )
 
 
 def _is_name(text: str) -> bool:

@@ -113,7 +113,11 @@ class NamespaceChanges:
         from mahtab_tui.bus.records import AssistantReplOut, Namespace
 
         if isinstance(record, AssistantReplOut) and record.status is not None:
-            self._cell, self.by, self.rows = record.cell, f"{plain(record.party or '')} {record.cell or ''}".strip(), []
+            self._cell, self.by, self.rows = (
+                record.cell,
+                f"{plain(record.party or '')} {record.cell or ''}".strip(),
+                [],
+            )
             return True
         if not isinstance(record, Namespace):
             return False
@@ -122,7 +126,10 @@ class NamespaceChanges:
             return True
         if record.cell is None or record.cell != self._cell or record.restored:
             return False
-        self.rows = [_compared(row_of(record, change, place), change, known) for place, change in enumerate(record.changes)]
+        self.rows = [
+            _compared(row_of(record, change, place), change, known)
+            for place, change in enumerate(record.changes)
+        ]
         return True
 
 
@@ -134,7 +141,9 @@ def _compared(row: VariableRow, change: Change, known: Mapping[str, VariableRow]
     sign = CHANGE_SIGNS.get(change.change, "~")
     before = known.get(row.name)
     if sign == "−":
-        return row._replace(sign=sign, type=before.type if before else "", summary=before.summary if before else "")
+        return row._replace(
+            sign=sign, type=before.type if before else "", summary=before.summary if before else ""
+        )
     if before is None or sign == "+" or (before.type, before.summary) == (row.type, row.summary):
         return row._replace(sign=sign)
     kind = row.type if before.type == row.type else f"{before.type} → {row.type}"
@@ -198,14 +207,19 @@ class VariableRows:
     @property
     def made(self) -> int:
         """How many variables cells have created, without modules and names that begin with ``_``."""
-        return sum(bool(row.cell) and row.kind != "module" and not row.name.startswith("_") for row in self._rows.values())
+        return sum(
+            bool(row.cell) and row.kind != "module" and not row.name.startswith("_")
+            for row in self._rows.values()
+        )
 
     @property
     def hidden(self) -> int:
         """How many matching variables are hidden because they are modules, functions, classes or begin with ``_``."""
         if self.specials or self.changes:
             return 0
-        return sum(row.special and self.filter.lower() in row.name.lower() for row in self._rows.values())
+        return sum(
+            row.special and self.filter.lower() in row.name.lower() for row in self._rows.values()
+        )
 
     @property
     def shown(self) -> list[VariableRow]:
@@ -214,13 +228,20 @@ class VariableRows:
             if self.changes:
                 self._shown = [row for row in self.difference.rows if wanted in row.name.lower()]
             else:
-                self._shown = sorted((row for row in self._rows.values() if self._wanted(row, wanted)), key=SORTS[self.sort])
+                self._shown = sorted(
+                    (row for row in self._rows.values() if self._wanted(row, wanted)),
+                    key=SORTS[self.sort],
+                )
                 # `df` typed in full means df, not pldf
-                self._shown.sort(key=lambda row: (row.name not in self.watched, row.name.lower() != wanted))
+                self._shown.sort(
+                    key=lambda row: (row.name not in self.watched, row.name.lower() != wanted)
+                )
         return self._shown
 
     def _wanted(self, row: VariableRow, wanted: str) -> bool:
-        return row.name in self.watched or ((self.specials or not row.special) and wanted in row.name.lower())
+        return row.name in self.watched or (
+            (self.specials or not row.special) and wanted in row.name.lower()
+        )
 
     def _fold(self, record: Namespace) -> None:
         if record.fresh:

@@ -47,7 +47,13 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
     searched: var[bool] = var(False)
     """Whether there is a search to show; the screen watches it."""
 
-    def __init__(self, control: SearchControl, clock: Callable[[], float] = time.time, *, id: str | None = None) -> None:
+    def __init__(
+        self,
+        control: SearchControl,
+        clock: Callable[[], float] = time.time,
+        *,
+        id: str | None = None,
+    ) -> None:
         """clock: the clock of the records' times."""
         self.trees = Trees()
         self._view = TreeLines(self.trees)
@@ -180,13 +186,18 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         line = self._view.lines[place]
         column = event.x - self.margin - len(line.prefix)
         if line.kind == "field" and line.batch is not None:
-            node = FanOutGrid(line.batch, self._rows.drawing.field_width(line)).node(line.row, column)
+            node = FanOutGrid(line.batch, self._rows.drawing.field_width(line)).node(
+                line.row, column
+            )
             if node is not None:
                 self._view.choose(line)
                 self._open(CallSelection(line.tree, node))
         elif line.kind == "bar":
             cells = self._rows.drawing.bar_width
-            self._open(CallSelection(line.tree, line.node), at=max(0, min(cells - 1, column - 2)) * line.tree.coverage.chars // cells)
+            self._open(
+                CallSelection(line.tree, line.node),
+                at=max(0, min(cells - 1, column - 2)) * line.tree.coverage.chars // cells,
+            )
         elif line.kind == "answer":
             self._open(CallSelection(line.tree, line.node))
         elif line.can_be_chosen:
@@ -255,10 +266,16 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         nodes = [(tree, node) for tree in self.trees for node in list(tree.nodes.values())]
         texts = (text for _, node in nodes for text in (node.query, node.answer))
         matches = Pattern(words, regex=regex, any_case=True).spans_of_all(texts)
-        found = [each for each, in_query, in_answer in zip(nodes, matches, matches, strict=True) if in_query or in_answer]
+        found = [
+            each
+            for each, in_query, in_answer in zip(nodes, matches, matches, strict=True)
+            if in_query or in_answer
+        ]
         if not found:
             return "nothing found"
-        at = next((place + step for place, (_, node) in enumerate(found) if node is self._found), 0) % len(found)
+        at = next(
+            (place + step for place, (_, node) in enumerate(found) if node is self._found), 0
+        ) % len(found)
         tree, self._found = found[at]
         self._reveal(tree, self._found)
         return f"{at + 1:,} of {len(found):,}"

@@ -44,7 +44,9 @@ class SearchRows:
     def title(self, searches: int) -> Row:
         """Draw the number of searches and the titles of the columns."""
         palette = self.drawing.palette
-        spans: list[Span] = [("RECURSION", palette.person + BOLD if self.focused else palette.muted)]
+        spans: list[Span] = [
+            ("RECURSION", palette.person + BOLD if self.focused else palette.muted)
+        ]
         if searches > 1:
             spans.append((f"  {searches} searches", palette.muted))
         if self._view.following:

@@ -101,7 +101,9 @@ class TreeLines:
     @property
     def _found(self) -> dict[Key, int]:
         if self._places is None:
-            self._places = {line.key: place for place, line in enumerate(self.lines) if line.can_be_chosen}
+            self._places = {
+                line.key: place for place, line in enumerate(self.lines) if line.can_be_chosen
+            }
         return self._places
 
     def _go(self, places: Iterable[int]) -> None:
@@ -111,7 +113,11 @@ class TreeLines:
 
     def _newest(self) -> Key | None:
         tree = next(iter(self._trees), None)
-        return self._shown((tree.id, tree.newest.id)) if tree is not None and tree.newest is not None else None
+        return (
+            self._shown((tree.id, tree.newest.id))
+            if tree is not None and tree.newest is not None
+            else None
+        )
 
     def _shown(self, key: Key) -> Key | None:
         """Return the key of a line if it is visible, or of its nearest visible ancestor."""
@@ -121,7 +127,11 @@ class TreeLines:
         node = tree.nodes.get(key[1].partition("/")[0]) if tree is not None else None
         while node is not None:
             above = node.parent
-            names = [f"{above.id}/{node.batch.id}", node.id] if above is not None and node.batch is not None else [node.id]
+            names = (
+                [f"{above.id}/{node.batch.id}", node.id]
+                if above is not None and node.batch is not None
+                else [node.id]
+            )
             for name in names:
                 if (key[0], name) in self._found:
                     return key[0], name

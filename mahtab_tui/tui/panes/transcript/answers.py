@@ -7,7 +7,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.hidden_entries import answer_entry, code_entry
-from mahtab_tui.bus.records import Approval, AssistantChat, AssistantChatStream, AssistantReplIn, AssistantThought, AssistantThoughtStream
+from mahtab_tui.bus.records import (
+    Approval,
+    AssistantChat,
+    AssistantChatStream,
+    AssistantReplIn,
+    AssistantThought,
+    AssistantThoughtStream,
+)
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Words
 
 if TYPE_CHECKING:
@@ -53,18 +60,26 @@ class AnswerEntries:
             if isinstance(last, Cell) and last.block == record.block:
                 self._grow(last, record.text)
             else:
-                self._begin(pieces, Cell(party=_party(record), person=False, code=record.text, block=record.block))
+                self._begin(
+                    pieces,
+                    Cell(party=_party(record), person=False, code=record.text, block=record.block),
+                )
         elif isinstance(last, Words):
             self._grow(last, record.text)
         elif record.text.strip():
-            self._begin(pieces, Words(party=_party(record), source=record.text, named=not pieces, key=_key(record)))
+            self._begin(
+                pieces,
+                Words(party=_party(record), source=record.text, named=not pieces, key=_key(record)),
+            )
 
     def thought_piece(self, record: AssistantThoughtStream) -> None:
         """Add a piece of what the model thinks."""
         entry = self._thoughts.get(_step(record))
         if entry is None:
             if record.text.strip():
-                self._thoughts[_step(record)] = entry = Words(party=_party(record), source=record.text, thought=True)
+                self._thoughts[_step(record)] = entry = Words(
+                    party=_party(record), source=record.text, thought=True
+                )
                 self._append(entry)
         else:
             self._grow(entry, record.text)
@@ -73,7 +88,9 @@ class AnswerEntries:
         """Show what the model thought as a whole, collapsed: the answer follows."""
         entry = self._thoughts.get(_step(record))
         if entry is None:
-            self._thoughts[_step(record)] = entry = Words(party=_party(record), source=record.text, thought=True, collapsed=True)
+            self._thoughts[_step(record)] = entry = Words(
+                party=_party(record), source=record.text, thought=True, collapsed=True
+            )
             self._append(entry)
         else:
             entry.collapsed = True
@@ -92,7 +109,10 @@ class AnswerEntries:
             if found is None and is_code:
                 self._begin(pieces, Cell(party=_party(record), person=False, code=text))
             elif found is None:
-                self._begin(pieces, Words(party=_party(record), source=text, named=not pieces, key=_key(record)))
+                self._begin(
+                    pieces,
+                    Words(party=_party(record), source=text, named=not pieces, key=_key(record)),
+                )
             else:
                 for skipped in left[: left.index(found)]:
                     self._hide(skipped)
@@ -116,7 +136,11 @@ class AnswerEntries:
         cell = self._block(record)
         if cell is None:
             return
-        cell.approval = record.state if record.state in ("waiting", "not run", "skipped", "stopped", "refused") else ""
+        cell.approval = (
+            record.state
+            if record.state in ("waiting", "not run", "skipped", "stopped", "refused")
+            else ""
+        )
         if record.state == "waiting" and (record.blocks or 0) > 1:
             for number, block in enumerate(_blocks(self._pieces.get(_step(record), ())), 1):
                 block.part = f"{number}/{record.blocks}"
@@ -232,7 +256,9 @@ class AgentCells:
         return cell
 
     def _made(self, record: Approval | AssistantReplIn) -> Cell:
-        return Cell(party=record.party or "agent", person=False, guest=record.guest, code=record.text)
+        return Cell(
+            party=record.party or "agent", person=False, guest=record.guest, code=record.text
+        )
 
 
 def _party(record: _OfStep) -> str:

@@ -116,7 +116,11 @@ class Cell(Entry):
     @property
     def own_frame(self) -> int:
         """The index of the last frame that the traceback shows with its code, which is no library's; of the last one if there is none."""
-        shown = [index for index, frame in enumerate(self.frames) if (line := self.output.from_end(frame.row)) and LOCATION.match(line.text)]
+        shown = [
+            index
+            for index, frame in enumerate(self.frames)
+            if (line := self.output.from_end(frame.row)) and LOCATION.match(line.text)
+        ]
         return shown[-1] if shown else len(self.frames) - 1
 
     @property
@@ -124,7 +128,10 @@ class Cell(Entry):
         """The first lines of the traceback after the last frame; empty if they are not known."""
         rows = range(self.frames[-1].row - 1, 0, -1) if self.frames else range(0)
         texts = [line.text for row in rows[:20] if (line := self.output.from_end(row)) is not None]
-        start = next((place for place, text in enumerate(texts) if text and not text[0].isspace()), len(texts))
+        start = next(
+            (place for place, text in enumerate(texts) if text and not text[0].isspace()),
+            len(texts),
+        )
         return "\n".join(texts[start : start + 3])
 
 

@@ -8,7 +8,14 @@ from mahtab_tui.bus.tags import PICTURES
 from mahtab_tui.tui.cell_output.output import DisplayLine
 from mahtab_tui.tui.commands.in_panes import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import PaneCommand
-from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, NotebookWords, Question, Words
+from mahtab_tui.tui.panes.transcript.entries import (
+    Cell,
+    Entry,
+    Note,
+    NotebookWords,
+    Question,
+    Words,
+)
 
 MOST_FIGURES = 4
 """Maximum number of figures of an answer that lead to their cells."""
@@ -17,7 +24,9 @@ _LONGEST_FIGURE = 24
 
 
 def has_pictures(entry: Entry) -> bool:
-    return isinstance(entry, Cell) and any(isinstance(line, DisplayLine) and line.mime in PICTURES for line in entry.output)
+    return isinstance(entry, Cell) and any(
+        isinstance(line, DisplayLine) and line.mime in PICTURES for line in entry.output
+    )
 
 
 def has_error(entry: Entry) -> bool:
@@ -44,10 +53,15 @@ _FITS: Mapping[str, Callable[[Entry], bool]] = {
     "entry-again": _can_run,
     "entry-run-to": lambda entry: place_of(entry) is not None,
     "entry-run-all": lambda entry: place_of(entry) is not None,
-    "entry-replace": lambda entry: isinstance(entry, Question) or (isinstance(entry, Cell) and entry.person and entry.place is None),
+    "entry-replace": lambda entry: (
+        isinstance(entry, Question)
+        or (isinstance(entry, Cell) and entry.person and entry.place is None)
+    ),
     "entry-explain": has_error,
     "entry-frames": has_error,
-    "entry-mention": lambda entry: has_pictures(entry) and isinstance(entry, Cell) and entry.number is not None,
+    "entry-mention": lambda entry: (
+        has_pictures(entry) and isinstance(entry, Cell) and entry.number is not None
+    ),
 }
 """For commands that do not apply to every entry: whether one applies."""
 
@@ -67,12 +81,26 @@ def offers(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneCommand]:
 
 def _figure_rows(entry: Entry) -> list[PaneCommand]:
     """Return the rows that lead from an answer's figures to the cells that printed them."""
-    figures = [figure for figure in entry.own_figures if figure.cell is not None] if isinstance(entry, Words) else []
+    figures = (
+        [figure for figure in entry.own_figures if figure.cell is not None]
+        if isinstance(entry, Words)
+        else []
+    )
     rows = []
     for number, (text, _, cell) in enumerate(figures[:MOST_FIGURES], 1):
         shown = text if len(text) <= _LONGEST_FIGURE else f"{text[: _LONGEST_FIGURE - 1]}…"
         title = f"Go to where {shown} comes from (cell {cell})"
-        rows.append(PaneCommand(f"entry-figure-{number}", f"go_to_cell({cell})", "", title, "", "Transcript", menu=True))
+        rows.append(
+            PaneCommand(
+                f"entry-figure-{number}",
+                f"go_to_cell({cell})",
+                "",
+                title,
+                "",
+                "Transcript",
+                menu=True,
+            )
+        )
     return rows
 
 
@@ -92,9 +120,16 @@ def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
 
 def _cells_of_answer(entries: Sequence[Entry], place: int) -> Iterator[Cell]:
     """Yield the cells that the model has run for the question to which an entry belongs."""
-    first = next((number for number in range(place, -1, -1) if isinstance(entries[number], Question)), 0)
+    first = next(
+        (number for number in range(place, -1, -1) if isinstance(entries[number], Question)), 0
+    )
     for entry in entries[first + 1 :]:
         if isinstance(entry, Question):
             return
-        if isinstance(entry, Cell) and not entry.person and entry.guest is None and entry.number is not None:
+        if (
+            isinstance(entry, Cell)
+            and not entry.person
+            and entry.guest is None
+            and entry.number is not None
+        ):
             yield entry

@@ -13,7 +13,15 @@ from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.tui.activity import Activities, Activity
 from mahtab_tui.tui.cell_output.output import SHOWN, OutputBuffer
 from mahtab_tui.tui.panes.transcript.answers import AgentCells, AnswerEntries
-from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Cell, Entry, Note, Question, ToolUse, ends_with_bar
+from mahtab_tui.tui.panes.transcript.entries import (
+    AttachmentChip,
+    Cell,
+    Entry,
+    Note,
+    Question,
+    ToolUse,
+    ends_with_bar,
+)
 from mahtab_tui.tui.panes.transcript.memory import OutputMemory
 
 
@@ -107,8 +115,14 @@ class Transcript:
     @property
     def last_error(self) -> Cell | None:
         """The newest failed cell that the model knows."""
-        cells = (entry for entry in reversed(self.entries) if isinstance(entry, Cell) and not entry.left_out)
-        return next((cell for cell in cells if cell.status == "error" and cell.number is not None), None)
+        cells = (
+            entry
+            for entry in reversed(self.entries)
+            if isinstance(entry, Cell) and not entry.left_out
+        )
+        return next(
+            (cell for cell in cells if cell.status == "error" and cell.number is not None), None
+        )
 
     def take_changed(self) -> list[int]:
         """Return the positions of new and changed entries since the last call, in order."""
@@ -190,7 +204,9 @@ class Transcript:
         cell = self._cell(record.cell, late=record.late)
         if cell is None:
             if record.late and record.text.strip():
-                self.append(Note(level="quiet", text=record.text.rstrip()))  # the kernel's output before the first cell
+                self.append(
+                    Note(level="quiet", text=record.text.rstrip())
+                )  # the kernel's output before the first cell
             return
         if record.late:
             self._feed_later(cell, record.text)
@@ -202,7 +218,11 @@ class Transcript:
         """Redraw a cell that now has output; the entry below is no longer joined to its code."""
         self.touch(cell)
         following = self.positions[cell] + 1
-        if following < len(self.entries) and self.entries[following].joined and not ends_with_bar(cell):
+        if (
+            following < len(self.entries)
+            and self.entries[following].joined
+            and not ends_with_bar(cell)
+        ):
             self.entries[following].joined = False
             self.touch(self.entries[following])
 
@@ -256,8 +276,12 @@ class Transcript:
 
     def _attachment(self, record: records.UserAttachment) -> None:
         key = question_entry(record.turn)
-        question = next((entry for entry in reversed(self.entries) if isinstance(entry, Question)), None)
-        if question is not None and question.key == key:  # otherwise the transcript was cleared meanwhile
+        question = next(
+            (entry for entry in reversed(self.entries) if isinstance(entry, Question)), None
+        )
+        if (
+            question is not None and question.key == key
+        ):  # otherwise the transcript was cleared meanwhile
             question.attached.append(AttachmentChip(record.label, record.size, record.problem))
             self.touch(question)
 
@@ -266,7 +290,14 @@ class Transcript:
         use = self._tools.get(key)
         if use is None:
             party = record.party or "model"
-            use = self._tools[key] = ToolUse(party=party, name=record.name, arguments=record.arguments, key=key, collapsed=True, joined=True)
+            use = self._tools[key] = ToolUse(
+                party=party,
+                name=record.name,
+                arguments=record.arguments,
+                key=key,
+                collapsed=True,
+                joined=True,
+            )
             self.append(use)
         use.state = "cut off" if state == "running" and record.time < self._since else state
         use.text = record.text
@@ -284,12 +315,19 @@ class Transcript:
     def _review(self, record: records.Review) -> None:
         cell = self._cells.get(record.cells[0]) if record.cells else None
         if cell is not None:
-            cell.approval = "waiting" if record.state == "waiting" and record.time >= self._since else ""
+            cell.approval = (
+                "waiting" if record.state == "waiting" and record.time >= self._since else ""
+            )
             self.touch(cell)
 
     def _agent(self, record: records.Agent) -> None:
         if record.state == "max-turns":
-            self.append(Note(level="warning", text=f"{(record.party or 'model').capitalize()} has used up its turns for this question."))
+            self.append(
+                Note(
+                    level="warning",
+                    text=f"{(record.party or 'model').capitalize()} has used up its turns for this question.",
+                )
+            )
         elif record.state == "stopped" and record.turn not in self._answers.marked:
             self.append(Note(level="quiet", text="stopped"))
 
@@ -302,14 +340,19 @@ class Transcript:
                 self.touch(entry)
 
     def _replace(self, record: records.Replace) -> None:
-        first = next((place for place, entry in enumerate(self.entries) if entry.key == record.entry), 0)
+        first = next(
+            (place for place, entry in enumerate(self.entries) if entry.key == record.entry), 0
+        )
         for entry in self.entries[first:]:
             entry.left_out = "replaced"
             self.touch(entry)
         self._tell(record)
 
     def _pin(self, record: records.Pin) -> None:
-        entry = next((entry for entry in self.entries if entry.key == record.entry and not entry.hidden), None)
+        entry = next(
+            (entry for entry in self.entries if entry.key == record.entry and not entry.hidden),
+            None,
+        )
         if entry is None:
             return
         if entry in self.pinned:
@@ -330,7 +373,11 @@ class Transcript:
 
     def _plan(self, record: records.Plan) -> None:
         if record.state == "proposed":
-            self.append(Note(level="info", text="\n".join(["Plan", *(f"- {step}" for step in record.steps)])))
+            self.append(
+                Note(
+                    level="info", text="\n".join(["Plan", *(f"- {step}" for step in record.steps)])
+                )
+            )
 
     # The notebook
 
@@ -365,7 +412,14 @@ class Transcript:
 
     def _kernel(self, record: records.Kernel) -> None:
         cell = self._cell(record.cell)
-        if cell is not None and cell.number is not None and cell.started is None and not cell.status and record.since and record.time >= self._since:
+        if (
+            cell is not None
+            and cell.number is not None
+            and cell.started is None
+            and not cell.status
+            and record.since
+            and record.time >= self._since
+        ):
             cell.started = record.since  # an earlier screen has left it running
             self.running[cell.number] = cell
             self.touch(cell)
@@ -378,7 +432,9 @@ class Transcript:
 
 def _feed(cell: Cell, kind: str, text: str, displays: Iterator[tuple[str, str, str, str]]) -> None:
     """Add a piece of a cell's output. The record of a displayed value has come before its text."""
-    if kind == "display" and (shown := next((shown for shown in displays if shown[0] == text), None)):
+    if kind == "display" and (
+        shown := next((shown for shown in displays if shown[0] == text), None)
+    ):
         cell.output.show(*shown)
     else:
         cell.output.feed(kind, text)

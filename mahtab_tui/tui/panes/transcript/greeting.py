@@ -29,8 +29,13 @@ def greeting_rows(lines: GreetingLines, width: int, palette: Palette) -> list[Ro
     column = max((cell_len(mark) for mark, *_ in lines), default=0) + 1
     rows = [Row()]
     for mark, *parts in lines:
-        spans = [(part, palette.muted if number % 2 == 0 and rows[1:] else palette.text) for number, part in enumerate(parts)]
-        rows += paragraph([(set_cell_size(mark, column), palette.moon), *spans], width, None, indent=" " * column)
+        spans = [
+            (part, palette.muted if number % 2 == 0 and rows[1:] else palette.text)
+            for number, part in enumerate(parts)
+        ]
+        rows += paragraph(
+            [(set_cell_size(mark, column), palette.moon), *spans], width, None, indent=" " * column
+        )
     return rows
 
 
@@ -79,5 +84,14 @@ class Greeting(RowsView, can_focus=False):
             return Strip.blank(width, base)
         if y < TITLE_HEIGHT:
             return title_strip(TITLE, base + self._laid_out[1].muted, base, width)
-        row = y - TITLE_HEIGHT + (len(self._greeting) > self.page)  # where it does not fit, the blank row above goes first
-        return strip_of(self._greeting[row] if row < len(self._greeting) else Row(), None, width, base, None, base)
+        row = (
+            y - TITLE_HEIGHT + (len(self._greeting) > self.page)
+        )  # where it does not fit, the blank row above goes first
+        return strip_of(
+            self._greeting[row] if row < len(self._greeting) else Row(),
+            None,
+            width,
+            base,
+            None,
+            base,
+        )

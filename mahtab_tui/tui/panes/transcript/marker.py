@@ -19,7 +19,10 @@ class Marker:
     def marked(self) -> Entry | None:
         """The entry on which keys act; None in an empty transcript."""
         if self.entry is None:
-            self.entry = next((entry for entry in reversed(self._viewport.entries()) if can_be_marked(entry)), None)
+            self.entry = next(
+                (entry for entry in reversed(self._viewport.entries()) if can_be_marked(entry)),
+                None,
+            )
         return self.entry
 
     def stay_in_sight(self) -> bool:

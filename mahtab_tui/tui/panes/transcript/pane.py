@@ -15,7 +15,13 @@ from mahtab_tui.tui.commands.in_panes import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.panes.editor.languages import is_prose
 from mahtab_tui.tui.panes.transcript.entries import Cell, Question
-from mahtab_tui.tui.panes.transcript.entry_menu import cell_to_undo, has_error, has_pictures, offers, place_of
+from mahtab_tui.tui.panes.transcript.entry_menu import (
+    cell_to_undo,
+    has_error,
+    has_pictures,
+    offers,
+    place_of,
+)
 from mahtab_tui.tui.panes.transcript.marker import can_be_marked
 from mahtab_tui.tui.panes.transcript.texts import output_of, text_of
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
@@ -117,7 +123,11 @@ class TranscriptPane(TranscriptView, can_focus=True):
     def failed_prose(self) -> str:
         """What the user has just run as Python, if it was a question; else empty."""
         cell = self.viewport.transcript.last_error
-        return cell.code.strip() if cell is not None and cell.offers_explanation and is_prose(cell.code.strip()) else ""
+        return (
+            cell.code.strip()
+            if cell is not None and cell.offers_explanation and is_prose(cell.code.strip())
+            else ""
+        )
 
     def action_mention(self) -> None:
         entry = self.marker.marked
@@ -132,7 +142,9 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._port.open_frames(entry, entry.own_frame)
         else:
             error = entry is not None and has_error(entry)
-            self._refuse("The location of this error is not known." if error else "This entry has no error.")
+            self._refuse(
+                "The location of this error is not known." if error else "This entry has no error."
+            )
 
     def action_hide_entry(self) -> None:
         entry = self.marker.marked
@@ -179,11 +191,21 @@ class TranscriptPane(TranscriptView, can_focus=True):
     def action_open_entry(self) -> None:
         """Show the cell's pictures, traceback, table, or whole output on a screen of its own."""
         entry = self.marker.marked
-        if not isinstance(entry, Cell) or not len(entry.output) or (number := entry.place if entry.number is None else entry.number) is None:
+        if (
+            not isinstance(entry, Cell)
+            or not len(entry.output)
+            or (number := entry.place if entry.number is None else entry.number) is None
+        ):
             self._refuse("This entry has no output.")
             return
-        pictures = [(line.mime, line.data) for line in entry.output if isinstance(line, DisplayLine) and line.mime in PICTURES]
-        values = [line.value for line in entry.output if isinstance(line, DisplayLine) and line.value]
+        pictures = [
+            (line.mime, line.data)
+            for line in entry.output
+            if isinstance(line, DisplayLine) and line.mime in PICTURES
+        ]
+        values = [
+            line.value for line in entry.output if isinstance(line, DisplayLine) and line.value
+        ]
         if values:
             self._port.open_value(values[-1])
         elif pictures and not entry.output.left_out:
@@ -210,7 +232,10 @@ class TranscriptPane(TranscriptView, can_focus=True):
     def action_pin_entry(self) -> None:
         entry = self.marker.marked
         if entry is not None and entry.key:
-            self._port.pin(entry.key, all(pinned.key != entry.key for pinned in self.viewport.transcript.pinned))
+            self._port.pin(
+                entry.key,
+                all(pinned.key != entry.key for pinned in self.viewport.transcript.pinned),
+            )
         elif entry is not None:
             self._refuse("Only cells, questions and answers can be pinned.")
 

@@ -16,7 +16,9 @@ class PinnedRow(NamedTuple):
     """None for a row that belongs to no entry."""
 
 
-def pinned_rows(pinned: Sequence[tuple[Entry, Rows]], room: int, width: int, palette: Palette) -> list[PinnedRow]:
+def pinned_rows(
+    pinned: Sequence[tuple[Entry, Rows]], room: int, width: int, palette: Palette
+) -> list[PinnedRow]:
     """Return at most `room` rows, including the line below: the starts of the entries; short entries are shown in full if possible."""
     if not pinned or room < 2:
         return []

@@ -24,7 +24,9 @@ def row_of(found: SearchMatch, window: Window, pattern: Pattern) -> RowPosition:
     """Return the row of a match; the nearest one if wrapping or collapsing splits or hides it. Raises `PatternTimeout`."""
     rows = window.rows(found.entry)
     before, nearest = 0, 0
-    for number, spans in enumerate(pattern.spans_of_all(rows[number].text for number in range(len(rows)))):
+    for number, spans in enumerate(
+        pattern.spans_of_all(rows[number].text for number in range(len(rows)))
+    ):
         if before + len(spans) > found.number:
             return RowPosition(found.entry, number)
         before += len(spans)
@@ -62,7 +64,11 @@ class TranscriptSearch:
             return "", None
         pattern = Pattern(words, regex=regex, any_case=True)
         texts, sought = map(self._text, entries), words.lower()
-        counts = [len(spans) for spans in pattern.spans_of_all(texts)] if regex else [text.count(sought) for text in texts]
+        counts = (
+            [len(spans) for spans in pattern.spans_of_all(texts)]
+            if regex
+            else [text.count(sought) for text in texts]
+        )
         self.pattern, ends = pattern, list(accumulate(counts))
         total = ends[-1] if ends else 0
         if not total:
@@ -89,6 +95,10 @@ class TranscriptSearch:
             return ""
         version, text = self._texts.get(entry, (None, ""))
         if version != entry.version:
-            text = (f"{text_of(entry)}\n{output_of(entry)}" if isinstance(entry, Cell) else text_of(entry)).lower()
+            text = (
+                f"{text_of(entry)}\n{output_of(entry)}"
+                if isinstance(entry, Cell)
+                else text_of(entry)
+            ).lower()
             self._texts[entry] = entry.version, text
         return text

@@ -25,8 +25,14 @@ def place_of_number(number: int) -> RowPosition:
 
 def selected_text(window: Window, entries: int, selection: Selection) -> str:
     """Return the selected text, without bars, and without line breaks at wrapped rows."""
-    first = RowPosition(0, 0) if selection.start is None else place_of_number(max(0, selection.start.y))
-    last = RowPosition(entries - 1, 1 << _SHIFT) if selection.end is None else place_of_number(max(0, selection.end.y))
+    first = (
+        RowPosition(0, 0) if selection.start is None else place_of_number(max(0, selection.start.y))
+    )
+    last = (
+        RowPosition(entries - 1, 1 << _SHIFT)
+        if selection.end is None
+        else place_of_number(max(0, selection.end.y))
+    )
     parts: list[str] = []
     for position in range(first.entry, min(last.entry + 1, entries)):
         rows = window.rows(position)

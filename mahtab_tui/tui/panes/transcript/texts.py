@@ -32,4 +32,6 @@ def _text(output: OutputBuffer) -> str:
     if output.left_out:
         lines.insert(len(output.head), f"… {output.left_out:,} lines left out …")
     text = "\n".join(lines)
-    return text if plain(text) is text else "\n".join(map(plain, lines))  # most output is plain as it is
+    return (
+        text if plain(text) is text else "\n".join(map(plain, lines))
+    )  # most output is plain as it is

@@ -31,7 +31,14 @@ from mahtab_tui.tui.rows.palette import BOLD, REVERSE, Palette, palette_of
 from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.rows.rows_view import RowsView
 from mahtab_tui.tui.rows.spinner import FRAME_RATE
-from mahtab_tui.tui.rows.strips import EDGE, strip_of, title_strip, with_hint, with_mark, with_sought
+from mahtab_tui.tui.rows.strips import (
+    EDGE,
+    strip_of,
+    title_strip,
+    with_hint,
+    with_mark,
+    with_sought,
+)
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 
 if TYPE_CHECKING:
@@ -61,7 +68,13 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._shown: tuple[list[Row], str] = [], ""
         """The visible rows as they were last drawn, and the hint."""
         self._ticking: Timer | None = None
-        self._drawings = Drawings(Fetcher(self), lambda: self.app.console, self._seen_pictures, self._redraw_picture, self._cannot_draw)
+        self._drawings = Drawings(
+            Fetcher(self),
+            lambda: self.app.console,
+            self._seen_pictures,
+            self._redraw_picture,
+            self._cannot_draw,
+        )
 
     def fold(self, records: Sequence[Record]) -> None:
         """Add records. Main thread only."""
@@ -123,7 +136,10 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def _refresh_changed(self) -> None:
         """Draw the visible rows that have changed: only the end of a growing answer."""
         first = self.scroll_offset.y
-        shown, hint = [self.viewport[first + y] for y in range(self.viewport.page)], self.viewport.hint
+        shown, hint = (
+            [self.viewport[first + y] for y in range(self.viewport.page)],
+            self.viewport.hint,
+        )
         (before, hint_before), self._shown = self._shown, (shown, hint)
         if len(before) != len(shown) or hint_before != hint:
             self.refresh()
@@ -167,7 +183,10 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         selection = self.text_selection
         span = None if selection is None else selection.get_span(number)
         # The selection style's own text colour is transparent, so keep the text's.
-        chosen = Style(color=base.color, bgcolor=self.screen.get_component_rich_style("screen--selection").bgcolor)
+        chosen = Style(
+            color=base.color,
+            bgcolor=self.screen.get_component_rich_style("screen--selection").bgcolor,
+        )
         if self.search.pattern is not None and (self.has_focus or self.search.open):
             try:
                 drawn = with_sought(drawn, self.search.pattern, palette.moon + REVERSE)
@@ -207,7 +226,9 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             return None
         picture, number = row.picture
         drawn = self._drawings.of(picture)
-        return drawn[number] if drawn else Strip.blank(picture.columns, palette_of(self.app).surface)
+        return (
+            drawn[number] if drawn else Strip.blank(picture.columns, palette_of(self.app).surface)
+        )
 
     def _redraw_picture(self, picture: Picture) -> None:
         for y, row in enumerate(self._seen_rows(), TITLE_HEIGHT):
@@ -294,7 +315,9 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         if (cell := self.viewport.transcript.cell(number)) is not None:
             self.mark_and_show(cell)
         else:
-            self.app.notify(f"Cell {number} is no longer in the transcript.", markup=False, timeout=3)
+            self.app.notify(
+                f"Cell {number} is no longer in the transcript.", markup=False, timeout=3
+            )
 
     # Searching: the methods of `Findable`
 
@@ -317,7 +340,11 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         window = self.viewport.window
-        return None if window is None else (selected_text(window, len(self.viewport.transcript.entries), selection), "\n")
+        return (
+            None
+            if window is None
+            else (selected_text(window, len(self.viewport.transcript.entries), selection), "\n")
+        )
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
@@ -328,7 +355,12 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         if hint and event.y == self.size.height - 1 and event.x >= self.size.width - len(hint) - 1:
             self.action_scroll_end()
         figure = event.style.meta.get(FIGURE)
-        if figure is not None and event.chain == 1 and event.button != RIGHT_BUTTON and not self.text_selection:
+        if (
+            figure is not None
+            and event.chain == 1
+            and event.button != RIGHT_BUTTON
+            and not self.text_selection
+        ):
             self.action_go_to_cell(figure)
         if event.chain not in (2, 3) or self.viewport.window is None or event.y < self.head:
             return

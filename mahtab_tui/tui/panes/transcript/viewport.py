@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note
 from mahtab_tui.tui.panes.transcript.fold import Transcript
-from mahtab_tui.tui.panes.transcript.greeting import TITLE_HEIGHT, GreetingLines, columns_of, greeting_rows
+from mahtab_tui.tui.panes.transcript.greeting import (
+    TITLE_HEIGHT,
+    GreetingLines,
+    columns_of,
+    greeting_rows,
+)
 from mahtab_tui.tui.panes.transcript.layout.prose import activity_rows, search_rows
 from mahtab_tui.tui.panes.transcript.pinned import PinnedRow, pinned_rows
 from mahtab_tui.tui.panes.transcript.window import RowPosition, Window
@@ -61,7 +66,9 @@ class Viewport:
         doing = self.transcript.activity
         self.transcript.fold(records)
         changed = self.transcript.take_changed()
-        if changed and records and not self.following:  # without records, only the user has changed something
+        if (
+            changed and records and not self.following
+        ):  # without records, only the user has changed something
             self._grown = True
         if self.window is None or not (changed or self.transcript.activity is not doing):
             return False
@@ -108,8 +115,14 @@ class Viewport:
         """Lay out the visible rows, at the scroll position or the tail."""
         window = self.window
         assert window is not None
-        pinned = [(entry, window.rows(self.transcript.positions[entry])) for entry in self.transcript.pinned if not entry.hidden]
-        self.pinned = self._greeting_rows(window) + pinned_rows(pinned, self.height // PINNED_SHARE, window.width, window.palette)
+        pinned = [
+            (entry, window.rows(self.transcript.positions[entry]))
+            for entry in self.transcript.pinned
+            if not entry.hidden
+        ]
+        self.pinned = self._greeting_rows(window) + pinned_rows(
+            pinned, self.height // PINNED_SHARE, window.width, window.palette
+        )
         if not self.following:
             window.measure_down(self.top, self.page)
             return
@@ -121,9 +134,14 @@ class Viewport:
 
     def _greeting_rows(self, window: Window) -> list[PinnedRow]:
         """Return the rows of the greeting; notices and loaded files below it have at most half of the height."""
-        if not self.greeting or not all(map(self._precedes_the_first_cell, self.transcript.entries)):
+        if not self.greeting or not all(
+            map(self._precedes_the_first_cell, self.transcript.entries)
+        ):
             return []
-        rows, room = greeting_rows(self.greeting, window.width, window.palette), self.height - TITLE_HEIGHT
+        rows, room = (
+            greeting_rows(self.greeting, window.width, window.palette),
+            self.height - TITLE_HEIGHT,
+        )
         if self.transcript.entries:
             rows.append(Row())
             room = max(room // 2, room - window.total)
@@ -132,7 +150,12 @@ class Viewport:
         return [PinnedRow(row, None) for row in rows[:room]]
 
     def _precedes_the_first_cell(self, entry: Entry) -> bool:
-        loads = isinstance(entry, Cell) and entry.person and entry.number is not None and entry.number <= self.loads
+        loads = (
+            isinstance(entry, Cell)
+            and entry.person
+            and entry.number is not None
+            and entry.number <= self.loads
+        )
         return isinstance(entry, Note) or loads
 
     def _beginning(self, window: Window) -> RowPosition | None:
@@ -191,7 +214,11 @@ class Viewport:
         """Return the rows after the last entry."""
         assert self.window is not None
         palette = self.window.palette
-        search = [] if self.search_progress is None else search_rows(self.search_progress, self.window.width, palette)
+        search = (
+            []
+            if self.search_progress is None
+            else search_rows(self.search_progress, self.window.width, palette)
+        )
         activity = self.transcript.activity
         return search if activity is None else search + activity_rows(activity, palette)
 
@@ -199,7 +226,9 @@ class Viewport:
         """Return the visible entries, in order."""
         if self.window is None:
             return []
-        first, last = (self.window.place_of(row).entry for row in (self.first, self.first + self.page - 1))
+        first, last = (
+            self.window.place_of(row).entry for row in (self.first, self.first + self.page - 1)
+        )
         return self.transcript.entries[first : last + 1]
 
     def place(self, row: int) -> RowPosition | None:
@@ -227,13 +256,20 @@ class Viewport:
     @property
     def goes_on(self) -> bool:
         """Whether anything runs whose time is shown."""
-        return self.transcript.activity is not None or self.search_progress is not None or bool(self.transcript.running)
+        return (
+            self.transcript.activity is not None
+            or self.search_progress is not None
+            or bool(self.transcript.running)
+        )
 
     def rows_of_time(self) -> list[int]:
         """Return the rows that show a running time."""
         if (window := self.window) is None:
             return []
-        rows = [window.row_of(RowPosition(self.transcript.positions[cell], int(cell.gap))) for cell in self.transcript.running.values()]
+        rows = [
+            window.row_of(RowPosition(self.transcript.positions[cell], int(cell.gap)))
+            for cell in self.transcript.running.values()
+        ]
         return [*rows, *range(window.total, window.total + len(self._tail()))]
 
     def shows(self, code: str) -> bool:
@@ -241,7 +277,11 @@ class Viewport:
         if self.window is None or code.count("\n") >= LIMIT:
             return False
         for entry in reversed(self.transcript.entries):
-            if isinstance(entry, Cell) and entry.approval == "waiting" and entry.code.strip("\n") == code.strip("\n"):
+            if (
+                isinstance(entry, Cell)
+                and entry.approval == "waiting"
+                and entry.code.strip("\n") == code.strip("\n")
+            ):
                 top, end = self.span(entry)
                 return self.first <= top - entry.gap and end <= self.first + self.page
         return False

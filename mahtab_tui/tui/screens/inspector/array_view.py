@@ -12,7 +12,14 @@ from mahtab_tui.kernel.inspector_client import ArrayFacts, ArrayStatistics
 from mahtab_tui.tui.commands.on_screens import ARRAY_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.plot_view import PlotView
-from mahtab_tui.tui.screens.inspector.slicing import first_slice, fits, fixed, parse, stepped, written
+from mahtab_tui.tui.screens.inspector.slicing import (
+    first_slice,
+    fits,
+    fixed,
+    parse,
+    stepped,
+    written,
+)
 from mahtab_tui.tui.screens.inspector.table_columns import bars
 from mahtab_tui.tui.screens.inspector.table_view import TableView
 from mahtab_tui.tui.screens.inspector.view import Excerpt, Subject, View
@@ -44,7 +51,9 @@ class ArrayView(View, Vertical):
     def reload(self) -> None:
         subject = self.subject
         self._shown = ()
-        self.fetcher.ask("array", lambda: subject.look.array(subject.path), self._take_facts, self.fail)
+        self.fetcher.ask(
+            "array", lambda: subject.look.array(subject.path), self._take_facts, self.fail
+        )
 
     def _take_facts(self, facts: ArrayFacts) -> None:
         if not fits(self.subject.slice, facts.shape):
@@ -53,7 +62,12 @@ class ArrayView(View, Vertical):
         self._show_slice()
         self.refresh_bindings()
         subject = self.subject
-        self.fetcher.ask("figures", lambda: subject.look.array_figures(subject.path), self._take_figures, lambda _: None)
+        self.fetcher.ask(
+            "figures",
+            lambda: subject.look.array_figures(subject.path),
+            self._take_figures,
+            lambda _: None,
+        )
 
     def _take_figures(self, figures: ArrayStatistics) -> None:
         self._figures = figures
@@ -64,7 +78,11 @@ class ArrayView(View, Vertical):
         if self._facts is not None and self.subject.slice != self._shown:
             self._shown = self.subject.slice
             self._draw_head()
-            self._content.show_path(self.subject.path if self._shown is None else (*self.subject.path, ["slice", list(self._shown)]))
+            self._content.show_path(
+                self.subject.path
+                if self._shown is None
+                else (*self.subject.path, ["slice", list(self._shown)])
+            )
 
     def take_focus(self) -> None:
         self._show_slice()  # another view may have changed it
@@ -85,13 +103,27 @@ class ArrayView(View, Vertical):
         if facts is None:
             return
         shape = " × ".join(f"{size:,}" for size in facts.shape)
-        parts: list[tuple[str, str] | str] = [(shape, "bold"), f"  {plain(facts.dtype)}", (f"  {_bytes(facts.bytes)}", "$muted")]
+        parts: list[tuple[str, str] | str] = [
+            (shape, "bold"),
+            f"  {plain(facts.dtype)}",
+            (f"  {_bytes(facts.bytes)}", "$muted"),
+        ]
         parts += [(f"  {word}", "$muted") for word in (plain(facts.device), facts.layout) if word]
         if figures is not None and figures.min:
-            parts.append((f"   {figures.min} … {figures.max}  mean {figures.mean}" + (f" ± {figures.std}" if figures.std else ""), "$muted"))
+            parts.append(
+                (
+                    f"   {figures.min} … {figures.max}  mean {figures.mean}"
+                    + (f" ± {figures.std}" if figures.std else ""),
+                    "$muted",
+                )
+            )
             parts += [("  ", ""), (bars(figures.bars), "$person")]
             parts += [(f"  {figures.missing:,} missing", "$moon")] if figures.missing else []
-            parts += [(f"  {figures.zeros:,} {'zero' if figures.zeros == 1 else 'zeros'}", "$muted")] if figures.zeros else []
+            parts += (
+                [(f"  {figures.zeros:,} {'zero' if figures.zeros == 1 else 'zeros'}", "$muted")]
+                if figures.zeros
+                else []
+            )
         if self.subject.slice is not None:
             parts += ["\n", ("slice  ", "$muted"), *self._slice_parts(self.subject.slice)]
         self.query_one(".array-head", Static).update(Content.assemble(*parts))
@@ -101,14 +133,25 @@ class ArrayView(View, Vertical):
         parts = [("[ ", "$muted")]
         for dimension, text in enumerate(written(slice)):
             here = bool(chosen) and dimension == chosen[self._dimension % len(chosen)]
-            parts += [(", " if dimension else "", "$muted"), (text, "bold $moon" if here else "$person" if text != ":" else "$muted")]
-        return [*parts, (" ]", "$muted"), ("   , and . step, d chooses the dimension, g enters a slice", "$muted")]
+            parts += [
+                (", " if dimension else "", "$muted"),
+                (text, "bold $moon" if here else "$person" if text != ":" else "$muted"),
+            ]
+        return [
+            *parts,
+            (" ]", "$muted"),
+            ("   , and . step, d chooses the dimension, g enters a slice", "$muted"),
+        ]
 
     # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only arrays of three or more dimensions have slices."""
-        return self.subject.slice is not None if action in ("step_slice", "dimension", "enter_slice") else super().check_action(action, parameters)
+        return (
+            self.subject.slice is not None
+            if action in ("step_slice", "dimension", "enter_slice")
+            else super().check_action(action, parameters)
+        )
 
     def action_step_slice(self, step: int) -> None:
         facts, slice = self._facts, self.subject.slice
@@ -124,7 +167,11 @@ class ArrayView(View, Vertical):
 
     def action_enter_slice(self) -> None:
         if self._facts is not None and self.subject.slice is not None:
-            self.ask("a number or : for each dimension, as in 3, :, :", ", ".join(written(self.subject.slice)), self._entered)
+            self.ask(
+                "a number or : for each dimension, as in 3, :, :",
+                ", ".join(written(self.subject.slice)),
+                self._entered,
+            )
 
     def _entered(self, text: str) -> None:
         if self._facts is None:

@@ -46,32 +46,52 @@ def rows_code(expression: str, arranged: TableArrangement, columns: TableColumns
         heading = columns.headings.get(number)
         names = [known.name for known in columns.headings.values()]
         all_known = len(names) == columns.count
-        return repr(heading.name) if heading is not None and all_known and names.count(heading.name) == 1 else str(number)
+        return (
+            repr(heading.name)
+            if heading is not None and all_known and names.count(heading.name) == 1
+            else str(number)
+        )
 
     parts = [expression]
     if arranged.sort is not None:
-        parts.append(f"sort={column(arranged.sort[0])}" + (", descending=True" if arranged.sort[1] else ""))
+        parts.append(
+            f"sort={column(arranged.sort[0])}" + (", descending=True" if arranged.sort[1] else "")
+        )
     if arranged.filters:
-        parts.append(f"filters={{{', '.join(f'{column(number)}: {condition!r}' for number, condition in arranged.filters)}}}")
+        parts.append(
+            f"filters={{{', '.join(f'{column(number)}: {condition!r}' for number, condition in arranged.filters)}}}"
+        )
     return f"table_rows({', '.join(parts)})"
 
 
 def base_name(opened: InspectedObject) -> str:
     """The last name in an object's expression."""
     name = "".join(c if c.isalnum() or c == "_" else " " for c in opened.expression).split()
-    return next((word for word in reversed(name) if word.isidentifier() and word != "iloc"), "value")
+    return next(
+        (word for word in reversed(name) if word.isidentifier() and word != "iloc"), "value"
+    )
 
 
 def suggested(opened: InspectedObject) -> str:
     """Suggest a file for an object, named after the last name in its expression."""
-    ending = ".csv" if opened.known in _CSV else ".txt" if "text" in opened.views else ".json" if opened.known.startswith("builtins.") else ".pkl"
+    ending = (
+        ".csv"
+        if opened.known in _CSV
+        else ".txt"
+        if "text" in opened.views
+        else ".json"
+        if opened.known.startswith("builtins.")
+        else ".pkl"
+    )
     return f"{base_name(opened)}{ending}"
 
 
 def export_code(opened: InspectedObject, file: str) -> str:
     """Write the cell. Raises `ValueError` with a sentence if the file's ending is unknown, or does not fit the object."""
     if not opened.expression:
-        raise ValueError("No expression refers to this object: assign it to a variable in a cell, and export that.")
+        raise ValueError(
+            "No expression refers to this object: assign it to a variable in a cell, and export that."
+        )
     ending = next((ending for ending in ENDINGS if file.endswith(ending)), "")
     if not ending:
         raise ValueError(f"The file must end in one of {', '.join(ENDINGS)}.")

@@ -48,5 +48,9 @@ def tabs(titles: Sequence[str], current: int) -> Content:
     parts: list[tuple[str, str]] = []
     for number, title in enumerate(titles):
         here = number == current
-        parts += [(f"{number + 1} ", "$moon" if here else "$hairline"), (title, "bold $person" if here else "$muted"), ("   ", "")]
+        parts += [
+            (f"{number + 1} ", "$moon" if here else "$hairline"),
+            (title, "bold $person" if here else "$muted"),
+            ("   ", ""),
+        ]
     return Content.assemble(*parts)

@@ -23,8 +23,13 @@ _HEAD = 20_000
 """Characters at the beginning from which the language is guessed."""
 
 _MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE)
-_MARKDOWN = re.compile(r"^(?:#{1,6} \S|```|[-*] \S.*\n[-*] \S|\d+\. \S|\|.*\|$)|\[[^\[\]\n]{1,200}\]\([^()\n]{1,500}\)|\*\*\S", re.MULTILINE)
-_CODE = re.compile(r"^(?:def |class |import |from \w+ import |@\w|async def )|^\w+(?:\.\w+)* = ", re.MULTILINE)
+_MARKDOWN = re.compile(
+    r"^(?:#{1,6} \S|```|[-*] \S.*\n[-*] \S|\d+\. \S|\|.*\|$)|\[[^\[\]\n]{1,200}\]\([^()\n]{1,500}\)|\*\*\S",
+    re.MULTILINE,
+)
+_CODE = re.compile(
+    r"^(?:def |class |import |from \w+ import |@\w|async def )|^\w+(?:\.\w+)* = ", re.MULTILINE
+)
 
 
 def language_of(text: str) -> str:

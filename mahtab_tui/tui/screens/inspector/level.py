@@ -58,7 +58,14 @@ class Level:
     def update(self, look: InspectorClient, opened: InspectedObject) -> bool:
         """Take in what the kernel says about the object. Returns whether its views are the same as before."""
         subject = Subject(look, opened.path, opened)
-        tabs = [Tab(one_line(shown.title), shown.opened.views[0], Subject(look, shown.opened.path, shown.opened)) for shown in opened.shown]
+        tabs = [
+            Tab(
+                one_line(shown.title),
+                shown.opened.views[0],
+                Subject(look, shown.opened.path, shown.opened),
+            )
+            for shown in opened.shown
+        ]
         tabs += [Tab(NAMES[kind], kind, subject) for kind in opened.views]
         same = [tab[:2] for tab in tabs] == [tab[:2] for tab in self.tabs]
         self.opened = opened

@@ -43,7 +43,11 @@ class Branch:
         self.count = min(count, MOST)
         self._pages[page] = children
         # Drop what was unfolded and is gone now, or has become empty.
-        self.open = {at: branch for at, branch in self.open.items() if at < count and ((child := self.child(at)) is None or child.count)}
+        self.open = {
+            at: branch
+            for at, branch in self.open.items()
+            if at < count and ((child := self.child(at)) is None or child.count)
+        }
         while len(self._pages) > _KEPT:
             self._pages.popitem(last=False)
 
@@ -72,7 +76,9 @@ class Branch:
         return copy
 
     def unfold(self, position: int, child: Child) -> None:
-        self.open[position] = Branch(self.path_of(child), self.depth + 1, child.count, TreeLine(self, position))
+        self.open[position] = Branch(
+            self.path_of(child), self.depth + 1, child.count, TreeLine(self, position)
+        )
 
     def path_of(self, child: Child) -> Path:
         """The path to a child. The kernel holds an object that was made on demand under a path of its own."""
@@ -145,4 +151,6 @@ def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> 
         child = line.child
         if child is not None and wanted in f"{child.label} {child.type} {child.summary}".lower():
             return number
-    raise KernelError(f"Nothing found in {min(lines, MOST_LINES):,} lines. Collapsed parts are not searched.")
+    raise KernelError(
+        f"Nothing found in {min(lines, MOST_LINES):,} lines. Collapsed parts are not searched."
+    )

@@ -23,12 +23,19 @@ def find_pattern(source: TextSource, words: str, start: int, *, backwards: bool)
     """
     until = time.monotonic() + WHOLE
     try:
-        pattern = Pattern(words, regex=True, any_case=not any(map(str.isupper, re.sub(r"\\.", "", words))))
+        pattern = Pattern(
+            words, regex=True, any_case=not any(map(str.isupper, re.sub(r"\\.", "", words)))
+        )
         for block, first, last in _places(source.size, start, backwards=backwards):
             if time.monotonic() > until:
                 raise KernelError(f"Not found within {WHOLE:.0f} s, because the text is very long.")
             text, begin = _lines(source, block)
-            found = _match(pattern, text, range(max(0, first - begin), max(0, last - begin)), backwards=backwards)
+            found = _match(
+                pattern,
+                text,
+                range(max(0, first - begin), max(0, last - begin)),
+                backwards=backwards,
+            )
             if found is not None:
                 return begin + found[0], begin + found[1]
     except PatternError as error:

@@ -93,7 +93,10 @@ class PictureView(View, PictureWidget, can_focus=True):
         image, (width, height) = self._opened.image, self.size
         across, down = cell_size(self.app)
         scale = min((width - 2) * across / image.width, height * down / image.height)
-        columns, lines = max(1, round(image.width * scale / across)), max(1, round(image.height * scale / down))
+        columns, lines = (
+            max(1, round(image.width * scale / across)),
+            max(1, round(image.height * scale / down)),
+        )
         self._fitted = Picture(object(), columns, lines, lambda: image)
         self._drawings.look()
 
@@ -103,7 +106,12 @@ class PictureView(View, PictureWidget, can_focus=True):
         if held or self._opened is None:
             return
         content, suffix = self._opened.content, self._opened.suffix
-        self.fetcher.ask("viewer", lambda: open_picture(content, suffix), lambda path: self.say(f"Opened as {path}"), self.fail)
+        self.fetcher.ask(
+            "viewer",
+            lambda: open_picture(content, suffix),
+            lambda path: self.say(f"Opened as {path}"),
+            self.fail,
+        )
 
     def _drawn(self, picture: Picture) -> None:
         self._picture, self._rows = picture, self._drawings.of(picture) or []
@@ -115,7 +123,9 @@ class PictureView(View, PictureWidget, can_focus=True):
 
     @property
     def _left(self) -> int:
-        return 0 if self._picture is None else max(0, (self.size.width - self._picture.columns) // 2)
+        return (
+            0 if self._picture is None else max(0, (self.size.width - self._picture.columns) // 2)
+        )
 
     def render_line(self, y: int) -> Strip:
         base = self.visual_style.rich_style
@@ -132,8 +142,22 @@ def decoded(data: bytes) -> DecodedPicture:
         image = images.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "BMP"))
         width, height = image.size
         if width * height > LARGEST:
-            raise KernelError(f"The picture has {width:,} × {height:,} pixels, which is too many to show.")
+            raise KernelError(
+                f"The picture has {width:,} × {height:,} pixels, which is too many to show."
+            )
         suffix = ".jpg" if image.format == "JPEG" else f".{image.format or 'png'}".lower()
-        return DecodedPicture(data, suffix, image.convert("RGBA").reduce(math.ceil(math.sqrt(width * height / KEPT))), width, height)
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, images.DecompressionBombError):
+        return DecodedPicture(
+            data,
+            suffix,
+            image.convert("RGBA").reduce(math.ceil(math.sqrt(width * height / KEPT))),
+            width,
+            height,
+        )
+    except (
+        UnidentifiedImageError,
+        OSError,
+        ValueError,
+        SyntaxError,
+        images.DecompressionBombError,
+    ):
         raise KernelError("The picture cannot be read: its file is damaged.") from None

@@ -49,20 +49,32 @@ class PlotView(View, Vertical, can_focus=True):
     def _draw(self) -> None:
         look, path, kind, size = self.subject.look, self._path, self._kind, self.size
         if path is not None and size:
-            self.fetcher.ask("plot", lambda: look.plot(path, kind, size.width - 2, 2 * size.height - 2), self._show, self.fail)
+            self.fetcher.ask(
+                "plot",
+                lambda: look.plot(path, kind, size.width - 2, 2 * size.height - 2),
+                self._show,
+                self.fail,
+            )
 
     def _show(self, plot: Plot) -> None:
         self.remove_children()
         if plot.kind == "heat":
             low, high = _ends(plot)
             self.mount(HeatMap(plot, low, high))
-            self.say((f"heat map of means, {low:.4g} … {high:.4g}  ·  h shows the histogram", "$muted"))
+            self.say(
+                (f"heat map of means, {low:.4g} … {high:.4g}  ·  h shows the histogram", "$muted")
+            )
         elif not plot.ys:
             self.mount(Static("It has no numbers to plot.", classes="quiet-words", markup=False))
         else:
             self.mount(_plotext(plot, self.app.theme_variables["person"]))
             what = "histogram" if plot.kind == "histogram" else "values by position"
-            self.say((f"{what}  ·  h shows the {'values' if plot.kind == 'histogram' else 'histogram'}", "$muted"))
+            self.say(
+                (
+                    f"{what}  ·  h shows the {'values' if plot.kind == 'histogram' else 'histogram'}",
+                    "$muted",
+                )
+            )
 
     def action_histogram(self) -> None:
         self._kind = "histogram" if self._kind == "line" else "line"
@@ -86,11 +98,16 @@ class HeatMap(Widget):
         across = max(1, width // columns) if columns else 1
         segments = [Segment(" ", base)]
         for column in range(columns):
-            top, bottom = (self._colour(row[column] if column < len(row) else None) for row in (tops, lower))
+            top, bottom = (
+                self._colour(row[column] if column < len(row) else None) for row in (tops, lower)
+            )
             if top is None and bottom is None:
                 segments.append(Segment(" " * across, base))
             else:
-                style = Style(color=top.rich_color if top else None, bgcolor=bottom.rich_color if bottom else None)
+                style = Style(
+                    color=top.rich_color if top else None,
+                    bgcolor=bottom.rich_color if bottom else None,
+                )
                 segments.append(Segment(("▀" if top else " ") * across, base + style))
         return Strip(segments).crop_extend(0, width, base)
 

@@ -45,7 +45,15 @@ class InspectorScreen(Dialog[None]):
         *(Binding(str(number), f"view({number})", "View", show=False) for number in range(1, 10)),
     ]
 
-    def __init__(self, name: str, look: InspectorClient, run: Callable[[str], object], *, private: bool = False, path: Path | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        look: InspectorClient,
+        run: Callable[[str], object],
+        *,
+        private: bool = False,
+        path: Path | None = None,
+    ) -> None:
         """name: of the variable. run: runs code as a cell of the user's. private: no model is told what is in the variable.
 
         path: of a value that is no variable.
@@ -98,7 +106,12 @@ class InspectorScreen(Dialog[None]):
 
     def _open(self, *, again: bool = False) -> None:
         level = self._level
-        self._fetcher.ask("open", lambda: self._look.open(level.path, again=again), lambda opened: self._show_opened(level, opened), self.viewer.fail)
+        self._fetcher.ask(
+            "open",
+            lambda: self._look.open(level.path, again=again),
+            lambda opened: self._show_opened(level, opened),
+            self.viewer.fail,
+        )
 
     def _show_opened(self, level: Level, opened: InspectedObject) -> None:
         if level.update(self._look, opened):
@@ -134,10 +147,16 @@ class InspectorScreen(Dialog[None]):
 
     def _draw_heading(self) -> None:
         level, opened, width = self._level, self._level.opened, self.app.size.width - 2
-        right = facts(opened, width // 2, private=self._private) if opened is not None else Content("…")
+        right = (
+            facts(opened, width // 2, private=self._private) if opened is not None else Content("…")
+        )
         self.query_one("#inspector-facts", Static).update(right)
-        self.query_one("#inspector-crumbs", Static).update(crumbs(self.labels, width - right.cell_length - 2))
-        self.query_one("#inspector-tabs", Static).update(tabs([tab.title for tab in level.tabs], level.current))
+        self.query_one("#inspector-crumbs", Static).update(
+            crumbs(self.labels, width - right.cell_length - 2)
+        )
+        self.query_one("#inspector-tabs", Static).update(
+            tabs([tab.title for tab in level.tabs], level.current)
+        )
 
     @on(View.ObjectOpened)
     def _object_opened(self, message: View.ObjectOpened) -> None:
@@ -187,14 +206,23 @@ class InspectorScreen(Dialog[None]):
     def action_copy_text(self) -> None:
         """Copy the object's repr. This runs the object's own code, which is why the user has to ask for it."""
         path = self._level.path
-        self._fetcher.ask("copy", lambda: self._look.representation(path), lambda found: copy(self.app, plain(found[0])), self.viewer.fail)
+        self._fetcher.ask(
+            "copy",
+            lambda: self._look.representation(path),
+            lambda found: copy(self.app, plain(found[0])),
+            self.viewer.fail,
+        )
 
     def action_export(self) -> None:
         """Write the object to a file; ask whether to write all of it if only a part is shown."""
         opened, view = self._level.opened, self.view
         if opened is None:
             return
-        excerpt = view.excerpt if view is not None and view.is_attached and view.excerpt.opened.expression else Excerpt(opened)
+        excerpt = (
+            view.excerpt
+            if view is not None and view.is_attached and view.excerpt.opened.expression
+            else Excerpt(opened)
+        )
         if not excerpt.description:
             self._ask_for_file(Excerpt(opened))
             return
@@ -207,7 +235,11 @@ class InspectorScreen(Dialog[None]):
     def _ask_for_file(self, excerpt: Excerpt) -> None:
         assert self._level.opened is not None
         name = suggested(replace(excerpt.opened, expression=self._level.opened.expression))
-        self.viewer.ask(f"file; its extension sets the format: {', '.join(ENDINGS)}", name, lambda file: self._export(excerpt, file.strip()))
+        self.viewer.ask(
+            f"file; its extension sets the format: {', '.join(ENDINGS)}",
+            name,
+            lambda file: self._export(excerpt, file.strip()),
+        )
 
     def _export(self, excerpt: Excerpt, file: str) -> None:
         if not file:
@@ -217,7 +249,12 @@ class InspectorScreen(Dialog[None]):
         except ValueError as error:
             self.viewer.fail(str(error))
         else:
-            self._run_cell(View.CellRequested(code, f"A cell writes {file}{f': {excerpt.description}' if excerpt.description else ''}."))
+            self._run_cell(
+                View.CellRequested(
+                    code,
+                    f"A cell writes {file}{f': {excerpt.description}' if excerpt.description else ''}.",
+                )
+            )
 
     @on(View.CellRequested)
     def _run_cell(self, message: View.CellRequested) -> None:
@@ -229,7 +266,9 @@ class InspectorScreen(Dialog[None]):
         """Search the text by a cell of the user's, so that the search appears in the transcript."""
         opened = self._level.opened
         if opened is None or not opened.expression:
-            self.viewer.fail("No expression refers to this text: assign it to a variable in a cell, and ask about that.")
+            self.viewer.fail(
+                "No expression refers to this text: assign it to a variable in a cell, and ask about that."
+            )
             return
         self._run(f"rlm({message.question!r}, {opened.expression})")
         self.dismiss(None)
@@ -248,9 +287,14 @@ class ExportChoice(Dialog[bool | None]):
         with Vertical(classes="dialog menu"):
             yield Static("Export", classes="quiet", markup=False)
             yield Options(
-                Option(f"What is shown: {self._seen}", id="seen"), Option(f"All of it: {self._everything}", id="all"), compact=True, markup=False
+                Option(f"What is shown: {self._seen}", id="seen"),
+                Option(f"All of it: {self._everything}", id="all"),
+                compact=True,
+                markup=False,
             )
-            yield Static("Enter exports what is chosen · Esc cancels", classes="quiet", markup=False)
+            yield Static(
+                "Enter exports what is chosen · Esc cancels", classes="quiet", markup=False
+            )
 
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:

@@ -16,7 +16,9 @@ def fits(slice: Slice | None, shape: Sequence[int]) -> bool:
     """Whether an array of a shape has the slice. None stands for all of an array of at most two dimensions."""
     if slice is None:
         return len(shape) <= 2
-    return len(slice) == len(shape) > 2 and all(place is None or place < size for place, size in zip(slice, shape, strict=True))
+    return len(slice) == len(shape) > 2 and all(
+        place is None or place < size for place, size in zip(slice, shape, strict=True)
+    )
 
 
 def stepped(slice: Slice, shape: Sequence[int], dimension: int, step: int) -> Slice:
@@ -24,7 +26,11 @@ def stepped(slice: Slice, shape: Sequence[int], dimension: int, step: int) -> Sl
     place = slice[dimension]
     if place is None:
         return slice
-    return (*slice[:dimension], max(0, min(shape[dimension] - 1, place + step)), *slice[dimension + 1 :])
+    return (
+        *slice[:dimension],
+        max(0, min(shape[dimension] - 1, place + step)),
+        *slice[dimension + 1 :],
+    )
 
 
 def fixed(slice: Slice) -> list[int]:

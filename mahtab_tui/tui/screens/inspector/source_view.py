@@ -41,7 +41,10 @@ class SourceView(View, Vertical):
             parts.append(Content.styled(plain(source.where), "$muted"))
         if source.source and doc:
             lines = doc.splitlines()
-            parts += [Content(""), Content("\n".join(lines[:_DOC] + (["…"] if len(lines) > _DOC else [])))]
+            parts += [
+                Content(""),
+                Content("\n".join(lines[:_DOC] + (["…"] if len(lines) > _DOC else []))),
+            ]
         self.query_one(".source-head", Static).update(Content("\n").join(parts))
         text = self.query_one(TextView)
         if source.source:

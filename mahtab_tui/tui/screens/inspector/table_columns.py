@@ -48,7 +48,10 @@ class TableColumns:
         """Take in figures; None for a column that has none."""
         self.figures[column] = figures
         if figures is not None:
-            self._grow(column, [figures.min, figures.max, figures.mean, *figures.top, "▁" * len(figures.bars)])
+            self._grow(
+                column,
+                [figures.min, figures.max, figures.mean, *figures.top, "▁" * len(figures.bars)],
+            )
 
     def take_cells(self, column: int, cells: Iterable[str | None]) -> None:
         """Widen a column for its values."""

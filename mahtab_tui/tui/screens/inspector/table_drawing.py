@@ -40,7 +40,10 @@ class TableDrawing(NamedTuple):
         segments = self._label(names[line], base)
         for column in self.seen:
             text, style = self._header_text(line, column, waits)
-            segments += [Segment(self._aligned(column, text), base + style), Segment(" " * BETWEEN, base)]
+            segments += [
+                Segment(self._aligned(column, text), base + style),
+                Segment(" " * BETWEEN, base),
+            ]
         return Strip(segments)
 
     def row(self, row: int, block: Block | None, here: bool, base: Style) -> Strip:
@@ -59,11 +62,18 @@ class TableDrawing(NamedTuple):
                 text = plain(found)
             if here and column == self.cursor:
                 style += Style(reverse=True)
-            segments += [Segment(self._aligned(column, text), ground + style), Segment(" " * BETWEEN, ground)]
+            segments += [
+                Segment(self._aligned(column, text), ground + style),
+                Segment(" " * BETWEEN, ground),
+            ]
         return Strip(segments)
 
     def _label(self, text: str, ground: Style) -> list[Segment]:
-        return [Segment(f" {fitted(text, self.label_width)}" + " " * BETWEEN, ground + self.palette.muted)]
+        return [
+            Segment(
+                f" {fitted(text, self.label_width)}" + " " * BETWEEN, ground + self.palette.muted
+            )
+        ]
 
     def _header_text(self, line: int, column: int, waits: bool) -> tuple[str, Style]:
         palette = self.palette
@@ -74,7 +84,9 @@ class TableDrawing(NamedTuple):
             if column in dict(self.arranged.filters):
                 mark += "/"
             name = self.columns.name(column)
-            return f"{name} {mark}" if mark else name, (palette.person if column == self.cursor else palette.text) + BOLD
+            return f"{name} {mark}" if mark else name, (
+                palette.person if column == self.cursor else palette.text
+            ) + BOLD
         if line == 1:
             return self.columns.type(column), palette.muted
         if column not in self.columns.figures:
@@ -88,7 +100,9 @@ class TableDrawing(NamedTuple):
         if line == 2:
             return bars(figures.bars), palette.person
         if line == 3:
-            return (f"{figures.missing:,}" if figures.missing else "none"), (palette.moon if figures.missing else palette.muted)
+            return (f"{figures.missing:,}" if figures.missing else "none"), (
+                palette.moon if figures.missing else palette.muted
+            )
         return (figures.min, figures.max, figures.mean)[line - 4], palette.muted
 
     def _aligned(self, column: int, text: str) -> str:
@@ -110,11 +124,19 @@ def position_parts(table: TableModel, row: int, column: int) -> list[tuple[str, 
     """Say where the cursor is, and what is known of its column, for the status line."""
     where = f"row {row + 1:,} of {table.rows:,}" if table.rows else "no rows"
     if table.filtered:
-        where = f"match {row + 1:,} of {table.rows:,} (of {table.of:,} rows)" if table.rows else f"no matches (of {table.of:,} rows)"
+        where = (
+            f"match {row + 1:,} of {table.rows:,} (of {table.of:,} rows)"
+            if table.rows
+            else f"no matches (of {table.of:,} rows)"
+        )
     parts: list[tuple[str, str] | str] = [(where, "$muted")]
     heading, figures = table.columns.headings.get(column), table.columns.figures.get(column)
     if heading is not None:
-        parts += [("  ·  ", "$muted"), (table.columns.name(column), "bold"), (f" {table.columns.type(column)}", "$muted")]
+        parts += [
+            ("  ·  ", "$muted"),
+            (table.columns.name(column), "bold"),
+            (f" {table.columns.type(column)}", "$muted"),
+        ]
     if condition := dict(table.arranged.filters).get(column, ""):
         parts.append((f"  / {plain(condition)}", "$person"))
     if figures is not None:

@@ -6,7 +6,15 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mahtab_tui.kernel.inspector_client import ColumnStatistics, Heading, InspectedObject, InspectorClient, Path, TableArrangement, TablePage
+from mahtab_tui.kernel.inspector_client import (
+    ColumnStatistics,
+    Heading,
+    InspectedObject,
+    InspectorClient,
+    Path,
+    TableArrangement,
+    TablePage,
+)
 from mahtab_tui.tui.screens.inspector.table_columns import TableColumns
 
 ROWS = 100
@@ -81,7 +89,10 @@ class TableRequest(NamedTuple):
     def fetch(self, look: InspectorClient, path: Path) -> TableAnswer:
         """Ask the kernel; waits. Raises `KernelError`."""
         headings = look.headings(path, self.headings) if self.headings else ()
-        pages = [look.rows(path, part.block * ROWS, (part.block + 1) * ROWS, part.columns, self.arranged) for part in self.parts]
+        pages = [
+            look.rows(path, part.block * ROWS, (part.block + 1) * ROWS, part.columns, self.arranged)
+            for part in self.parts
+        ]
         return TableAnswer(self, headings, pages)
 
 
@@ -126,7 +137,9 @@ class TableModel:
 
     def next_request(self, rows: range, columns: Sequence[int]) -> TableRequest | None:
         """What to fetch for the visible rows and columns; None if all of it is here or was asked for."""
-        around = range(max(0, columns[0] - _AROUND), min(self.columns.count, columns[-1] + 1 + _AROUND))
+        around = range(
+            max(0, columns[0] - _AROUND), min(self.columns.count, columns[-1] + 1 + _AROUND)
+        )
         headings = tuple(column for column in around if column not in self.columns.headings)
         parts = tuple(self.cache.missing(rows.start, max(rows.stop, rows.start + 1), around))
         request = TableRequest(headings, parts, self.arranged)
@@ -144,7 +157,9 @@ class TableModel:
         if answer.headings:
             self.columns.take_headings(answer.request.headings, answer.headings)
         for part, page in zip(answer.request.parts, answer.pages, strict=True):
-            if page.of != self.of:  # rows were added or removed meanwhile: what is here is out of date
+            if (
+                page.of != self.of
+            ):  # rows were added or removed meanwhile: what is here is out of date
                 self.cache.clear()
                 self.columns.figures.clear()
             self.cache.take(part, page)
@@ -164,7 +179,11 @@ class TableModel:
 
     def next_figures(self, columns: Sequence[int], first: int) -> int | None:
         """The visible column whose figures to fetch next, `first` before others; None if there is none, or it was asked for."""
-        missing = [column for column in columns if column not in self.columns.figures] if self.rows else []
+        missing = (
+            [column for column in columns if column not in self.columns.figures]
+            if self.rows
+            else []
+        )
         column = first if first in missing else next(iter(missing), None)
         if column is None or column == self._figures_of:
             return None

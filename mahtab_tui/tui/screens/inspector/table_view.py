@@ -15,12 +15,22 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.inspector_client import ColumnStatistics, InspectedObject, Path, TableArrangement
+from mahtab_tui.kernel.inspector_client import (
+    ColumnStatistics,
+    InspectedObject,
+    Path,
+    TableArrangement,
+)
 from mahtab_tui.tui.commands.on_screens import TABLE_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.exporting import base_name, rows_code
 from mahtab_tui.tui.screens.inspector.table_columns import BETWEEN
-from mahtab_tui.tui.screens.inspector.table_drawing import FIGURES, TableDrawing, label_of, position_parts
+from mahtab_tui.tui.screens.inspector.table_drawing import (
+    FIGURES,
+    TableDrawing,
+    label_of,
+    position_parts,
+)
 from mahtab_tui.tui.screens.inspector.table_model import ROWS, TableAnswer, TableModel
 from mahtab_tui.tui.screens.inspector.view import Excerpt, Subject, View
 
@@ -115,7 +125,10 @@ class TableView(View, ScrollView, can_focus=True):
         block = self._table.cache.block(rows.start) if rows else None
         if block is not None and block.labels:
             widest = max((cell_len(one_line(label)) for label in block.labels), default=1)
-        return max(7 if self._head > 3 else 6 if self._table.filtered and self._show_figures else 3, min(24, widest))
+        return max(
+            7 if self._head > 3 else 6 if self._table.filtered and self._show_figures else 3,
+            min(24, widest),
+        )
 
     @property
     def _room(self) -> int:
@@ -123,7 +136,9 @@ class TableView(View, ScrollView, can_focus=True):
         return max(1, self.scrollable_content_region.width - self._label_width - BETWEEN - 1)
 
     def _measure(self) -> None:
-        self.virtual_size = Size(self.scrollable_content_region.width, self._head + self._table.rows)
+        self.virtual_size = Size(
+            self.scrollable_content_region.width, self._head + self._table.rows
+        )
         self._fetch()
 
     def on_resize(self, event: Resize) -> None:
@@ -140,8 +155,12 @@ class TableView(View, ScrollView, can_focus=True):
         """Fetch what is visible and not here, and draw what is here."""
         if self.size and self._table.columns.count:
             look, path = self.subject.look, self.subject.path
-            if (request := self._table.next_request(self._visible_rows, self._visible_columns)) is not None:
-                self.fetcher.ask("table", lambda: request.fetch(look, path), self._take, self._failed)
+            if (
+                request := self._table.next_request(self._visible_rows, self._visible_columns)
+            ) is not None:
+                self.fetcher.ask(
+                    "table", lambda: request.fetch(look, path), self._take, self._failed
+                )
             self._fetch_figures()
         if self.size:
             self._tell()
@@ -163,7 +182,11 @@ class TableView(View, ScrollView, can_focus=True):
             self.fail(sentence)
 
     def _fetch_figures(self) -> None:
-        column = self._table.next_figures(self._visible_columns, self._column) if self._show_figures else None
+        column = (
+            self._table.next_figures(self._visible_columns, self._column)
+            if self._show_figures
+            else None
+        )
         if column is None:
             return
         look, path = self.subject.look, self.subject.path
@@ -180,16 +203,32 @@ class TableView(View, ScrollView, can_focus=True):
     # Drawing
 
     def render_line(self, y: int) -> Strip:
-        table, width, base = self._table, self.scrollable_content_region.width, self.visual_style.rich_style
+        table, width, base = (
+            self._table,
+            self.scrollable_content_region.width,
+            self.visual_style.rich_style,
+        )
         row = self.scroll_offset.y + y - self._head
         if y >= self._head and (row >= table.rows or not table.columns.count):
-            return Strip([Segment(f" {self._nothing if row == 0 else ''}", base + self.palette.muted)]).crop_extend(0, width, base)
-        drawing = TableDrawing(table.columns, self._visible_columns, self._column, table.arranged, self._label_width, table.filtered, self.palette)
+            return Strip(
+                [Segment(f" {self._nothing if row == 0 else ''}", base + self.palette.muted)]
+            ).crop_extend(0, width, base)
+        drawing = TableDrawing(
+            table.columns,
+            self._visible_columns,
+            self._column,
+            table.arranged,
+            self._label_width,
+            table.filtered,
+            self.palette,
+        )
         if y < self._head:
             ground = base + self.palette.surface
             return drawing.header(y, table.rows > 0, ground).crop_extend(0, width, ground)
         here = row == self._row and self.has_focus
-        return drawing.row(row, table.cache.block(row), here, base).crop_extend(0, width, base + self.palette.panel if here else base)
+        return drawing.row(row, table.cache.block(row), here, base).crop_extend(
+            0, width, base + self.palette.panel if here else base
+        )
 
     @property
     def _nothing(self) -> str:
@@ -216,8 +255,14 @@ class TableView(View, ScrollView, can_focus=True):
         if table.arranged == TableArrangement() or not opened.expression:
             return Excerpt(opened)
         code = rows_code(opened.expression, table.arranged, table.columns)
-        order = f", sorted by {table.columns.name(table.arranged.sort[0])}" if table.arranged.sort is not None else ""
-        return Excerpt(replace(opened, expression=code), f"{table.rows:,} of {table.of:,} rows{order}")
+        order = (
+            f", sorted by {table.columns.name(table.arranged.sort[0])}"
+            if table.arranged.sort is not None
+            else ""
+        )
+        return Excerpt(
+            replace(opened, expression=code), f"{table.rows:,} of {table.of:,} rows{order}"
+        )
 
     def action_move(self, rows: int, columns: int) -> None:
         self._go_to(self._row + rows, self._column + columns)
@@ -239,7 +284,11 @@ class TableView(View, ScrollView, can_focus=True):
         self._column = max(0, min(self._table.columns.count - 1, column))
         top = self.scroll_offset.y
         if not top <= self._row < top + self._page:
-            self.scroll_to(y=self._row if self._row < top else self._row - self._page + 1, animate=False, force=True)
+            self.scroll_to(
+                y=self._row if self._row < top else self._row - self._page + 1,
+                animate=False,
+                force=True,
+            )
         self._show_column()
         self._fetch()
 
@@ -277,12 +326,19 @@ class TableView(View, ScrollView, can_focus=True):
     def action_sort(self) -> None:
         """Sort by the column at the cursor: ascending, descending, not at all."""
         now = self._table.arranged.sort
-        following = None if now == (self._column, True) else (self._column, now == (self._column, False))
+        following = (
+            None if now == (self._column, True) else (self._column, now == (self._column, False))
+        )
         self._arrange(TableArrangement(following, self._table.arranged.filters), "sorting …")
 
     def action_filter(self) -> None:
         condition = dict(self._table.arranged.filters).get(self._column, "")
-        self.ask("> 5   = berlin   missing   or a text", condition, self._filter, f"filter {self._column_name}:")
+        self.ask(
+            "> 5   = berlin   missing   or a text",
+            condition,
+            self._filter,
+            f"filter {self._column_name}:",
+        )
 
     def _filter(self, condition: str) -> None:
         """Show only rows whose value in the cursor's column meets a condition; an empty condition shows all again."""
@@ -302,12 +358,18 @@ class TableView(View, ScrollView, can_focus=True):
         if not self.excerpt.opened.expression:
             self.fail("No expression refers to this table: assign it to a variable in a cell.")
         else:
-            self.ask("the variable's name", f"{base_name(self.subject.opened)}_view", self._make_variable)
+            self.ask(
+                "the variable's name", f"{base_name(self.subject.opened)}_view", self._make_variable
+            )
 
     def _make_variable(self, name: str) -> None:
         name = name.strip()
         if name.isidentifier() and not iskeyword(name):
-            self.post_message(self.CellRequested(f"{name} = {self.excerpt.opened.expression}", f"A cell makes {name}."))
+            self.post_message(
+                self.CellRequested(
+                    f"{name} = {self.excerpt.opened.expression}", f"A cell makes {name}."
+                )
+            )
         else:
             self.fail(f"{name or 'Nothing'} is not a valid variable name.")
 

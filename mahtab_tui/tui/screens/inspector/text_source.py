@@ -80,7 +80,11 @@ class LocalText:
 
     def block(self, number: int) -> TextPart:
         start = number * BLOCK
-        return TextPart(self.text[start : start + BLOCK], self._first + self.text.count("\n", 0, start), self.size)
+        return TextPart(
+            self.text[start : start + BLOCK],
+            self._first + self.text.count("\n", 0, start),
+            self.size,
+        )
 
     def fetch(self, number: int) -> TextPart:
         return self.block(number)
@@ -89,7 +93,9 @@ class LocalText:
         """Do nothing: all blocks are here."""
 
     def find(self, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
-        return TextWindow(lambda first, last: self.text[first:last], self.size).find(words, start, backwards=backwards)
+        return TextWindow(lambda first, last: self.text[first:last], self.size).find(
+            words, start, backwards=backwards
+        )
 
 
 class BlockWindow(TextWindow):

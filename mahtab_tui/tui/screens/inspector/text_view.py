@@ -19,7 +19,14 @@ from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS
 from mahtab_tui.tui.rows.text_window import LINE, TextRow
 from mahtab_tui.tui.screens.inspector.highlighting import MOST, Colours, colours_of
 from mahtab_tui.tui.screens.inspector.pattern_search import find_pattern
-from mahtab_tui.tui.screens.inspector.text_source import BLOCK, BlockMissing, BlockWindow, KernelText, LocalText, TextSource
+from mahtab_tui.tui.screens.inspector.text_source import (
+    BLOCK,
+    BlockMissing,
+    BlockWindow,
+    KernelText,
+    LocalText,
+    TextSource,
+)
 from mahtab_tui.tui.screens.inspector.view import Subject, View
 
 _SIDEWAYS = 8
@@ -38,10 +45,19 @@ class TextView(View, LongTextView, can_focus=True):
         Binding("right", "sideways(1)", "Right", show=False),
     ]
 
-    def __init__(self, subject: Subject, source: TextSource | None = None, load: Callable[[], TextSource] | None = None) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        source: TextSource | None = None,
+        load: Callable[[], TextSource] | None = None,
+    ) -> None:
         """source: a text other than the object itself. load: gets that text on a thread, again with each `reload`; may raise `KernelError`."""
         self._load = load
-        self._source: TextSource = LocalText("") if load else source or KernelText(subject.look, subject.path, subject.opened.size)
+        self._source: TextSource = (
+            LocalText("")
+            if load
+            else source or KernelText(subject.look, subject.path, subject.opened.size)
+        )
         super().__init__(subject, window=BlockWindow(self._source))
         self.problem = ""
         """A sentence that says why there is no text, or what is wrong with it."""
@@ -62,7 +78,9 @@ class TextView(View, LongTextView, can_focus=True):
         else:
             self.reload()
 
-    def show(self, source: TextSource, language: str = "", problem: str = "", marked: range = range(0)) -> None:
+    def show(
+        self, source: TextSource, language: str = "", problem: str = "", marked: range = range(0)
+    ) -> None:
         """Show another text. language: of pygments. problem: see there. marked: the characters of a line that is marked."""
         self.problem = problem
         self._source, self._language, self._marked = source, language, marked
@@ -75,7 +93,12 @@ class TextView(View, LongTextView, can_focus=True):
     def reload(self) -> None:
         if self._load is not None:
             self.say(("…", "$muted"))
-            self.fetcher.ask("load", self._load, self.show, lambda problem: self.show(LocalText(""), problem=problem))
+            self.fetcher.ask(
+                "load",
+                self._load,
+                self.show,
+                lambda problem: self.show(LocalText(""), problem=problem),
+            )
         elif isinstance(self._source, KernelText):
             self.show(KernelText(self.subject.look, self.subject.path, self.subject.opened.size))
 
@@ -120,7 +143,12 @@ class TextView(View, LongTextView, can_focus=True):
             self.refresh()
 
         blocks = range(-(-source.size // BLOCK))
-        self.fetcher.ask("colours", lambda: colours_of("".join(source.fetch(block).text for block in blocks), language), came, lambda _: None)
+        self.fetcher.ask(
+            "colours",
+            lambda: colours_of("".join(source.fetch(block).text for block in blocks), language),
+            came,
+            lambda _: None,
+        )
 
     # Layout
 
@@ -148,7 +176,9 @@ class TextView(View, LongTextView, can_focus=True):
             self.fail(self.problem)
             return
         first = next((row.number for row in self.lines if row.number is not None), 1)
-        parts: list[tuple[str, str] | str] = [(f"line {first:,}  ·  {counted(self._source.size)}", "$muted")]
+        parts: list[tuple[str, str] | str] = [
+            (f"line {first:,}  ·  {counted(self._source.size)}", "$muted")
+        ]
         if self._colours is not None:
             parts.append((f"  ·  {self._colours.language}", "$muted"))
         if self._words:
@@ -178,7 +208,11 @@ class TextView(View, LongTextView, can_focus=True):
         return " " if self.top == 0 and end >= chars else "▐" if here else "▕", self.palette.muted
 
     def colours_in(self, row: TextRow) -> list[StyledPart]:
-        colours = self._colours.spans(row.start, row.end, self.palette) if self._colours is not None else ()
+        colours = (
+            self._colours.spans(row.start, row.end, self.palette)
+            if self._colours is not None
+            else ()
+        )
         return [*colours, *super().colours_in(row)]
 
     # Actions
@@ -194,7 +228,11 @@ class TextView(View, LongTextView, can_focus=True):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only a text of the kernel has an expression to ask about."""
-        return isinstance(self._source, KernelText) if action == "ask" else super().check_action(action, parameters)
+        return (
+            isinstance(self._source, KernelText)
+            if action == "ask"
+            else super().check_action(action, parameters)
+        )
 
     def action_ask(self) -> None:
         self.ask("about this text", "", self._ask, "ask:")
@@ -204,11 +242,23 @@ class TextView(View, LongTextView, can_focus=True):
             self.post_message(self.QuestionAsked(question.strip()))
 
     def action_search(self) -> None:
-        self.ask("a regular expression" if self._regex else "a text", self._words, self._search, "search:")
+        self.ask(
+            "a regular expression" if self._regex else "a text",
+            self._words,
+            self._search,
+            "search:",
+        )
 
     def action_regex(self) -> None:
         self._regex = not self._regex
-        self.say(("Searches for regular expressions; x: for words." if self._regex else "Searches for words; x: for regular expressions.", "$muted"))
+        self.say(
+            (
+                "Searches for regular expressions; x: for words."
+                if self._regex
+                else "Searches for words; x: for regular expressions.",
+                "$muted",
+            )
+        )
 
     def _search(self, words: str) -> None:
         self._words, self.found = words, None
@@ -239,7 +289,9 @@ class TextView(View, LongTextView, can_focus=True):
             return
         start, width = self.found[0], self.text_width
         if not self.lines or not self.lines[0].start <= start < self.lines[-1].end:
-            self.top = self.window.up(self.window.row_at(start, width), min(3, self.size.height // 4), width)
+            self.top = self.window.up(
+                self.window.row_at(start, width), min(3, self.size.height // 4), width
+            )
         if not self._wrapped:
             row = next(iter(self.window.rows(self.window.row_at(start, width), 1, width)), None)
             self._left = max(0, start - row.start - self.size.width // 2) if row is not None else 0

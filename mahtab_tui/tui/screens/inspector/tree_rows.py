@@ -45,7 +45,9 @@ class TreeRows:
         branch.take(page, count, children)
         self.come = True
         for child in children:
-            self._label = min(_LABEL, max(self._label, cell_len(one_line(child.label)) + 2 * branch.depth + 2))
+            self._label = min(
+                _LABEL, max(self._label, cell_len(one_line(child.label)) + 2 * branch.depth + 2)
+            )
             self._type = min(_TYPE, max(self._type, len(child.type)))
 
     def _spans(self, line: TreeLine, child: Child | None) -> list[Span]:

@@ -14,7 +14,16 @@ from mahtab_tui.kernel.inspector_client import Child
 from mahtab_tui.tui.commands.on_screens import TREE_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView
-from mahtab_tui.tui.screens.inspector.outline import ITEMS, Branch, Fetch, TreeLine, find_line, line_at, line_of, lines
+from mahtab_tui.tui.screens.inspector.outline import (
+    ITEMS,
+    Branch,
+    Fetch,
+    TreeLine,
+    find_line,
+    line_at,
+    line_of,
+    lines,
+)
 from mahtab_tui.tui.screens.inspector.tree_rows import TreeRows
 from mahtab_tui.tui.screens.inspector.view import Subject, View
 
@@ -28,7 +37,10 @@ class TreeView(View, RowsView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(TREE_COMMANDS), *CURSOR_KEYS]
 
     def __init__(self, subject: Subject, kind: TreeKind = "items") -> None:
-        self._tree = TreeRows(Branch(subject.path, 0, 0), "It has no attributes." if kind == "attributes" else "There is nothing inside.")
+        self._tree = TreeRows(
+            Branch(subject.path, 0, 0),
+            "It has no attributes." if kind == "attributes" else "There is nothing inside.",
+        )
         super().__init__(subject, source=self._tree)
         self.set_reactive(TreeView.cursor, 0)
         self._kind = kind
@@ -84,16 +96,25 @@ class TreeView(View, RowsView, can_focus=True):
             branch.asked.discard(page)
             self.fail(sentence)
 
-        self.fetcher.ask(f"{id(branch)} {page}", lambda: fetch(branch, page), lambda found: self._take(branch, page, *found), failed)
+        self.fetcher.ask(
+            f"{id(branch)} {page}",
+            lambda: fetch(branch, page),
+            lambda found: self._take(branch, page, *found),
+            failed,
+        )
 
     def _fetching(self, root: Branch) -> Fetch:
         """Return what gets the pages of a tree, on threads."""
         look, attributes = self.subject.look, self._kind == "attributes"
-        return lambda branch, page: look.children(branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes and branch is root)
+        return lambda branch, page: look.children(
+            branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes and branch is root
+        )
 
     def _take(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
         branch.asked.discard(page)
-        if self._kind == "variables" and branch is self._tree.root:  # names, without the quotes that they have as the keys of a dict
+        if (
+            self._kind == "variables" and branch is self._tree.root
+        ):  # names, without the quotes that they have as the keys of a dict
             children = tuple(replace(child, label=child.label.strip("'")) for child in children)
         self._tree.take(branch, page, count, children)
         self.look()
@@ -156,7 +177,12 @@ class TreeView(View, RowsView, can_focus=True):
         words, root = self._words, self._tree.root.bare()
         if words:
             fetch = self._fetching(root)
-            self.fetcher.ask("search", lambda: find_line(root, words, start, step, fetch), self.go_to, super().fail)
+            self.fetcher.ask(
+                "search",
+                lambda: find_line(root, words, start, step, fetch),
+                self.go_to,
+                super().fail,
+            )
 
     def action_unfold(self) -> None:
         line = self._line
@@ -200,4 +226,6 @@ class TreeView(View, RowsView, can_focus=True):
             branch.replace(line.position, found)
             self.look()
 
-        self.fetcher.ask("property", partial(subject.look.evaluate, branch.path, child.label), show, self.fail)
+        self.fetcher.ask(
+            "property", partial(subject.look.evaluate, branch.path, child.label), show, self.fail
+        )

@@ -102,10 +102,14 @@ class View(Widget):
         """Focus the widget that has the view's keys."""
         self.focus()
 
-    def ask(self, placeholder: str, value: str, then: Callable[[str], None], prompt: str = "") -> None:
+    def ask(
+        self, placeholder: str, value: str, then: Callable[[str], None], prompt: str = ""
+    ) -> None:
         """Ask the user for a line, and call `then` with it. value: the suggestion. prompt: what it is for."""
         # In a message of this view's own: what another widget sent from here would not bubble past that widget.
-        self.post_message(self.LineRequested(placeholder, value, lambda line: self.call_later(then, line), prompt))
+        self.post_message(
+            self.LineRequested(placeholder, value, lambda line: self.call_later(then, line), prompt)
+        )
 
     def say(self, *parts: tuple[str, str] | str) -> None:
         """Show a text in the status line."""

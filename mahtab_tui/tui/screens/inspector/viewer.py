@@ -66,7 +66,9 @@ class Viewer(Vertical):
     def _line_requested(self, message: View.LineRequested) -> None:
         self.ask(message.placeholder, message.value, message.then, message.prompt)
 
-    def ask(self, placeholder: str, value: str, then: Callable[[str], object], prompt: str = "") -> None:
+    def ask(
+        self, placeholder: str, value: str, then: Callable[[str], object], prompt: str = ""
+    ) -> None:
         """Show the input line. prompt: stands before it."""
         self._entered = then
         self._line.placeholder, self._line.value = placeholder, value

@@ -12,7 +12,14 @@ from textual.widgets import Static
 from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.calls.glyphs import COVER, glyph, legend
-from mahtab_tui.tui.calls.labels import count_of, one_line, place, short_cost, short_number, short_time
+from mahtab_tui.tui.calls.labels import (
+    count_of,
+    one_line,
+    place,
+    short_cost,
+    short_number,
+    short_time,
+)
 
 
 def crumbs(node: SearchNode, now: float) -> Content:
@@ -24,7 +31,11 @@ def crumbs(node: SearchNode, now: float) -> Content:
         above = above.parent
     mark, role = glyph(node, now)
     return Content.assemble(
-        ("◐ ", "$moon"), ("call " + " › ".join(reversed(way)), "$muted"), "   ", (f"{mark} ", f"${role}"), (_state(node), f"${role}")
+        ("◐ ", "$moon"),
+        ("call " + " › ".join(reversed(way)), "$muted"),
+        "   ",
+        (f"{mark} ", f"${role}"),
+        (_state(node), f"${role}"),
     )
 
 
@@ -35,9 +46,19 @@ def _state(node: SearchNode) -> str:
 
 def figures(node: SearchNode, now: float, width: int) -> str:
     """Show what the call and those below it have used; if it is too wide, the first figures are left out."""
-    turn = f"turn {node.turns[-1].number} of {node.turn_limit}" if node.turns and node.turn_limit and node.kind != "llm" else ""
+    turn = (
+        f"turn {node.turns[-1].number} of {node.turn_limit}"
+        if node.turns and node.turn_limit and node.kind != "llm"
+        else ""
+    )
     used = node.used
-    words = [one_line(node.model), turn, count_of(used.calls, "call"), f"{short_number(used.tokens)} tok", short_cost(used)]
+    words = [
+        one_line(node.model),
+        turn,
+        count_of(used.calls, "call"),
+        f"{short_number(used.tokens)} tok",
+        short_cost(used),
+    ]
     words = [*filter(None, words), short_time(node.elapsed(now))]
     while len(words) > 1 and len(" · ".join(words)) > width:
         del words[0]
@@ -60,7 +81,9 @@ class PlaceBar(Static):
 
     def render(self) -> Content:
         width, chars = max(1, self.size.width), self._tree.coverage.chars
-        bar = Content.assemble(*((COVER[how][0], f"${COVER[how][1]}") for how in self._tree.coverage.cells(width)))
+        bar = Content.assemble(
+            *((COVER[how][0], f"${COVER[how][1]}") for how in self._tree.coverage.cells(width))
+        )
         spans = self._node.spans
         if not chars or not spans or self._node is self._tree.root:
             return Content.assemble(bar, "\n", *((text, f"${role}") for text, role in legend()))
@@ -73,4 +96,6 @@ class PlaceBar(Static):
         return Content.assemble(bar, "\n", (below, "$muted"))
 
     def on_click(self, event: Click) -> None:
-        self.post_message(self.Clicked(event.x * self._tree.coverage.chars // max(1, self.size.width)))
+        self.post_message(
+            self.Clicked(event.x * self._tree.coverage.chars // max(1, self.size.width))
+        )

@@ -40,12 +40,21 @@ class NodeScreen(Dialog[None], NodeActions):
         Binding("escape", "leave", "Back"),
     ]
 
-    def __init__(self, chosen: CallSelection, control: SearchControl, clock: Callable[[], float] = time.time, *, at: int | None = None) -> None:
+    def __init__(
+        self,
+        chosen: CallSelection,
+        control: SearchControl,
+        clock: Callable[[], float] = time.time,
+        *,
+        at: int | None = None,
+    ) -> None:
         """at: a place of the root's text to show first."""
         super().__init__()
         self.control = control
         self._tree, self._node = tree, node = chosen
-        window = TextWindow(lambda start, end: control.text(tree.id, start, end), tree.coverage.chars)
+        window = TextWindow(
+            lambda start, end: control.text(tree.id, start, end), tree.coverage.chars
+        )
         self._story = StoryPane(tree, node, clock, id="node-story")
         self._text = TextPane(window, node.spans, tree.coverage, id="node-text")
         self._bar = PlaceBar(tree, node)
@@ -101,7 +110,9 @@ class NodeScreen(Dialog[None], NodeActions):
             where = crumbs(node, now)
             self.query_one("#node-crumbs", Static).update(where)
             room = self.app.size.width - where.cell_length - 5
-            self.query_one("#node-figures", Static).update(Content.styled(figures(node, now, room), "$muted"))
+            self.query_one("#node-figures", Static).update(
+                Content.styled(figures(node, now, room), "$muted")
+            )
             self._bar.refresh()
         if seen != self._seen:
             self._seen = seen
@@ -136,7 +147,9 @@ class NodeScreen(Dialog[None], NodeActions):
         self._story.look()
 
     def choose(self, node: SearchNode) -> None:
-        self.app.switch_screen(NodeScreen(CallSelection(self._tree, node), self.control, self._clock))
+        self.app.switch_screen(
+            NodeScreen(CallSelection(self._tree, node), self.control, self._clock)
+        )
 
     @on(StoryPane.CallOpened)
     def _call_opened(self, message: StoryPane.CallOpened) -> None:

@@ -73,7 +73,13 @@ class Story:
 
     def __getitem__(self, index: int) -> Row:
         found = self.rows[index]
-        return found.row if found.child is None else Row(self._drawing.spans(CallLine("node", self._tree, found.child), self._clock(), None))
+        return (
+            found.row
+            if found.child is None
+            else Row(
+                self._drawing.spans(CallLine("node", self._tree, found.child), self._clock(), None)
+            )
+        )
 
     def update(self) -> None:
         self.rows = self._made()
@@ -114,7 +120,11 @@ class Story:
             code.update(turn.code.strip("\n"))
             yield from (code[number] for number in range(len(code)))
         if turn.cut:
-            yield from paragraph([("Text after its code was dropped: it had not seen the output.", palette.muted)], self._width, palette.model)
+            yield from paragraph(
+                [("Text after its code was dropped: it had not seen the output.", palette.muted)],
+                self._width,
+                palette.model,
+            )
         yield from self._printed(turn)
         yield Row()
 
@@ -123,19 +133,29 @@ class Story:
             return
         if turn.output.strip():
             output = OutputBuffer()
-            printed, mark, traceback = turn.output.partition(_TRACEBACK) if turn.status == "error" else (turn.output, "", "")
+            printed, mark, traceback = (
+                turn.output.partition(_TRACEBACK)
+                if turn.status == "error"
+                else (turn.output, "", "")
+            )
             output.feed("stdout", printed)
             output.feed("traceback", mark + traceback)
             drawn = OutputRows(output, self._width, self._palette)
             drawn.update()
             yield from (drawn[number] for number in range(len(drawn)))
         if turn.chars > len(turn.output):
-            yield Row([(f"{turn.chars:,} characters were printed", self._palette.muted)], self._palette.hairline)
+            yield Row(
+                [(f"{turn.chars:,} characters were printed", self._palette.muted)],
+                self._palette.hairline,
+            )
         if ending := _ENDINGS.get(turn.status):
             yield Row([(f"■ The code {ending}.", self._palette.bad)], self._palette.hairline)
 
     def _spent(self, turn: Turn) -> str:
-        words = [f"{short_number(turn.used.tokens)} tok" if turn.used.tokens else "", short_cost(turn.used) if turn.used.calls else ""]
+        words = [
+            f"{short_number(turn.used.tokens)} tok" if turn.used.tokens else "",
+            short_cost(turn.used) if turn.used.calls else "",
+        ]
         words.append("" if turn.duration is None else short_time(turn.duration))
         return "  ".join(filter(None, words))
 
@@ -150,14 +170,42 @@ class Story:
             "error": ("It failed", palette.bad),
             "stopped": ("It was stopped", palette.muted),
         }.get(node.state, ("Answer", palette.good))
-        about = "came too late for its parent; kept beside the answer that the parent got" if node.late else ""
-        about = f"the same question over the same text as {node.memo}: asked once" if node.memo else about
-        yield StoryRow(Row([(name, style + BOLD), (f"  {about}" if about else "", palette.muted)], style), head=True)
-        yield from map(StoryRow, self._markdown.document(_LINE_END.sub("  \n", plain(node.answer)), self._width, style))
+        about = (
+            "came too late for its parent; kept beside the answer that the parent got"
+            if node.late
+            else ""
+        )
+        about = (
+            f"the same question over the same text as {node.memo}: asked once"
+            if node.memo
+            else about
+        )
+        yield StoryRow(
+            Row([(name, style + BOLD), (f"  {about}" if about else "", palette.muted)], style),
+            head=True,
+        )
+        yield from map(
+            StoryRow,
+            self._markdown.document(_LINE_END.sub("  \n", plain(node.answer)), self._width, style),
+        )
         if node.rests_on:
-            yield StoryRow(Row([(f"rests on {count_of(len(node.rests_on), 'place')} of the text", palette.muted)], style))
+            yield StoryRow(
+                Row(
+                    [
+                        (
+                            f"rests on {count_of(len(node.rests_on), 'place')} of the text",
+                            palette.muted,
+                        )
+                    ],
+                    style,
+                )
+            )
             for start, end in node.rests_on[:PLACES]:
-                words = [("  → ", palette.moon), (f"{start:,}–{end:,}", palette.text), (f"   {end - start:,} characters", palette.muted)]
+                words = [
+                    ("  → ", palette.moon),
+                    (f"{start:,}–{end:,}", palette.text),
+                    (f"   {end - start:,} characters", palette.muted),
+                ]
                 yield StoryRow(Row(words, style), place=(start, end))
         yield StoryRow(Row())
 
@@ -174,7 +222,11 @@ def _prose(turn: Turn) -> str:
     before, fence, _ = turn.words.partition("```")
     if fence:
         return before
-    return "" if turn.words.strip() == turn.code.strip() else turn.words.partition(turn.code.strip())[0]
+    return (
+        ""
+        if turn.words.strip() == turn.code.strip()
+        else turn.words.partition(turn.code.strip())[0]
+    )
 
 
 def _all(nodes: Sequence[SearchNode]) -> Iterator[SearchNode]:

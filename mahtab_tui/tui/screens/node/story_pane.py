@@ -39,7 +39,9 @@ class StoryPane(RowsView, can_focus=True):
 
         node: SearchNode
 
-    def __init__(self, tree: Tree, node: SearchNode, clock: Callable[[], float], *, id: str | None = None) -> None:
+    def __init__(
+        self, tree: Tree, node: SearchNode, clock: Callable[[], float], *, id: str | None = None
+    ) -> None:
         self._story = Story(tree, node, clock)
         super().__init__(self._story, id=id)
         self.following = not node.finished
@@ -53,7 +55,9 @@ class StoryPane(RowsView, can_focus=True):
         if self._laid_out is not None:
             self._story.update()
         super().look()
-        if self.cursor >= 0 and (self.cursor >= len(self._story) or not self._story.rows[self.cursor].leads):
+        if self.cursor >= 0 and (
+            self.cursor >= len(self._story) or not self._story.rows[self.cursor].leads
+        ):
             self.cursor = -1
         if self.following:
             self.scroll_to(y=max(0, len(self._story) - self.size.height), animate=False, force=True)
@@ -65,14 +69,22 @@ class StoryPane(RowsView, can_focus=True):
         """Scroll so that the answer, which the user most likely looks for, is near the top."""
         head = next((place for place, found in enumerate(self._story.rows) if found.head), None)
         if head is not None:
-            self.call_after_refresh(self.scroll_to, y=head - self.size.height // 4, animate=False, force=True)
+            self.call_after_refresh(
+                self.scroll_to, y=head - self.size.height // 4, animate=False, force=True
+            )
 
     # Actions
 
     def action_next_link(self, step: int) -> None:
         """Go to the next link (1) or the previous one (-1); after the last link, focus the next widget."""
         rows = self._story.rows
-        start = self.cursor if self.cursor >= 0 else self.scroll_offset.y - 1 if step > 0 else self.scroll_offset.y + self.size.height
+        start = (
+            self.cursor
+            if self.cursor >= 0
+            else self.scroll_offset.y - 1
+            if step > 0
+            else self.scroll_offset.y + self.size.height
+        )
         start = min(start, len(rows))
         places = range(start + step, len(rows) if step > 0 else -1, step)
         self.cursor = next((place for place in places if rows[place].leads), -1)

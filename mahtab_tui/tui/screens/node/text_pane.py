@@ -78,7 +78,10 @@ class TextRows(LongTextView, can_focus=True):
 
     def edge(self, y: int) -> Span:
         """Draw what was covered at this height, and the position in the text."""
-        palette, role = palette_of(self.app), COVER[self._cells[y] if y < len(self._cells) else None][1]
+        palette, role = (
+            palette_of(self.app),
+            COVER[self._cells[y] if y < len(self._cells) else None][1],
+        )
         if y == self.top * max(1, self.size.height) // max(1, self.window.chars):
             return "◀", palette.text
         return "▕" if role == "hairline" else "▐", getattr(palette, role)
@@ -86,7 +89,11 @@ class TextRows(LongTextView, can_focus=True):
     def colours_in(self, row: TextRow) -> list[StyledPart]:
         palette = palette_of(self.app)
         place = [] if self.place is None else [(*self.place, palette.panel)]
-        return [*((start, end, palette.moon) for start, end in self._marks), *place, *super().colours_in(row)]
+        return [
+            *((start, end, palette.moon) for start, end in self._marks),
+            *place,
+            *super().colours_in(row),
+        ]
 
 
 class TextPane(Vertical):
@@ -100,7 +107,14 @@ class TextPane(Vertical):
         Binding("left_square_bracket", "place(-1)", "Previous match", show=False),
     ]
 
-    def __init__(self, window: TextWindow, spans: Sequence[TextSpan], coverage: Coverage, *, id: str | None = None) -> None:
+    def __init__(
+        self,
+        window: TextWindow,
+        spans: Sequence[TextSpan],
+        coverage: Coverage,
+        *,
+        id: str | None = None,
+    ) -> None:
         super().__init__(id=id)
         self._window = window
         self.rows = TextRows(window, spans, coverage)
@@ -110,7 +124,11 @@ class TextPane(Vertical):
 
     def compose(self) -> ComposeResult:
         if not self._spans:
-            yield Static("Code made this call's text: it is not part of the searched text.", classes="quiet-words", markup=False)
+            yield Static(
+                "Code made this call's text: it is not part of the searched text.",
+                classes="quiet-words",
+                markup=False,
+            )
         elif not self._window.held:
             yield Static("The text is no longer kept.", classes="quiet-words", markup=False)
         else:
@@ -168,7 +186,9 @@ class TextPane(Vertical):
             elif words:
                 self.app.notify("Not found in the text.", markup=False, timeout=3)
 
-        self._fetcher.ask("find", lambda: window.find(words, at, backwards=backwards), show, lambda _: None)
+        self._fetcher.ask(
+            "find", lambda: window.find(words, at, backwards=backwards), show, lambda _: None
+        )
 
     def leave_search(self) -> bool:
         """Close the search line; returns False if it is not open."""

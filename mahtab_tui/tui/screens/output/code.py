@@ -28,7 +28,14 @@ class Code(NamedTuple):
 def cell_of(frame: TracebackFrame) -> int | None:
     """The number of the cell that a frame is in; None for a file."""
     number = frame.file.removeprefix(CELL).removesuffix("]")
-    return int(number) if frame.file == f"{CELL}{number}]" and number.isascii() and number.isdecimal() and len(number) < 10 else None
+    return (
+        int(number)
+        if frame.file == f"{CELL}{number}]"
+        and number.isascii()
+        and number.isdecimal()
+        and len(number) < 10
+        else None
+    )
 
 
 def code_of(frame: TracebackFrame, cell: Callable[[int], str | None]) -> Code:

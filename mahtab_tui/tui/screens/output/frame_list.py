@@ -40,7 +40,14 @@ class FrameRows:
         room = max(10, width - 5 - min(cell_len(function), width // 3))
         place = _end_of(f"{one_line(frame.file)}:{frame.line or '?'}", room)
         name = palette.person + BOLD if chosen else palette.text
-        return Row([("▸ " if chosen else "  ", palette.moon), (place, name), ("  ", name), (fitted(function, width), palette.muted)])
+        return Row(
+            [
+                ("▸ " if chosen else "  ", palette.moon),
+                (place, name),
+                ("  ", name),
+                (fitted(function, width), palette.muted),
+            ]
+        )
 
 
 class FrameList(RowsView, can_focus=True):

@@ -34,7 +34,11 @@ def variables_path(cell: int, frames: Sequence[TracebackFrame], at: int) -> Path
     """The path to the variables of a frame, which the kernel finds by the frame's place and its number among the frames of the same place."""
     frame = frames[at]
     place = (frame.file, frame.line, frame.function)
-    same = [number for number, each in enumerate(frames) if (each.file, each.line, each.function) == place]
+    same = [
+        number
+        for number, each in enumerate(frames)
+        if (each.file, each.line, each.function) == place
+    ]
     return (["frame", cell, *place, same.index(at), len(same)],)
 
 
@@ -67,7 +71,9 @@ class FramesScreen(OutputScreen):
         self._exception = exception
         self._all = frames
         self._frames = FrameList(frames, at)
-        self._variables = TreeView(_variables_of(look, variables_path(cell, frames, at)), "variables")
+        self._variables = TreeView(
+            _variables_of(look, variables_path(cell, frames, at)), "variables"
+        )
         self._variables.add_class("frame-variables")
         self.viewer.view = self._source = TextView(no_subject(look, "source"), LocalText(""))
 
@@ -83,16 +89,29 @@ class FramesScreen(OutputScreen):
     @on(FrameList.FrameChanged)
     def _read(self) -> None:
         frame = self._frames.frame
-        self.set_title(f"Error of cell {self._cell}  ·  line {frame.line or '?'} of {one_line(frame.file)}")
-        self._variables.show(_variables_of(self.look, variables_path(self._cell, self._all, self._frames.at)))
-        self.fetcher.ask("code", lambda: code_of(frame, self._code_of), self._show, lambda problem: self._show(Code("", None), problem))
+        self.set_title(
+            f"Error of cell {self._cell}  ·  line {frame.line or '?'} of {one_line(frame.file)}"
+        )
+        self._variables.show(
+            _variables_of(self.look, variables_path(self._cell, self._all, self._frames.at))
+        )
+        self.fetcher.ask(
+            "code",
+            lambda: code_of(frame, self._code_of),
+            self._show,
+            lambda problem: self._show(Code("", None), problem),
+        )
 
     def _show(self, code: Code, problem: str = "") -> None:
         self._code = code
         line = self._frames.frame.line
         if line and code.line is None:
             problem = problem or f"The source has changed: it has no line {line:,} now."
-        marked = range(0) if code.line is None else range(code.line.start, max(code.line.stop, code.line.start + 1))
+        marked = (
+            range(0)
+            if code.line is None
+            else range(code.line.start, max(code.line.stop, code.line.start + 1))
+        )
         self._source.show(LocalText(code.text), "python", problem, marked)
         self._source.go_to(marked.start)
 
@@ -126,7 +145,9 @@ class FramesScreen(OutputScreen):
             self._port.edit("python", self._code.text.strip("\n"))
             self.dismiss(None)
         elif is_file(frame):
-            self.call_later(self._edit_file, frame)  # within the key's own event the screen would not be drawn again
+            self.call_later(
+                self._edit_file, frame
+            )  # within the key's own event the screen would not be drawn again
         else:
             self.viewer.fail(self._source.problem or "There is nothing to edit.")
 

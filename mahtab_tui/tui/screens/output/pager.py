@@ -59,7 +59,14 @@ class PagerScreen(OutputScreen):
 
     BINDINGS = bindings(PAGER_COMMANDS)
 
-    def __init__(self, title: str, file: str, read: Callable[[], str | None], look: InspectorClient, folder: Path) -> None:
+    def __init__(
+        self,
+        title: str,
+        file: str,
+        read: Callable[[], str | None],
+        look: InspectorClient,
+        folder: Path,
+    ) -> None:
         """read: gets the output; called on a thread, may raise `StoreError`. file: its name when it is saved. folder: for a saved file whose name has none."""
         super().__init__(look, folder)
         self._title_text = title
@@ -94,6 +101,8 @@ class PagerScreen(OutputScreen):
         if self._output is None:
             return
         if self._output.size > MOST:
-            self.viewer.fail(f"{self._output.size:,} characters are too many for the clipboard; Ctrl+S saves them to a file.")
+            self.viewer.fail(
+                f"{self._output.size:,} characters are too many for the clipboard; Ctrl+S saves them to a file."
+            )
         else:
             copy(self.app, self._output.text)

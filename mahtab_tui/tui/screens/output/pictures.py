@@ -28,7 +28,9 @@ class PicturesScreen(OutputScreen):
 
     BINDINGS = bindings(PICTURES_COMMANDS)
 
-    def __init__(self, cell: int, pictures: Sequence[DisplayedPicture], look: InspectorClient, folder: Path) -> None:
+    def __init__(
+        self, cell: int, pictures: Sequence[DisplayedPicture], look: InspectorClient, folder: Path
+    ) -> None:
         super().__init__(look, folder)
         self._cell = cell
         self._pictures = pictures

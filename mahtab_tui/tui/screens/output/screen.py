@@ -58,7 +58,12 @@ class OutputScreen(Dialog[None]):
 
         def chosen(entered: str) -> None:
             path, viewer = self._folder / os.path.expanduser(entered), self.viewer
-            self.fetcher.ask("save", lambda: written(path, content), lambda path: viewer.say(Content(plain(f"Saved to {path}"))), viewer.fail)
+            self.fetcher.ask(
+                "save",
+                lambda: written(path, content),
+                lambda path: viewer.say(Content(plain(f"Saved to {path}"))),
+                viewer.fail,
+            )
 
         ask(self.app, Prompt("Save to the file", name), chosen)
 
@@ -70,7 +75,9 @@ def written(path: Path, content: bytes) -> Path:
     except FileExistsError:
         raise KernelError(f"{path} exists already and was not changed.") from None
     except (OSError, ValueError) as error:  # ValueError: no file can have this name
-        raise KernelError(f"{path} cannot be written: {getattr(error, 'strerror', error)}.") from None
+        raise KernelError(
+            f"{path} cannot be written: {getattr(error, 'strerror', error)}."
+        ) from None
     try:
         with file:
             file.write(content)

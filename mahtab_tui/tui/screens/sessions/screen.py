@@ -88,7 +88,9 @@ def sessions_screen(session: Session, commands: Sequence[SlashCommand]) -> Sessi
         project = ""
     saved = session.saved_id
     why = "" if saved else "This session is not saved, so leave it first:"
-    return SessionsScreen(database(), saved, project, may_leave=why, told=session.secrets.told, commands=commands)
+    return SessionsScreen(
+        database(), saved, project, may_leave=why, told=session.secrets.told, commands=commands
+    )
 
 
 class SessionsScreen(ListScreen[str | None, Hit]):
@@ -168,12 +170,20 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             if wanted_words(question.typed):
                 found = find_sessions(self._database, question.typed, question.project, limit=SHOWN)
             else:
-                found = Found([Hit(row, "") for row in list_sessions(self._database, question.project, limit=SHOWN)], False)
+                found = Found(
+                    [
+                        Hit(row, "")
+                        for row in list_sessions(self._database, question.project, limit=SHOWN)
+                    ],
+                    False,
+                )
             count = count_sessions(self._database, question.project)
             open_now = locked_sessions()
         except StoreError as error:
             problem = str(error)
-        self.call_later(self._show, Answer(question, found, count, open_now, self._waiting, problem))
+        self.call_later(
+            self._show, Answer(question, found, count, open_now, self._waiting, problem)
+        )
 
     def _read(self, wanted: tuple[Hit, str]) -> None:
         hit, typed = wanted
@@ -190,9 +200,16 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         if is_leaving(self) or answer.question != self._question:
             return
         same = self._answer is not None and self._answer.question == answer.question
-        chosen = self.listing.chosen.session.id if same and self.listing.chosen is not None else self._present
+        chosen = (
+            self.listing.chosen.session.id
+            if same and self.listing.chosen is not None
+            else self._present
+        )
         self._answer = answer
-        place = next((place for place, hit in enumerate(answer.found.hits) if hit.session.id == chosen), None if same else 0)
+        place = next(
+            (place for place, hit in enumerate(answer.found.hits) if hit.session.id == chosen),
+            None if same else 0,
+        )
         self.listing.fill(place)
         self.listing.count(self._count(answer))
         if answer.problem or answer.found.note:
@@ -211,7 +228,11 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             return f"{shown:,} found · {self._behind:,} {'session is' if self._behind == 1 else 'sessions are'} still being read"
         if wanted_words(answer.question.typed):
             return f"{'the newest ' if answer.found.more else ''}{shown:,} found {scope}"
-        return f"the newest {shown:,} of {answer.count:,} {scope}" if answer.count > shown else f"{shown:,} {scope}"
+        return (
+            f"the newest {shown:,} of {answer.count:,} {scope}"
+            if answer.count > shown
+            else f"{shown:,} {scope}"
+        )
 
     def rows(self, typed: str) -> Sequence[Hit]:
         return () if self._answer is None else self._answer.found.hits
@@ -220,16 +241,34 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         session = row.session
         elsewhere = self._answer is not None and session.id in self._answer.open_now
         waits = self._answer is not None and session.id in self._answer.waiting
-        mark = ("● ", "$moon") if session.id == self._present else ("◌ ", "$warning") if elsewhere else ("○ ", "$good") if waits else ("  ", "")
+        mark = (
+            ("● ", "$moon")
+            if session.id == self._present
+            else ("◌ ", "$warning")
+            if elsewhere
+            else ("○ ", "$good")
+            if waits
+            else ("  ", "")
+        )
         title = plain(one_line(session.heading)) or "(nothing was entered)"
         when = day(session)
         if width < _WIDE:  # the year matters more than the time if it is another one
             when = when[5:] if when[:4] == time.strftime("%Y") else f"{when[:10]} "
-        first = plain(one_line(session.first)) if session.title and session.first != session.title else ""
-        facts = [Path(session.project).name, session.model, cost(session)] if width >= _WIDE and self._all else []
+        first = (
+            plain(one_line(session.first))
+            if session.title and session.first != session.title
+            else ""
+        )
+        facts = (
+            [Path(session.project).name, session.model, cost(session)]
+            if width >= _WIDE and self._all
+            else []
+        )
         end = "  ".join([*facts, size(session).rjust(_SIZE)])
         room = max(1, width - cell_len(f"{mark[0]}{when}  {end}  ") - 1)
-        text = Content.assemble(title, (f"  {first}", "$muted")).truncate(room, ellipsis=True, pad=True)
+        text = Content.assemble(title, (f"  {first}", "$muted")).truncate(
+            room, ellipsis=True, pad=True
+        )
         return Content.assemble(mark, (f"{when}  ", "$muted"), text, (f"  {end}", "$muted"))
 
     def describe(self, row: Hit | None) -> Content:
@@ -243,17 +282,40 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             self._shown = session.id, self.listing.typed
             self._reader.ask(wanted)
         holder = self._holder(row)
-        here = "this session" if session.id == self._present else "" if holder is None else f"open: {holder.sentence_part()}"
+        here = (
+            "this session"
+            if session.id == self._present
+            else ""
+            if holder is None
+            else f"open: {holder.sentence_part()}"
+        )
         facts = "" if self._answer is None else self._answer.waiting.get(session.id, "")
         waits = f"its kernel: {facts} (F7 stops it)" if facts else ""
-        parts = (here, waits, session.id, session.project, session.model, cost(session), f"{session.records:,} records", size(session))
+        parts = (
+            here,
+            waits,
+            session.id,
+            session.project,
+            session.model,
+            cost(session),
+            f"{session.records:,} records",
+            size(session),
+        )
         about = " · ".join(plain(one_line(part)) for part in parts if part not in ("", "–"))
         return Content.assemble((about, "$muted"), f"\n{plain(row.excerpt)}" if row.excerpt else "")
 
     def _nothing(self) -> str:
         if self.listing.typed.strip():
-            return "Nothing was found." if self._all else "Nothing was found in this folder's sessions. Ctrl+T searches those of all folders."
-        return "There are no saved sessions." if self._all else "There are no saved sessions of this folder. Ctrl+T shows those of all folders."
+            return (
+                "Nothing was found."
+                if self._all
+                else "Nothing was found in this folder's sessions. Ctrl+T searches those of all folders."
+            )
+        return (
+            "There are no saved sessions."
+            if self._all
+            else "There are no saved sessions of this folder. Ctrl+T shows those of all folders."
+        )
 
     def _show_records(self, session: str, typed: str, records: Sequence[Record]) -> None:
         if not is_leaving(self) and self._shown == (session, typed):
@@ -269,7 +331,9 @@ class SessionsScreen(ListScreen[str | None, Hit]):
     def action_help(self) -> None:
         from mahtab_tui.tui.screens.help import HelpScreen, help_rows
 
-        self.app.push_screen(HelpScreen(help_rows(self._commands, self.app._keymap, first="Sessions")))
+        self.app.push_screen(
+            HelpScreen(help_rows(self._commands, self.app._keymap, first="Sessions"))
+        )
 
     def take(self) -> None:
         if (hit := self._chosen(self.take)) is None:
@@ -278,7 +342,9 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         if hit.session.id == self._present:
             self.listing.say("You are in this session.")
         elif holder is not None and not self._may_leave:
-            self.listing.say(f"It is open: {holder.sentence_part()}. Close it there first, or copy it with F5.")
+            self.listing.say(
+                f"It is open: {holder.sentence_part()}. Close it there first, or copy it with F5."
+            )
         else:
             self._go_to(hit.session.id)
 
@@ -300,7 +366,13 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             return
 
         question = f'Delete the session "{one_line(hit.session.heading)[:LONGEST_TITLE]}" and its variables for good?'
-        confirm(self.app, question, lambda: self._do(partial(remove_session, hit.session), "Deleted."), yes="Delete", no="Keep")
+        confirm(
+            self.app,
+            question,
+            lambda: self._do(partial(remove_session, hit.session), "Deleted."),
+            yes="Delete",
+            no="Keep",
+        )
 
     def action_stop_kernel(self) -> None:
         """End the session's kernel, which runs without a screen."""
@@ -310,7 +382,13 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             self.listing.say("This session has no kernel in the background.")
             return
         work = partial(stop_waiting_kernel, hit.session.id)
-        confirm(self.app, "Stop the kernel of this session, with the cell that it runs?", lambda: self._do(work, ""), yes="Stop", no="Keep")
+        confirm(
+            self.app,
+            "Stop the kernel of this session, with the cell that it runs?",
+            lambda: self._do(work, ""),
+            yes="Stop",
+            no="Keep",
+        )
 
     def action_fork(self) -> None:
         """Copy the session; while the preview has the focus, its beginning before the marked entry."""
@@ -320,7 +398,9 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         reads = reading is not None and reading.has_focus
         entry = reading.entry if reading is not None and reads else ""
         if reads and not entry:
-            self.listing.say("Mark a cell, a question or an answer: the copy contains everything before it.")
+            self.listing.say(
+                "Mark a cell, a question or an answer: the copy contains everything before it."
+            )
             return
 
         def copied() -> Callable[[], None]:
@@ -337,7 +417,11 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             path = Path(self._project, os.path.expanduser(file))
             self._do(partial(export_session, hit.session, path, self._told), "")
 
-        ask(self.app, Prompt("File to write: .ipynb, .py, .md or .html", f"{hit.session.id}.ipynb"), named)
+        ask(
+            self.app,
+            Prompt("File to write: .ipynb, .py, .md or .html", f"{hit.session.id}.ipynb"),
+            named,
+        )
 
     def _chosen(self, act: Callable[[], None]) -> Hit | None:
         """The session at the cursor; None if there is none, or while the list does not yet show what was typed: then `act` is called later."""
@@ -371,7 +455,10 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             except (StoreError, NoSession, NothingToExport) as error:
                 said, style = str(error), "$bad"
             except OSError as error:
-                said, style = f"{error.filename or 'The file'} cannot be written: {error.strerror}.", "$bad"
+                said, style = (
+                    f"{error.filename or 'The file'} cannot be written: {error.strerror}.",
+                    "$bad",
+                )
             self.call_later(self._done, then, said, style)
 
         threading.Thread(target=act, name="session-action", daemon=True).start()

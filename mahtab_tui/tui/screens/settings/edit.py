@@ -37,7 +37,9 @@ class EditSetting(Dialog[str | None]):
             yield Static(f"{self._entry.description}.", classes="setting-about", markup=False)
             yield LineInput(self._value, compact=True, password=self._secret)
             yield Static(classes="setting-wrong", markup=False)
-            yield Static("Enter saves · empty unsets it · Esc cancels", classes="quiet", markup=False)
+            yield Static(
+                "Enter saves · empty unsets it · Esc cancels", classes="quiet", markup=False
+            )
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
@@ -58,7 +60,9 @@ class EditSetting(Dialog[str | None]):
                 await asyncio.to_thread(check, self._entry.key, text)
         except SettingsError as error:
             if self.is_current:
-                self.query_one(".setting-wrong", Static).update(Content.styled(plain(str(error)), "$bad"))
+                self.query_one(".setting-wrong", Static).update(
+                    Content.styled(plain(str(error)), "$bad")
+                )
         else:
             if self.is_current:
                 self.dismiss(text)

@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 
 GROUPS: Mapping[str, Sequence[str]] = {
     "Models": (
-        *("model", "reflection_model", "suggestion_model", "sub_model", "embedding_model", "provider", "base_url"),
+        *(
+            "model",
+            "reflection_model",
+            "suggestion_model",
+            "sub_model",
+            "embedding_model",
+            "provider",
+            "base_url",
+        ),
         *("api_keys", "claude_api_key", "model_timeout"),
     ),
     "Questions": (
@@ -25,12 +33,27 @@ GROUPS: Mapping[str, Sequence[str]] = {
         *("rlm_max_depth", "rlm_max_turns", "rlm_max_calls", "rlm_max_usd", "rlm_max_seconds"),
         *("rlm_concurrency", "rlm_small", "rlm_ask_above"),
     ),
-    "Kernel": ("python", "kernel", "jupyter_token", "reload", "undo_steps", "undo_memory", "keep_namespace", "keep_namespace_mb", "keep_kernel"),
+    "Kernel": (
+        "python",
+        "kernel",
+        "jupyter_token",
+        "reload",
+        "undo_steps",
+        "undo_memory",
+        "keep_namespace",
+        "keep_namespace_mb",
+        "keep_kernel",
+    ),
     "Screen": ("theme", "pictures", "keymap"),
     "Agents": ("share", "agent_gone", "project", "output_format", "highlight", "viewer", "mcp"),
 }
 
-_PLACES = {key: (place, heading) for place, (heading, key) in enumerate((heading, key) for heading, keys in GROUPS.items() for key in keys)}
+_PLACES = {
+    key: (place, heading)
+    for place, (heading, key) in enumerate(
+        (heading, key) for heading, keys in GROUPS.items() for key in keys
+    )
+}
 
 
 def group_of(key: str) -> str:

@@ -17,7 +17,9 @@ from mahtab_tui.tui.screens.settings.checks import check
 class SettingWriter:
     """Each method returns a sentence that reports the outcome. Raises `SettingsError`, or `ModelError`, which changes nothing."""
 
-    def __init__(self, settings: Settings, key: str, file: Path, change: Callable[[str, Any], bool]) -> None:
+    def __init__(
+        self, settings: Settings, key: str, file: Path, change: Callable[[str, Any], bool]
+    ) -> None:
         """change: sets a value for this session, on the main thread, and returns whether it takes effect at once."""
         self._settings = settings
         self._key = key
@@ -35,12 +37,18 @@ class SettingWriter:
         at_once = self._apply(value)
         new = written(self._key, text)
         # New entries of a table are added to those in the file.
-        rows = {f"{self._key}.{name}": each for name, each in new.items()} if isinstance(new, dict) else {self._key: new}
+        rows = (
+            {f"{self._key}.{name}": each for name, each in new.items()}
+            if isinstance(new, dict)
+            else {self._key: new}
+        )
         try:
             await asyncio.to_thread(self._write, rows)
         except SettingsError as error:
             if at_once:
-                raise SettingsError(f"Changed for this session only; it was not saved. {error}") from None
+                raise SettingsError(
+                    f"Changed for this session only; it was not saved. {error}"
+                ) from None
             self._change(table, before)
             raise
         return f"Saved. {_when(at_once)}{await asyncio.to_thread(self._winner, next(iter(rows)))}"
@@ -54,7 +62,9 @@ class SettingWriter:
             sources = await asyncio.to_thread(self._settings.reloaded)
             at_once = self._change(table, getattr(sources, table))
         except (SettingsError, ModelError) as error:
-            raise SettingsError(f"Removed {self._key} from the file, but this session keeps its value. {error}") from None
+            raise SettingsError(
+                f"Removed {self._key} from the file, but this session keeps its value. {error}"
+            ) from None
         return f"Removed {self._key} from the file. {_when(at_once)}"
 
     def _checked(self, text: str) -> Any:
@@ -79,7 +89,11 @@ class SettingWriter:
             place = self._settings.place_of(key)
         except SettingsError as error:
             return f" But {error}"
-        return "" if place.file == self._file else f" But {place.text} overrides it from the next start."
+        return (
+            ""
+            if place.file == self._file
+            else f" But {place.text} overrides it from the next start."
+        )
 
 
 def _when(at_once: bool) -> str:

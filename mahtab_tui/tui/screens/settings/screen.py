@@ -31,7 +31,10 @@ _KEY, _VALUE, _PLACE = 20, 44, 16
 class SettingsScreen(ListScreen[None, SettingEntry]):
     """Enter changes the setting at the cursor; Escape leaves."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [("tab", "other_file", "Other file"), ("ctrl+r", "unset", "Remove from the file")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("tab", "other_file", "Other file"),
+        ("ctrl+r", "unset", "Remove from the file"),
+    ]
 
     def __init__(
         self,
@@ -47,7 +50,9 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         Raises `SettingsError` if the project's folder was deleted.
         """
         super().__init__()
-        self.listing = Listing(self, "Settings", "Enter changes it · Tab other file · Ctrl+R unsets it · Esc leaves")
+        self.listing = Listing(
+            self, "Settings", "Enter changes it · Tab other file · Ctrl+R unsets it · Esc leaves"
+        )
         self._settings = settings
         self._present = present
         self._change = change
@@ -70,16 +75,25 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         try:
             found = await asyncio.to_thread(entries, self._settings)
         except SettingsError as error:
-            found = [SettingEntry(key, "", ValueOrigin("not known"), field.description or "") for key, field in Settings.model_fields.items()]
+            found = [
+                SettingEntry(key, "", ValueOrigin("not known"), field.description or "")
+                for key, field in Settings.model_fields.items()
+            ]
             if not is_leaving(self):
                 self.listing.say(str(error))
         present = self._present()
         self._entries = []
         for entry, following in zip(found, [*found[1:], None], strict=True):
-            self._entries.append(entry._replace(value=present[entry.key]) if entry.value == NOT_SET and entry.key in present else entry)
+            self._entries.append(
+                entry._replace(value=present[entry.key])
+                if entry.value == NOT_SET and entry.key in present
+                else entry
+            )
             table, dot, _ = entry.key.partition(".")
             if dot and (following is None or not following.key.startswith(f"{table}.")):
-                self._entries.append(SettingEntry(table, "", ValueOrigin("name=value adds"), entry.description))
+                self._entries.append(
+                    SettingEntry(table, "", ValueOrigin("name=value adds"), entry.description)
+                )
         self._entries.sort(key=lambda entry: order_of(entry.key))
         if not is_leaving(self):
             self.listing.fill()
@@ -91,20 +105,39 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         """The settings whose key begins with the text, then those whose key contains it, then the others that match."""
         typed = typed.lower()
         words = typed.split()
-        found = [entry for entry in self._entries if all(word in f"{entry.key} {entry.value} {entry.description}".lower() for word in words)]
-        return sorted(found, key=lambda entry: (not entry.key.startswith(typed), typed not in entry.key)) if words else found
+        found = [
+            entry
+            for entry in self._entries
+            if all(
+                word in f"{entry.key} {entry.value} {entry.description}".lower() for word in words
+            )
+        ]
+        return (
+            sorted(
+                found, key=lambda entry: (not entry.key.startswith(typed), typed not in entry.key)
+            )
+            if words
+            else found
+        )
 
     def line(self, row: SettingEntry, width: int) -> Content:
         room = min(max(width - _KEY - _PLACE - 2, 8), _VALUE)
         value = Content(plain(row.value)).truncate(room, ellipsis=True, pad=True)
         style = "$muted" if row.value == NOT_SET else "$moon" if row.place.text != "default" else ""
-        return Content.assemble(f"{row.key:<{_KEY}} ", value.stylize(style), " ", (self._short(row.place), "$muted"))
+        return Content.assemble(
+            f"{row.key:<{_KEY}} ", value.stylize(style), " ", (self._short(row.place), "$muted")
+        )
 
     def describe(self, row: SettingEntry | None) -> Content:
         if row is None:
             return Content("No setting matches." if self._entries else "")
-        allowed = f" ({', '.join(choices(row.key))})" if "." not in row.key and choices(row.key) else ""
-        return Content.assemble(f"{row.description}{allowed}.\n", (plain(f"From: {short_path(row.place.text, self._project)}"), "$muted"))
+        allowed = (
+            f" ({', '.join(choices(row.key))})" if "." not in row.key and choices(row.key) else ""
+        )
+        return Content.assemble(
+            f"{row.description}{allowed}.\n",
+            (plain(f"From: {short_path(row.place.text, self._project)}"), "$muted"),
+        )
 
     def _short(self, place: ValueOrigin) -> str:
         if place.file is None:
@@ -139,7 +172,9 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             dialog = self._make_picker(row.value if row.value != NOT_SET else "")
         else:
             secret = is_secret(key)
-            dialog = EditSetting(row, "" if secret or row.value == NOT_SET else row.value, secret=secret)
+            dialog = EditSetting(
+                row, "" if secret or row.value == NOT_SET else row.value, secret=secret
+            )
 
         def entered(text: str) -> None:
             writer = self._writer(key)

@@ -56,7 +56,13 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         ("enter", "take", "Load or unload"),  # while the preview has the focus
     ]
 
-    def __init__(self, library: SkillLibrary, loaded: LoadedSkills, project: Path, open_file: Callable[[Path], None]) -> None:
+    def __init__(
+        self,
+        library: SkillLibrary,
+        loaded: LoadedSkills,
+        project: Path,
+        open_file: Callable[[Path], None],
+    ) -> None:
         """project: the folder whose ``.mahtab/skills`` gets new skills. open_file: opens a file in the user's editor; raises RuntimeError."""
         super().__init__()
         self._preview = MarkdownPreview(id="skill-preview")
@@ -108,28 +114,48 @@ class SkillsScreen(ListScreen[None, SkillRow]):
 
     def _search(self, wanted: str) -> tuple[list[SkillRow], int]:
         """Return the matching skills, the best first (all by name if nothing was typed), then the broken files; and how many skills match."""
-        with self._reading:  # the next search on another thread waits, so that it finds what was edited
+        with (
+            self._reading
+        ):  # the next search on another thread waits, so that it finds what was edited
             if self._edits_read < (edits := self._edits):
                 self._library.renew()  # waits for a reading that is under way
                 self._edits_read = edits
                 self._trust_edits()
         index = self._library.index()
         skills = self._library.skills()
-        names = [hit.name for hit in index.search(wanted, FOUND)] if wanted else sorted(skills)[:FOUND]
-        found = [SkillRow(name, skill.description, skill.file, skill.content) for name in names if (skill := skills.get(name)) is not None]
+        names = (
+            [hit.name for hit in index.search(wanted, FOUND)] if wanted else sorted(skills)[:FOUND]
+        )
+        found = [
+            SkillRow(name, skill.description, skill.file, skill.content)
+            for name in names
+            if (skill := skills.get(name)) is not None
+        ]
         for skill in self._library.held_back:
             if wanted.lower() in f"{skill.name} {skill.description}".lower():
-                found.append(SkillRow(skill.name, skill.description, skill.file, skill.content, held_back=skill))
+                found.append(
+                    SkillRow(
+                        skill.name, skill.description, skill.file, skill.content, held_back=skill
+                    )
+                )
         for sentence, file in self._library.broken.items():
             if wanted.lower() in sentence.lower():
-                short = sentence if file is None else sentence.replace(str(file), _where(file, self._project), 1)
+                short = (
+                    sentence
+                    if file is None
+                    else sentence.replace(str(file), _where(file, self._project), 1)
+                )
                 found.append(SkillRow(_name_of(file), short, file, broken=True))
         return found, len(names) if wanted else len(skills)
 
     def _trust_edits(self) -> None:
         """Trust what the user has written here into a skill of the project that was trusted before."""
         self._library.skills()
-        texts = {skill.file: instructions_text(skill) for skill in self._library.held_back if skill.file in self._edited}
+        texts = {
+            skill.file: instructions_text(skill)
+            for skill in self._library.held_back
+            if skill.file in self._edited
+        }
         with suppress(SettingsError):  # it stays held back, which is shown
             if texts:
                 trust_texts(texts)
@@ -147,21 +173,40 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         used, budget = self._loaded.used
         loaded = f"{len(self._marked)} loaded: {used:,} of {budget:,} characters (about {used // _LETTERS_OF_A_TOKEN:,} tokens)"
         shown = f"the first {FOUND:,} of {self._count:,} · " if self._count > FOUND else ""
-        self.listing.count(shown + (loaded if self.size.width >= 100 else f"{used:,} of {budget:,} characters loaded"))
+        self.listing.count(
+            shown
+            + (loaded if self.size.width >= 100 else f"{used:,} of {budget:,} characters loaded")
+        )
 
     def line(self, row: SkillRow, width: int) -> Content:
         if row.held_back is not None:
             mark = ("○ ", "$warning")
         else:
-            mark = ("✗ ", "$bad") if row.broken else ("● ", "$good") if row.name in self._marked else ("  ", "")
+            mark = (
+                ("✗ ", "$bad")
+                if row.broken
+                else ("● ", "$good")
+                if row.name in self._marked
+                else ("  ", "")
+            )
         name, description = (plain(text).replace("\n", " ") for text in (row.name, row.description))
         held_back = ("held back · ", "$warning") if row.held_back is not None else ""
-        return Content.assemble(mark, f"{name:<{self._names}}  ", held_back, (description, "$muted"))
+        return Content.assemble(
+            mark, f"{name:<{self._names}}  ", held_back, (description, "$muted")
+        )
 
     def describe(self, row: SkillRow | None) -> Content:
-        self._preview.show("" if row is None else row.description if row.broken else f"{row.description}\n\n---\n\n{row.content}")
+        self._preview.show(
+            ""
+            if row is None
+            else row.description
+            if row.broken
+            else f"{row.description}\n\n---\n\n{row.content}"
+        )
         if row is None:
-            nothing = "No skill matches." if self._typed else "There are no skills. Ctrl+T creates one."
+            nothing = (
+                "No skill matches." if self._typed else "There are no skills. Ctrl+T creates one."
+            )
             return Content("Reading the skills …" if self._found_for is None else nothing)
         size = "" if row.broken else f"{len(row.content):,} characters · "
         return Content.assemble((plain(f"{size}{_where(row.file, self._project)}"), "$muted"))
@@ -175,7 +220,9 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         self._do(self._edit, self._typed, self.listing.chosen)
 
     @work
-    async def _do(self, act: Callable[[SkillRow], Awaitable[None]], typed: str, chosen: SkillRow | None) -> None:
+    async def _do(
+        self, act: Callable[[SkillRow], Awaitable[None]], typed: str, chosen: SkillRow | None
+    ) -> None:
         """Act on the skill that the user meant: the first match if the list did not yet show the matches of what was typed."""
         if typed != self._found_for:
             found, _ = await asyncio.to_thread(self._search, typed)
@@ -196,7 +243,11 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         except (NoSkill, SkillsBudgetExceeded) as error:
             outcome, style = str(error), "$bad"
         else:
-            how = "is no longer loaded" if loaded else "is loaded: the model gets it with every question"
+            how = (
+                "is no longer loaded"
+                if loaded
+                else "is loaded: the model gets it with every question"
+            )
             outcome, style = f"{row.name} {how}.", "$good"
         if not is_leaving(self):
             self._fill()
@@ -204,7 +255,10 @@ class SkillsScreen(ListScreen[None, SkillRow]):
 
     async def _offer_trust(self, skill: Skill) -> None:
         """Ask whether models may use a skill of the project, with all its files as they are now."""
-        texts = {**await asyncio.to_thread(skill_texts, skill), skill.file: instructions_text(skill)}
+        texts = {
+            **await asyncio.to_thread(skill_texts, skill),
+            skill.file: instructions_text(skill),
+        }
 
         def trust() -> None:
             try:
@@ -215,8 +269,20 @@ class SkillsScreen(ListScreen[None, SkillRow]):
             self._find(None)
 
         more = len(texts) - 1
-        files = "" if not more else " and its other file" if more == 1 else f" and its {more} other files"
-        confirm(self.app, f"This project's skill {skill.name}{files}: let models use it as it is now?", trust, yes="Trust", no="Hold back")
+        files = (
+            ""
+            if not more
+            else " and its other file"
+            if more == 1
+            else f" and its {more} other files"
+        )
+        confirm(
+            self.app,
+            f"This project's skill {skill.name}{files}: let models use it as it is now?",
+            trust,
+            yes="Trust",
+            no="Hold back",
+        )
 
     def action_new(self) -> None:
         ask(self.app, Prompt("Name of the new skill: a-z, 0-9 and single hyphens"), self._create)

@@ -16,7 +16,9 @@ from .records import record_table
 
 def table_of(value: Any) -> Table | None:
     """Return an object as a table; None if it is not one, or its library is not loaded."""
-    if is_index(value) or (is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value)):
+    if is_index(value) or (
+        is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value)
+    ):
         return PandasTable(value)
     if is_one_of(value, "polars", "DataFrame", "Series"):
         return PolarsTable(value)

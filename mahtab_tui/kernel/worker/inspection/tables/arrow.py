@@ -10,9 +10,28 @@ from typing import Any
 
 from ..cells import cell_text, decimals_of, float_text, number_text
 from ..pace import LookError, Pace
-from .column import BARS, BOOLEANS, DISTINCT, LOOKED_AT, SAMPLE, Column, Condition, Statistics, Table, not_comparable, top_values
+from .column import (
+    BARS,
+    BOOLEANS,
+    DISTINCT,
+    LOOKED_AT,
+    SAMPLE,
+    Column,
+    Condition,
+    Statistics,
+    Table,
+    not_comparable,
+    top_values,
+)
 
-_COMPARISONS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
+_COMPARISONS = {
+    "==": "equal",
+    "!=": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+}
 
 
 class ArrowColumn:
@@ -30,9 +49,16 @@ class ArrowColumn:
         self._decimals = decimals_of(values.slice(0, LOOKED_AT).to_pylist()) if self._float else 1
 
     def texts(self, rows: Sequence[int]) -> list[str | None]:
-        part = self._values.slice(rows.start, len(rows)) if isinstance(rows, range) else self._values.take(_arrow().array(list(rows), type="int64"))
+        part = (
+            self._values.slice(rows.start, len(rows))
+            if isinstance(rows, range)
+            else self._values.take(_arrow().array(list(rows), type="int64"))
+        )
         if self._float:
-            return [None if value is None else float_text(value, self._decimals) for value in part.to_pylist()]
+            return [
+                None if value is None else float_text(value, self._decimals)
+                for value in part.to_pylist()
+            ]
         return [cell_text(value) for value in part.to_pylist()]
 
     def value(self, row: int) -> Any:
@@ -43,7 +69,9 @@ class ArrowColumn:
         rows = None if among is None else arrow.array(list(map(int, among)), type="int64")
         values = self._values if rows is None else self._values.take(rows)
         try:
-            found = _compute().sort_indices(values, sort_keys=[("", "descending" if descending else "ascending")])
+            found = _compute().sort_indices(
+                values, sort_keys=[("", "descending" if descending else "ascending")]
+            )
         except (arrow.ArrowNotImplementedError, arrow.ArrowInvalid, arrow.ArrowTypeError):
             raise LookError(f"Values of {self.type} cannot be sorted.") from None
         pace.check()
@@ -56,9 +84,15 @@ class ArrowColumn:
             gone = self._values.is_null(nan_is_null=True)
             fits = gone if op == "missing" else compute.invert(gone)
         elif op == "contains" and self._text:
-            fits = compute.match_substring(self._values, condition.operand, ignore_case=not any(map(str.isupper, condition.operand)))
+            fits = compute.match_substring(
+                self._values,
+                condition.operand,
+                ignore_case=not any(map(str.isupper, condition.operand)),
+            )
         else:
-            fits = getattr(compute, _COMPARISONS[{"contains": "=="}.get(op, op)])(self._values, self._operand(condition.operand))
+            fits = getattr(compute, _COMPARISONS[{"contains": "=="}.get(op, op)])(
+                self._values, self._operand(condition.operand)
+            )
         found: Sequence[int] = compute.indices_nonzero(fits).to_pylist()
         return found
 
@@ -78,7 +112,13 @@ class ArrowColumn:
         if self._time:
             return Statistics(missing, str(ends["min"]), str(ends["max"]))
         low, high = float(ends["min"]), float(ends["max"])
-        return Statistics(missing, number_text(low), number_text(high), number_text(float(compute.mean(values).as_py())), _bars(values, low, high))
+        return Statistics(
+            missing,
+            number_text(low),
+            number_text(high),
+            number_text(float(compute.mean(values).as_py())),
+            _bars(values, low, high),
+        )
 
     def _top(self) -> Sequence[str]:
         """Return the most common texts."""

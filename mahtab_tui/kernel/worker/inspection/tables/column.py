@@ -46,7 +46,10 @@ def top_values(counts: Iterable[tuple[str, int]]) -> Sequence[str]:
     if len(counted) > 1 and all(count == 1 for _, count in counted):
         return (f"all {len(counted):,} differ",)
     common = sorted(counted, key=lambda each: -each[1])[:TOP]
-    return [f"{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'} ×{count:,}" for text, count in common]
+    return [
+        f"{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'} ×{count:,}"
+        for text, count in common
+    ]
 
 
 _CONDITION = re.compile(r"\s*(<=|>=|!=|==|=|<|>)\s*(.*)", re.DOTALL)

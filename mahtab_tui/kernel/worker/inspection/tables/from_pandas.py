@@ -34,10 +34,14 @@ class PandasTable(Table):
 
     def labels(self, rows: Sequence[int]) -> list[str] | None:
         index: Any = getattr(self._value, "index", None)
-        if index is None or not all(map(is_own_type, index.dtypes if hasattr(index, "levels") else [index.dtype])):
+        if index is None or not all(
+            map(is_own_type, index.dtypes if hasattr(index, "levels") else [index.dtype])
+        ):
             return None
         part = index[rows.start : rows.stop] if isinstance(rows, range) else index[list(rows)]
-        if not hasattr(index, "levels") and has_foreign_zone(index.dtype):  # which the labels' own methods would call
+        if not hasattr(index, "levels") and has_foreign_zone(
+            index.dtype
+        ):  # which the labels' own methods would call
             return [text or "—" for text in column_of(part).texts(range(len(part)))]
         return [key_text(label) for label in part.tolist()]
 
@@ -45,7 +49,10 @@ class PandasTable(Table):
         if not self._frame:
             return ""
         names = list(self._value.columns)
-        alone = type(names[column]) is str and sum(type(name) is str and name == names[column] for name in names) == 1
+        alone = (
+            type(names[column]) is str
+            and sum(type(name) is str and name == names[column] for name in names) == 1
+        )
         return f"[{names[column]!r}]" if alone else f".iloc[:, {column}]"
 
     def series(self, column: int) -> Any:
@@ -66,28 +73,45 @@ def column_of(series: Any) -> Column:
     if type(dtype).__module__.startswith("numpy"):
         values = series.to_numpy()
         return NumberColumn(values) if dtype.kind in "biufcmM" else ObjectColumn(values)
-    if name == "CategoricalDtype" and is_index(dtype.categories) and is_own_type(dtype.categories.dtype):
+    if (
+        name == "CategoricalDtype"
+        and is_index(dtype.categories)
+        and is_own_type(dtype.categories.dtype)
+    ):
         return CategoryColumn(series.array)
     if name == "ArrowDtype" or getattr(dtype, "storage", "") == "pyarrow":
-        return ArrowColumn(sys.modules["pyarrow"].chunked_array(series.array.__arrow_array__()), str(dtype))
+        return ArrowColumn(
+            sys.modules["pyarrow"].chunked_array(series.array.__arrow_array__()), str(dtype)
+        )
     if name == "DatetimeTZDtype":
         foreign = has_foreign_zone(dtype)
-        moments = series.array.tz_convert(None) if foreign else series.array.tz_localize(None)  # the user's own time zone would run their code
+        moments = (
+            series.array.tz_convert(None) if foreign else series.array.tz_localize(None)
+        )  # the user's own time zone would run their code
         return NumberColumn(moments.to_numpy(), dtype_text(dtype))
     if name == "SparseDtype":
         values = series.array.to_dense()
         numeric = values.dtype.kind in "biufcmM"
-        return NumberColumn(values, dtype_text(dtype)) if numeric else ObjectColumn(values, dtype_text(dtype))
+        return (
+            NumberColumn(values, dtype_text(dtype))
+            if numeric
+            else ObjectColumn(values, dtype_text(dtype))
+        )
     if getattr(dtype, "_is_numeric", False) or name == "BooleanDtype":
         missing = series.array.isna()
-        values = series.array.to_numpy(dtype=dtype.numpy_dtype, na_value=False if name == "BooleanDtype" else 0)
+        values = series.array.to_numpy(
+            dtype=dtype.numpy_dtype, na_value=False if name == "BooleanDtype" else 0
+        )
         return NumberColumn(values, str(dtype), missing)
     return ObjectColumn(series.array, dtype_text(dtype))
 
 
 def has_foreign_zone(dtype: Any) -> bool:
     """Tell whether a dtype has a time zone of the user's, whose code would run."""
-    return is_one_of(dtype, "pandas", "DatetimeTZDtype") and module_of(type(dtype.tz)).partition(".")[0] not in ZONES
+    return (
+        is_one_of(dtype, "pandas", "DatetimeTZDtype")
+        and module_of(type(dtype.tz)).partition(".")[0] not in ZONES
+    )
 
 
 def dtype_text(dtype: Any) -> str:
@@ -137,4 +161,7 @@ class CategoryColumn:
         categories, used = self._values.categories, counts.nonzero()[0].tolist()
         if len(used) > DISTINCT:
             return Statistics(missing)
-        return Statistics(missing, top=top_values((cell_text(categories[code]) or "", int(counts[code])) for code in used))
+        return Statistics(
+            missing,
+            top=top_values((cell_text(categories[code]) or "", int(counts[code])) for code in used),
+        )

@@ -9,7 +9,21 @@ from typing import Any
 
 from ..cells import cell_text, decimals_of, float_text, number_text
 from ..pace import LookError, Pace
-from .column import BARS, BOOLEANS, DISTINCT, LOOKED_AT, SAMPLE, TOP, Column, Condition, Statistics, Table, compare, not_comparable, top_values
+from .column import (
+    BARS,
+    BOOLEANS,
+    DISTINCT,
+    LOOKED_AT,
+    SAMPLE,
+    TOP,
+    Column,
+    Condition,
+    Statistics,
+    Table,
+    compare,
+    not_comparable,
+    top_values,
+)
 from .objects import ObjectColumn
 
 
@@ -26,9 +40,16 @@ class PolarsColumn:
         self._decimals = decimals_of(values.head(LOOKED_AT).to_list()) if self._float else 1
 
     def texts(self, rows: Sequence[int]) -> list[str | None]:
-        part = self._values.slice(rows.start, len(rows)) if isinstance(rows, range) else self._values.gather(list(rows))
+        part = (
+            self._values.slice(rows.start, len(rows))
+            if isinstance(rows, range)
+            else self._values.gather(list(rows))
+        )
         if self._float:
-            return [None if value is None else float_text(value, self._decimals) or "NaN" for value in part.to_list()]
+            return [
+                None if value is None else float_text(value, self._decimals) or "NaN"
+                for value in part.to_list()
+            ]
         return [cell_text(value) for value in part.to_list()]
 
     def value(self, row: int) -> Any:
@@ -59,7 +80,9 @@ class PolarsColumn:
                 texts = texts if any(map(str.isupper, operand)) else texts.str.to_lowercase()
                 fits = texts.str.contains(operand, literal=True)
             else:
-                fits = compare(values.fill_nan(None) if self._float else values, op, self._operand(operand))
+                fits = compare(
+                    values.fill_nan(None) if self._float else values, op, self._operand(operand)
+                )
             found: Sequence[int] = fits.arg_true()
         except (polars.exceptions.PolarsError, NotImplementedError, TypeError):
             raise not_comparable(operand, self.type) from None
@@ -78,7 +101,11 @@ class PolarsColumn:
         if self._temporal:
             return Statistics(missing, cell_text(low) or "", cell_text(high) or "")
         mean = number_text(float(values.mean()))
-        shown = (number_text(float(low)), number_text(float(high))) if self._float else (str(low), str(high))
+        shown = (
+            (number_text(float(low)), number_text(float(high)))
+            if self._float
+            else (str(low), str(high))
+        )
         return Statistics(missing, *shown, mean, _bars(values, float(low), float(high)))
 
     def _top(self) -> Sequence[str]:
@@ -86,8 +113,14 @@ class PolarsColumn:
         polars = sys.modules["polars"]
         if self._values.dtype not in (polars.String, polars.Categorical, polars.Enum):
             return ()
-        counted = self._values.drop_nulls().cast(polars.String).alias("value").value_counts(sort=True)
-        return top_values(counted.head(TOP if counted["count"].max() != 1 else DISTINCT).iter_rows()) if len(counted) <= DISTINCT else ()
+        counted = (
+            self._values.drop_nulls().cast(polars.String).alias("value").value_counts(sort=True)
+        )
+        return (
+            top_values(counted.head(TOP if counted["count"].max() != 1 else DISTINCT).iter_rows())
+            if len(counted) <= DISTINCT
+            else ()
+        )
 
     def _operand(self, text: str) -> Any:
         try:

@@ -8,7 +8,19 @@ from typing import Any
 
 from ..cells import cell_text, decimals_of, float_text, number_text
 from ..pace import LookError, Pace
-from .column import BARS, BOOLEANS, LOOKED_AT, SAMPLE, Column, Condition, Statistics, Table, as_slice, compare, not_comparable
+from .column import (
+    BARS,
+    BOOLEANS,
+    LOOKED_AT,
+    SAMPLE,
+    Column,
+    Condition,
+    Statistics,
+    Table,
+    as_slice,
+    compare,
+    not_comparable,
+)
 from .objects import ObjectColumn
 
 _MANY = 1_000_000
@@ -24,13 +36,19 @@ class NumberColumn:
         self._kind: str = values.dtype.kind
         self.type = type or str(values.dtype)
         self.right = self._kind in "iufc"
-        self._decimals = decimals_of(map(float, values[:LOOKED_AT].tolist())) if self._kind == "f" else 1
+        self._decimals = (
+            decimals_of(map(float, values[:LOOKED_AT].tolist())) if self._kind == "f" else 1
+        )
         self._unit = _unit(values[:LOOKED_AT]) if self._kind == "M" else None
 
     @property
     def numbers(self) -> Any:
         """The numbers, with NaN for missing ones."""
-        return self._values if self._missing is None else _numpy().where(self._missing, float("nan"), self._values)
+        return (
+            self._values
+            if self._missing is None
+            else _numpy().where(self._missing, float("nan"), self._values)
+        )
 
     def texts(self, rows: Sequence[int]) -> list[str | None]:
         place = as_slice(rows)
@@ -45,7 +63,10 @@ class NumberColumn:
         else:
             found = [cell_text(value) for value in part.tolist()]
         if self._missing is not None:
-            found = [None if missing else text for text, missing in zip(found, self._missing[place].tolist())]
+            found = [
+                None if missing else text
+                for text, missing in zip(found, self._missing[place].tolist())
+            ]
         return found
 
     def value(self, row: int) -> Any:
@@ -59,9 +80,15 @@ class NumberColumn:
         if among is not None:
             among = numpy.asarray(among, dtype="i8")
             values, missing = values[among], None if missing is None else missing[among]
-        kind = "stable" if self._kind != "f" or len(values) < _MANY else None  # None is five times faster for floats
+        kind = (
+            "stable" if self._kind != "f" or len(values) < _MANY else None
+        )  # None is five times faster for floats
         # Descending order is stable too.
-        found = len(values) - 1 - numpy.argsort(values[::-1], kind=kind)[::-1] if descending else numpy.argsort(values, kind=kind)
+        found = (
+            len(values) - 1 - numpy.argsort(values[::-1], kind=kind)[::-1]
+            if descending
+            else numpy.argsort(values, kind=kind)
+        )
         pace.check()
         if missing is not None and missing.any():
             found = numpy.concatenate([found[~missing[found]], numpy.flatnonzero(missing)])
@@ -93,15 +120,36 @@ class NumberColumn:
             low, high = values.min(), values.max()
             ticks = values.view("i8")
             middle = numpy.array(int(ticks.mean()), dtype="i8").view(values.dtype)
-            first, last, mean = (text or "" for text in self._moments(numpy.array([low, high, middle], dtype=values.dtype)))
-            return Statistics(count, first, last, mean, _bars(ticks, int(low.view("i8")), int(high.view("i8"))))
+            first, last, mean = (
+                text or ""
+                for text in self._moments(numpy.array([low, high, middle], dtype=values.dtype))
+            )
+            return Statistics(
+                count, first, last, mean, _bars(ticks, int(low.view("i8")), int(high.view("i8")))
+            )
         with numpy.errstate(all="ignore"):
             low, high, average = values.min(), values.max(), float(values.mean(dtype="f8"))
             pace.check()
             if self._kind == "b":
-                return Statistics(count, str(bool(low)), str(bool(high)), number_text(average), _bars(values.view("i1"), 0, 1))
-            shown = [str(int(low)), str(int(high))] if self._kind in "iu" else [number_text(float(low)), number_text(float(high))]
-            return Statistics(count, shown[0], shown[1], number_text(average), _bars(values, float(low), float(high)))
+                return Statistics(
+                    count,
+                    str(bool(low)),
+                    str(bool(high)),
+                    number_text(average),
+                    _bars(values.view("i1"), 0, 1),
+                )
+            shown = (
+                [str(int(low)), str(int(high))]
+                if self._kind in "iu"
+                else [number_text(float(low)), number_text(float(high))]
+            )
+            return Statistics(
+                count,
+                shown[0],
+                shown[1],
+                number_text(average),
+                _bars(values, float(low), float(high)),
+            )
 
     def _moments(self, part: Any) -> list[str | None]:
         """Format datetimes or timedeltas."""
@@ -135,7 +183,12 @@ class NumberColumn:
             if self._kind == "c":
                 return complex(text)
             return int(text) if text.lstrip("+-").isdigit() else float(text)
-        except (ValueError, KeyError, TypeError, OverflowError):  # TypeError and OverflowError for unknown units and too large numbers
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            OverflowError,
+        ):  # TypeError and OverflowError for unknown units and too large numbers
             raise not_comparable(text, self.type) from None
 
 
@@ -149,7 +202,9 @@ class MatrixTable(Table):
         self.columns: int = len(self._fields) or (value.shape[1] if value.ndim == 2 else 1)
 
     def name(self, column: int) -> str:
-        return self._fields[column] if self._fields else str(column) if self._value.ndim == 2 else ""
+        return (
+            self._fields[column] if self._fields else str(column) if self._value.ndim == 2 else ""
+        )
 
     def column(self, column: int) -> Column:
         values = self.series(column)
@@ -178,7 +233,11 @@ class MatrixTable(Table):
 def _bars(values: Any, low: float, high: float) -> Sequence[int]:
     if not 0 < high - low < float("inf"):
         return ()
-    counts: Sequence[int] = _numpy().histogram(values[:: max(1, len(values) // SAMPLE)], bins=BARS, range=(low, high))[0].tolist()
+    counts: Sequence[int] = (
+        _numpy()
+        .histogram(values[:: max(1, len(values) // SAMPLE)], bins=BARS, range=(low, high))[0]
+        .tolist()
+    )
     return counts
 
 
@@ -186,7 +245,14 @@ def _unit(values: Any) -> str | None:
     """Return the coarsest unit that shows some datetimes exactly; None for their own."""
     numpy = _numpy()
     known = values[~numpy.isnat(values)]
-    return next((unit for unit in ("D", "m", "s", "ms", "us") if (known.astype(f"M8[{unit}]") == known).all()), None)
+    return next(
+        (
+            unit
+            for unit in ("D", "m", "s", "ms", "us")
+            if (known.astype(f"M8[{unit}]") == known).all()
+        ),
+        None,
+    )
 
 
 def _numpy() -> Any:

@@ -88,9 +88,18 @@ class ObjectColumn:
             else:
                 only_numbers = only_texts = False
         if not only_numbers or low is None or high is None:
-            return Statistics(missing, top=top_values(texts.items()) if only_texts and len(texts) <= DISTINCT else ())
+            return Statistics(
+                missing,
+                top=top_values(texts.items()) if only_texts and len(texts) <= DISTINCT else (),
+            )
         mean = number_text(total / len(numbers))
-        return Statistics(missing, cell_text(low) or "", cell_text(high) or "", mean, _bars(numbers, float(low), float(high)))
+        return Statistics(
+            missing,
+            cell_text(low) or "",
+            cell_text(high) or "",
+            mean,
+            _bars(numbers, float(low), float(high)),
+        )
 
     def _each(self, pace: Pace) -> Iterator[tuple[int, Any]]:
         for row in range(len(self._values)):

@@ -25,11 +25,18 @@ class Arrangement:
         self._last: tuple[Any, tuple[Any, ...], Sequence[int]] = None, (), ()
         """Table, request and rows, read and written as one tuple, since several threads ask."""
 
-    def rows(self, value: Any, table: Table, sort: Sort, filters: Filters, pace: Pace) -> Sequence[int] | None:
+    def rows(
+        self, value: Any, table: Table, sort: Sort, filters: Filters, pace: Pace
+    ) -> Sequence[int] | None:
         """Return the positions of rows; None for all in the table's order."""
         if not sort and not filters:
             return None
-        wanted = (table.rows, table.columns, tuple(sort) if sort else None, tuple(map(tuple, filters)))
+        wanted = (
+            table.rows,
+            table.columns,
+            tuple(sort) if sort else None,
+            tuple(map(tuple, filters)),
+        )
         of, before, rows = self._last
         if value is not of or wanted != before:
             rows = arranged(table, sort, filters, pace)
@@ -56,15 +63,33 @@ def arranged(table: Table, sort: Sort, filters: Filters, pace: Pace) -> Sequence
     return table.column(sort[0]).order(sort[1], found, pace)
 
 
-def page(table: Table, rows: Sequence[int] | None, start: int, stop: int, columns: Sequence[int], pace: Pace) -> dict[str, Any]:
+def page(
+    table: Table,
+    rows: Sequence[int] | None,
+    start: int,
+    stop: int,
+    columns: Sequence[int],
+    pace: Pace,
+) -> dict[str, Any]:
     """Return some rows of some columns as texts."""
     total = table.rows if rows is None else len(rows)
-    part: Sequence[int] = range(min(start, total), min(stop, total)) if rows is None else [int(row) for row in rows[start:stop]]
+    part: Sequence[int] = (
+        range(min(start, total), min(stop, total))
+        if rows is None
+        else [int(row) for row in rows[start:stop]]
+    )
     cells = []
     for column in columns:
         pace.check()
         cells.append(_texts(table, column, part))
-    return {"rows": total, "of": table.rows, "columns": table.columns, "positions": list(part), "labels": table.labels(part), "cells": cells}
+    return {
+        "rows": total,
+        "of": table.rows,
+        "columns": table.columns,
+        "positions": list(part),
+        "labels": table.labels(part),
+        "cells": cells,
+    }
 
 
 def headings(table: Table, columns: Sequence[int]) -> list[dict[str, Any]]:
@@ -87,14 +112,23 @@ def _texts(table: Table, number: int, rows: Sequence[int]) -> list[str | None]:
         return ["?"] * len(rows)
 
 
-def rows_of(value: Any, sort: int | str | None, descending: bool, filters: Mapping[int | str, str]) -> Any:
+def rows_of(
+    value: Any, sort: int | str | None, descending: bool, filters: Mapping[int | str, str]
+) -> Any:
     """Return the rows of a table that match the filters, sorted, as an object of the same kind. Raises ValueError with a message for the user."""
     table = table_of(as_library_type(value))
     if table is None:
         raise ValueError("The value is not a table.")
     try:
-        conditions = [(_number(table, column), str(condition)) for column, condition in filters.items()]
-        rows = arranged(table, None if sort is None else (_number(table, sort), descending), conditions, Pace(float("inf")))
+        conditions = [
+            (_number(table, column), str(condition)) for column, condition in filters.items()
+        ]
+        rows = arranged(
+            table,
+            None if sort is None else (_number(table, sort), descending),
+            conditions,
+            Pace(float("inf")),
+        )
     except LookError as error:
         raise ValueError(str(error)) from None
     return _taken(value, rows)
@@ -106,7 +140,9 @@ def _number(table: Table, column: int | str) -> int:
     found = [number for number in range(table.columns) if table.name(number) == column]
     if len(found) != 1:
         raise ValueError(
-            f"There is no column {column!r}." if not found else f"{len(found)} columns are called {column!r}: give the number of the column."
+            f"There is no column {column!r}."
+            if not found
+            else f"{len(found)} columns are called {column!r}: give the number of the column."
         )
     return found[0]
 

@@ -53,7 +53,11 @@ class CellRows:
         if cell.later is not None:
             self._later = self._later or OutputRows(cell.later, self._width, self._palette)
             self._later.update()
-            self._parts += [blank, [Row([("later", self._palette.muted)], self._palette.hairline)], self._later]
+            self._parts += [
+                blank,
+                [Row([("later", self._palette.muted)], self._palette.hairline)],
+                self._later,
+            ]
         self._height = 1 + sum(len(part) for part in self._parts)
 
     def __len__(self) -> int:
@@ -92,44 +96,75 @@ class CellRows:
             sign = CHANGE_SIGNS.get(change.change, "~")
             description = "" if sign == "−" else described(change).replace("\n", " ")
             name = " ".join(plain(change.name).split())
-            add((f"{sign} ", styles[sign]), (name, styles[sign]), (f" {description}" if description else "", palette.muted))
+            add(
+                (f"{sign} ", styles[sign]),
+                (name, styles[sign]),
+                (f" {description}" if description else "", palette.muted),
+            )
         if (more := len(self._cell.changes) - CHANGES) > 0:
             add((f"and {more} more", palette.muted))
         for row in paragraph(line, self._width, palette.hairline, indent="  "):
-            yield row._replace(spans=[(text.replace("\xa0", " "), style) for text, style in row.spans])
+            yield row._replace(
+                spans=[(text.replace("\xa0", " "), style) for text, style in row.spans]
+            )
 
     def _header(self) -> Row:
         """Draw the dim line above the code."""
         cell, palette = self._cell, self._palette
-        name = f"In {cell.number}" if cell.number is not None else "code" if cell.place is None else f"Cell {cell.place}"
-        spans: list[Span] = [(name, self._bar), (" · ", palette.muted), (plain(cell.party), palette.muted)]
+        name = (
+            f"In {cell.number}"
+            if cell.number is not None
+            else "code"
+            if cell.place is None
+            else f"Cell {cell.place}"
+        )
+        spans: list[Span] = [
+            (name, self._bar),
+            (" · ", palette.muted),
+            (plain(cell.party), palette.muted),
+        ]
         if cell.place is not None and cell.number is not None:
             spans += [(" · ", palette.muted), (f"cell {cell.place} of the notebook", palette.muted)]
         if cell.edited:
             spans += [(" · ", palette.muted), ("edited by you", palette.person)]
         if cell.part and cell.number is None:
-            spans += [(" · ", palette.muted), (cell.part, palette.moon if cell.approval == "waiting" else palette.muted)]
+            spans += [
+                (" · ", palette.muted),
+                (cell.part, palette.moon if cell.approval == "waiting" else palette.muted),
+            ]
         if cell.approval == "waiting":
             spans += [("   ", palette.muted), ("waits for you", palette.moon)]
         elif cell.approval:
             reason = f": {plain(cell.reason)}" if cell.reason else ""
-            spans += [("   ", palette.muted), (cell.approval + reason.replace("\n", " "), palette.muted)]
+            spans += [
+                ("   ", palette.muted),
+                (cell.approval + reason.replace("\n", " "), palette.muted),
+            ]
         return Row(spans, self._bar, right=self._right())
 
     def _right(self) -> list[Span]:
         cell, palette = self._cell, self._palette
         if cell.started is not None:
             elapsed = time.time() - cell.started
-            return [("● ", palette.moon), (duration(elapsed), palette.muted)] if elapsed >= PATIENCE else []
+            return (
+                [("● ", palette.moon), (duration(elapsed), palette.muted)]
+                if elapsed >= PATIENCE
+                else []
+            )
         if cell.place is not None and cell.number is None:
-            return [("not run" if cell.ran_as is None else f"ran as In {cell.ran_as}", palette.muted)]
+            return [
+                ("not run" if cell.ran_as is None else f"ran as In {cell.ran_as}", palette.muted)
+            ]
         spans: list[Span] = []
         if cell.status == "interrupted":
             spans.append(("■ interrupted", palette.moon))
         elif cell.status not in ("", "ok"):
             spans.append((f"✗ {plain(cell.status)}", palette.bad))
         if cell.duration is not None:
-            spans += [*([("  ", palette.muted)] if spans else []), (duration(cell.duration), palette.muted)]
+            spans += [
+                *([("  ", palette.muted)] if spans else []),
+                (duration(cell.duration), palette.muted),
+            ]
         return spans
 
 

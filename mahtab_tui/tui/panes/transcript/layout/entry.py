@@ -14,7 +14,11 @@ from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.rows.row import LIMIT, GrowingRows, Row, Rows
 
 _DIM = Style(dim=True)
-_DRAWERS: Mapping[type[Entry], Callable[[Any, int, Palette], Rows]] = {Question: question_rows, ToolUse: tool_rows, Note: note_rows}
+_DRAWERS: Mapping[type[Entry], Callable[[Any, int, Palette], Rows]] = {
+    Question: question_rows,
+    ToolUse: tool_rows,
+    Note: note_rows,
+}
 """Draw the entries that do not grow."""
 _LABELS = {"hidden": "hidden from the model", "replaced": "replaced", "undone": "undone"}
 
@@ -24,12 +28,18 @@ def left_out_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Ro
     spans = [(text, style + _DIM) for text, style in row.spans]
     right = [(text, style + _DIM) for text, style in row.right]
     if first and not isinstance(entry, Note):
-        right = [(_LABELS[entry.left_out or "undone"], palette.muted), *([("  ", palette.muted)] if right else []), *right]
+        right = [
+            (_LABELS[entry.left_out or "undone"], palette.muted),
+            *([("  ", palette.muted)] if right else []),
+            *right,
+        ]
     picture, ground = row.picture, palette.surface.bgcolor
     if picture is not None:
         behind = ground.get_truecolor(foreground=False) if ground else (0, 0, 0)
         picture = replace(picture[0], faded=behind), picture[1]
-    return row._replace(spans=spans, bar=row.bar + _DIM if row.bar else None, right=right, picture=picture)
+    return row._replace(
+        spans=spans, bar=row.bar + _DIM if row.bar else None, right=right, picture=picture
+    )
 
 
 COLLAPSED = 3
@@ -59,7 +69,9 @@ class EntryRows:
     def __len__(self) -> int:
         if self._entry.hidden:
             return 0
-        return (min(COLLAPSED, len(self._rows)) if self._entry.collapsed else len(self._rows)) + self._entry.gap
+        return (
+            min(COLLAPSED, len(self._rows)) if self._entry.collapsed else len(self._rows)
+        ) + self._entry.gap
 
     @property
     def reading(self) -> int | None:
@@ -69,7 +81,11 @@ class EntryRows:
 
     def __getitem__(self, index: int) -> Row:
         row = index - self._entry.gap
-        drawn = self._own(row) if row >= 0 else Row(bar=self._palette.model if self._entry.joined else None)
+        drawn = (
+            self._own(row)
+            if row >= 0
+            else Row(bar=self._palette.model if self._entry.joined else None)
+        )
         greyed = self._entry.left_out or (isinstance(self._entry, Cell) and self._entry.undone)
         return left_out_row(drawn, self._entry, self._palette, first=row == 0) if greyed else drawn
 
@@ -106,7 +122,15 @@ def guess(entry: Entry, width: int) -> int:
             later = 0 if entry.later is None else len(entry.later) + 2
             return entry.gap + 1 + code + output + 2 * bool(entry.changes) + later
         case Words(source=text, figures=figures):
-            return entry.gap + text.count("\n") + len(text) // width + 1 + any(not figure.found for figure in figures)
+            return (
+                entry.gap
+                + text.count("\n")
+                + len(text) // width
+                + 1
+                + any(not figure.found for figure in figures)
+            )
         case ToolUse(text=text) | Question(text=text) | Note(text=text):
-            return entry.gap + isinstance(entry, ToolUse) + text.count("\n") + len(text) // width + 1
+            return (
+                entry.gap + isinstance(entry, ToolUse) + text.count("\n") + len(text) // width + 1
+            )
     raise AssertionError(entry)

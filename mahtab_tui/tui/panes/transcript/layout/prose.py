@@ -34,19 +34,30 @@ def question_rows(question: Question, width: int, palette: Palette) -> list[Row]
 
 def _chip(attached: AttachmentChip, palette: Palette) -> list[Span]:
     """Draw an attachment with its size, or why it is missing."""
-    detail, style = (attached.problem, palette.bad) if attached.problem else (attached.size, palette.muted)
+    detail, style = (
+        (attached.problem, palette.bad) if attached.problem else (attached.size, palette.muted)
+    )
     label, words = (" ".join(plain(text).split()) for text in (attached.label, detail))
     return [(label, palette.moon), (f" {words}   " if words else "   ", style)]
 
 
 def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
     """Draw a call as `⚒ search_code  pattern="x"`, with the result below."""
-    mark, style = {"ok": ("⚒", palette.model), "running": ("⚒", palette.moon), "error": ("✗", palette.bad)}.get(use.state, ("■", palette.moon))
+    mark, style = {
+        "ok": ("⚒", palette.model),
+        "running": ("⚒", palette.moon),
+        "error": ("✗", palette.bad),
+    }.get(use.state, ("■", palette.moon))
     arguments = _arguments(use.arguments)
     if len(arguments) > LONGEST:
         arguments = f"{arguments[:LONGEST]}… ({len(arguments):,} characters)"
     how = {"running": "  runs", "ok": ""}.get(use.state, f"  {use.state}")
-    head: list[Span] = [(f"{mark} ", style), (plain(use.name), palette.text), (f"  {arguments}", palette.muted), (how, style)]
+    head: list[Span] = [
+        (f"{mark} ", style),
+        (plain(use.name), palette.text),
+        (f"  {arguments}", palette.muted),
+        (how, style),
+    ]
     lines = plain(use.text).expandtabs(4).rstrip("\n").split("\n") if use.text else []
     given = palette.bad if use.state == "error" else palette.muted
     rows = [*paragraph(head, width, palette.model, indent="  ")]
@@ -61,12 +72,18 @@ def _arguments(written: str) -> str:
         given = dict(json.loads(written))
     except (ValueError, TypeError, RecursionError):  # a record from elsewhere
         return plain(written).replace("\n", " ")
-    return plain("  ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given.items())).replace("\n", " ")
+    return plain(
+        "  ".join(
+            f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given.items()
+        )
+    ).replace("\n", " ")
 
 
 def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
     """Draw a mark and a sentence."""
-    mark, style = {"warning": ("!", palette.moon), "error": ("✗", palette.bad)}.get(note.level, ("·", palette.muted))
+    mark, style = {"warning": ("!", palette.moon), "error": ("✗", palette.bad)}.get(
+        note.level, ("·", palette.muted)
+    )
     words = palette.muted if note.level in ("info", "quiet") else palette.text
     rows: list[Row] = []
     for number, line in enumerate(plain(note.text).expandtabs(4).split("\n")):

@@ -30,7 +30,9 @@ class WordsRows(list[Row]):
             self._revision = self._words.revision
             self._settled, self._settled_rows = 0, []
             if self._words.figures:
-                self._markdown = Markdown(self._palette, FigureMarks(self._words.figures, self._palette))
+                self._markdown = Markdown(
+                    self._palette, FigureMarks(self._words.figures, self._palette)
+                )
         open_source = plain(self._words.source)[self._settled :]
         blocks = parse(open_source)
         for block in blocks[:-1]:
@@ -39,7 +41,11 @@ class WordsRows(list[Row]):
             lines = open_source.split("\n", first_line(blocks[-1]))
             self._settled += len(open_source) - len(lines[-1])
         last = self._block(blocks[-1], first=not self._settled_rows) if blocks else []
-        mark = [Row([(f"■ {self._words.mark}", self._palette.muted)], self._palette.model)] if self._words.mark else []
+        mark = (
+            [Row([(f"■ {self._words.mark}", self._palette.muted)], self._palette.model)]
+            if self._words.mark
+            else []
+        )
         self[:] = [*self._settled_rows, *last, *self._uncomputed(), *mark]
 
     def _uncomputed(self) -> list[Row]:
@@ -57,4 +63,8 @@ class WordsRows(list[Row]):
         if not self._words.named:
             return []
         name = [(plain(self._words.party).capitalize(), self._palette.model + BOLD)]
-        return [*name, (" thinks", self._palette.muted), ("  ", self._palette.text)] if self._words.thought else [*name, ("  ", self._palette.text)]
+        return (
+            [*name, (" thinks", self._palette.muted), ("  ", self._palette.text)]
+            if self._words.thought
+            else [*name, ("  ", self._palette.text)]
+        )
