@@ -1,10 +1,12 @@
 """A person and a language model at work in one live Python namespace."""
 
-# Nothing is imported here, `__future__` neither: `python -m mahtab_tui` would take it from the working directory.
+# Nothing is imported here, `__future__` neither: `python -m mahtab_tui` would take it from the
+# working directory.
 __version__ = "0.1.0"
 
 TYPE_CHECKING = False
-"""As `typing` has it, which is not loaded for this: what is loaded before the entry point can be interrupted with a traceback."""
+"""As `typing` has it, which is not loaded for this: what is loaded before the entry point can be
+interrupted with a traceback."""
 if TYPE_CHECKING:
     from typing import Any
 

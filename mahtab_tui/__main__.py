@@ -1,11 +1,13 @@
-"""``mahtab-tui`` and ``python -m mahtab_tui``; with ``python -i`` the screen opens over this interpreter's own namespace."""
+"""``mahtab-tui`` and ``python -m mahtab_tui``; with ``python -i`` the screen opens over this
+interpreter's own namespace."""
 
 import gc
 import sys
 
 
 def main() -> None:
-    """The entry point. Until the command line is loaded nothing is collected, and an interrupt ends the process without a word."""
+    """The entry point. Until the command line is loaded nothing is collected, and an interrupt ends
+    the process without a word."""
     _open_missing_streams()
     gc.disable()  # Loading makes nothing that can be collected; `mahtab_tui.cli.main.screen` switches it on, or has the screen do that.
     try:
@@ -14,7 +16,8 @@ def main() -> None:
 
         before = signal.getsignal(signal.SIGINT)
         if before is signal.default_int_handler:
-            # An exception would not do: a module that is being loaded may catch it, or say it in other words.
+            # An exception would not do: a module that is being loaded may catch it, or say it in
+            # other words.
             signal.signal(signal.SIGINT, _end)
         from mahtab_tui.cli.main import main as command_line
         from mahtab_tui.system.programs import safe_path
@@ -27,7 +30,8 @@ def main() -> None:
 
 
 def _open_missing_streams() -> None:
-    """Open the null device for stdin, stdout and stderr where they are closed: another file would get their numbers."""
+    """Open the null device for stdin, stdout and stderr where they are closed: another file would
+    get their numbers."""
     import os
 
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):

@@ -1,4 +1,5 @@
-"""An agent's surroundings for tests: prepared answers, a real namespace, a bus whose records are kept."""
+"""An agent's surroundings for tests: prepared answers, a real namespace, a bus whose records are
+kept."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def words(text: str, **more: Any) -> dict[str, Any]:
 
 
 class Desk(logging.Handler):
-    """A session in this process, with all the records of its bus. What `when` says is done as soon as a record comes."""
+    """A session in this process, with all the records of its bus. What `when` says is done as soon
+    as a record comes."""
 
     def __init__(
         self, folder: Path, namespace: dict[str, Any] | None = None, kernel: Kernel | None = None

@@ -1,4 +1,5 @@
-"""A table of completions at the end of a code, with what must be first; `python -m tests.completion_table` prints IPython's and jedi's answers."""
+"""A table of completions at the end of a code, with what must be first; `python -m
+tests.completion_table` prints IPython's and jedi's answers."""
 
 from __future__ import annotations
 
@@ -141,11 +142,13 @@ TABLE = [
     ("df.__len", "__len__"),
     ("from pandas import DataF", "DataFrame"),
 ]
-"""Code and the completion that must be first. Of these 68, IPython 9.18 answers 39 so, jedi 0.20 37."""
+"""Code and the completion that must be first. Of these 68, IPython 9.18 answers 39 so, jedi 0.20
+37."""
 
 
 def answers(code: str, names: dict[str, Any]) -> tuple[str, str, str]:
-    """Return the first completion of ours, of IPython (as it is installed) and of jedi, without the text before it."""
+    """Return the first completion of ours, of IPython (as it is installed) and of jedi, without the
+    text before it."""
     from IPython.core.completer import provisionalcompleter
     from IPython.core.interactiveshell import InteractiveShell
     from jedi import Interpreter  # type: ignore[import-untyped]

@@ -1,4 +1,5 @@
-"""Every test has a home of its own, no configuration of the person's, and no `claude` but a fake one."""
+"""Every test has a home of its own, no configuration of the person's, and no `claude` but a fake
+one."""
 
 from __future__ import annotations
 
@@ -20,28 +21,32 @@ from tests import warm
 from tests.costs import name_of, slow_tests
 from tests.waiting import end_waiting_kernels
 
-# In a shell's background some signals are ignored, and would be by every program that a test starts; nohup adds SIGHUP.
+# In a shell's background some signals are ignored, and would be by every program that a test
+# starts; nohup adds SIGHUP.
 for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(
             number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
         )
 
-# Compiled modules are kept, whatever the shell says: every worker loads all tests, and these start the program hundreds of times.
+# Compiled modules are kept, whatever the shell says: every worker loads all tests, and these start
+# the program hundreds of times.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # The garbage collector looks seldom: it would take a sixth of the time of a test that draws.
 gc.set_threshold(50_000, 10, 10)
 
-# How long an example takes says something of the machine only. Without the phase "explain", which traces: in Python 3.11, tracing never ends
-# once an exception was sent to a thread that waits for ever, as tests of interrupts do.
+# How long an example takes says something of the machine only. Without the phase "explain", which
+# traces: in Python 3.11, tracing never ends once an exception was sent to a thread that waits for
+# ever, as tests of interrupts do.
 settings.register_profile(
     "any machine", deadline=None, phases=[phase for phase in Phase if phase is not Phase.explain]
 )
 settings.load_profile("any machine")
 
-# Longer than any test's own limit, which strikes once: it is lost where asyncio swallows it, in C code, and before a teardown that hangs.
+# Longer than any test's own limit, which strikes once: it is lost where asyncio swallows it, in C
+# code, and before a teardown that hangs.
 LONGEST_TEST = 400.0
 STDERR = pytest.StashKey[int]()
 NUMBERS = itertools.count()
@@ -49,7 +54,8 @@ NUMBERS = itertools.count()
 
 @pytest.fixture(autouse=True)
 def close_figures() -> Iterator[None]:
-    """Cells that run in this process leave no open figures to the next test, whose first cell would show them."""
+    """Cells that run in this process leave no open figures to the next test, whose first cell would
+    show them."""
     yield
     if (pyplot := sys.modules.get("matplotlib.pyplot")) is not None:
         pyplot.close("all")
@@ -59,8 +65,10 @@ def close_figures() -> Iterator[None]:
 def home(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
-    """An empty home folder; the environment says nothing of the person's own set-up. Kernels that wait there are ended with the test."""
-    # By a number of our own: pytest looks for the next one among all folders of the run, at each test.
+    """An empty home folder; the environment says nothing of the person's own set-up. Kernels that
+    wait there are ended with the test."""
+    # By a number of our own: pytest looks for the next one among all folders of the run, at each
+    # test.
     folder = tmp_path_factory.getbasetemp() / "homes" / str(next(NUMBERS))
     folder.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(folder))
@@ -126,12 +134,14 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """A long text is not its own name: a test's name goes from process to process, and into the environment of what it starts."""
+    """A long text is not its own name: a test's name goes from process to process, and into the
+    environment of what it starts."""
     return ascii(val)[:60] if isinstance(val, str | bytes) and len(val) > 100 else None
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Three for each processor: many tests wait for another process or for a screen to come to rest."""
+    """Three for each processor: many tests wait for another process or for a screen to come to
+    rest."""
     return 3 * (os.cpu_count() or 1)
 
 
@@ -143,7 +153,8 @@ def pytest_xdist_setupnodes(specs: list[execnet.XSpec]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the run's own stderr: while a test runs, its output is captured. All processes of the run share one server of programs."""
+    """Keep the run's own stderr: while a test runs, its output is captured. All processes of the
+    run share one server of programs."""
     config.stash[STDERR] = os.dup(2)
     if not hasattr(config, "workerinput"):
         warm.prepare()
@@ -151,7 +162,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """End the process of a test that never ends, with the stack of every thread, so that the run goes on and names it."""
+    """End the process of a test that never ends, with the stack of every thread, so that the run
+    goes on and names it."""
     _end_what_never_ends(item)
     try:
         return (yield)

@@ -1,4 +1,5 @@
-"""Which tests are slow: ``python -m tests.costs`` runs all of them, and writes those that cost much into `slow.txt`, which `conftest` reads."""
+"""Which tests are slow: ``python -m tests.costs`` runs all of them, and writes those that cost much
+into `slow.txt`, which `conftest` reads."""
 
 from __future__ import annotations
 
@@ -18,9 +19,11 @@ _LIST = Path(__file__).with_name("slow.txt")
 _VARIABLE = "TEST_COSTS"
 """Names the file that takes the measurements of a run."""
 MOST_WORK, LONGEST = 0.2, 1.5
-"""Seconds of processor time, and of time, that a test takes at most in the mean of its parameters. More is slow."""
+"""Seconds of processor time, and of time, that a test takes at most in the mean of its parameters.
+More is slow."""
 CORE = ("test_inspecting", "test_running", "test_screen", "test_session", "test_undo")
-"""Files of `e2e` that are never slow: without them, nothing of the quick tests would start the program."""
+"""Files of `e2e` that are never slow: without them, nothing of the quick tests would start the
+program."""
 
 
 def slow_tests() -> frozenset[str]:
@@ -30,7 +33,8 @@ def slow_tests() -> frozenset[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Measure a test with its fixtures. (This module is a plug-in of pytest in the runs that `main` starts.)"""
+    """Measure a test with its fixtures. (This module is a plug-in of pytest in the runs that `main`
+    starts.)"""
     began, worked = time.monotonic(), _work()
     result = yield
     with open(os.environ[_VARIABLE], "a") as file:

@@ -1,4 +1,5 @@
-"""A service of embeddings on this machine, as OpenAI's: words of one topic have near vectors, whatever the words are."""
+"""A service of embeddings on this machine, as OpenAI's: words of one topic have near vectors,
+whatever the words are."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class EmbeddingService:
     """What the service knows and has heard."""
 
     def __init__(self, topics: Mapping[str, str], length: int = 96) -> None:
-        """topics: of each word its topic; other words are topics of their own, and count less. length: numbers in a vector."""
+        """topics: of each word its topic; other words are topics of their own, and count less.
+        length: numbers in a vector."""
         self._topics = topics
         self._length = length
         self._known: dict[str, list[float]] = {}

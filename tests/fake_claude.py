@@ -1,4 +1,5 @@
-"""A `claude` for the PATH of tests: plays recordings of the real CLI, or speaks its protocol with answers that are given to it."""
+"""A `claude` for the PATH of tests: plays recordings of the real CLI, or speaks its protocol with
+answers that are given to it."""
 
 from __future__ import annotations
 
@@ -131,9 +132,10 @@ class FakeClaude:
 
 
 def install_fake_claude(folder: Path, behaviour: str, **options: Any) -> FakeClaude:
-    """Put a `claude` into a folder for the PATH. behaviour: answers (answers=[…]), recording (recording=NAME, exits=bool),
-    events (turns=[[event, …], …]), streams (until it is interrupted), deaf (to interrupts and signals), dies, silent, too old (for safe mode).
-    auth: what `claude auth status` prints."""
+    """Put a `claude` into a folder for the PATH. behaviour: answers (answers=[…]), recording
+    (recording=NAME, exits=bool), events (turns=[[event, …], …]), streams (until it is interrupted),
+    deaf (to interrupts and signals), dies, silent, too old (for safe mode). auth: what `claude auth
+    status` prints."""
     folder.mkdir(parents=True, exist_ok=True)
     if "recording" in options:
         options["recording"] = str(RECORDINGS / f"{options['recording']}.jsonl")

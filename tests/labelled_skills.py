@@ -1,5 +1,5 @@
-"""300 generated skills and 60 queries, each with the skill that it asks for: 20 in the skill's own words, 20 with one word of the same
-meaning, 20 with none of the skill's words."""
+"""300 generated skills and 60 queries, each with the skill that it asks for: 20 in the skill's own
+words, 20 with one word of the same meaning, 20 with none of the skill's words."""
 
 from __future__ import annotations
 

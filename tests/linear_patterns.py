@@ -1,7 +1,9 @@
-"""Tries each regular expression of parts of the program on texts that would keep a quadratic one busy for minutes. Run as a program.
+"""Tries each regular expression of parts of the program on texts that would keep a quadratic one
+busy for minutes. Run as a program.
 
-A text is a piece of what the pattern matches, again and again, behind a beginning and before an end that does not fit. The pieces are made
-from the pattern itself, so a new pattern is tried as soon as it is there.
+A text is a piece of what the pattern matches, again and again, behind a beginning and before an end
+that does not fit. The pieces are made from the pattern itself, so a new pattern is tried as soon as
+it is there.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ NOT_HOSTILE = {
     "mahtab_tui.llm.demo": "_OUTPUT",
     "mahtab_tui.manual.pages": "_COMMENT _PICTURE _PAGE_LINK _RULE",
 }
-"""They read pages of the manual, or elements that the program itself writes: the text within is defused, so none is begun that is not ended."""
+"""They read pages of the manual, or elements that the program itself writes: the text within is
+defused, so none is begun that is not ended."""
 SHORT = {
     "mahtab_tui.bus.fences": "_OPENING _TO_BE_OPENING _CLOSING _TO_BE_CLOSING",
     "mahtab_tui.bus.html_table": "_NUMBER",

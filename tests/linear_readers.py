@@ -1,4 +1,5 @@
-"""Gives hostile texts of 100,000 characters to each reader of texts from outside. Run as a program, with the names of the pieces that they repeat."""
+"""Gives hostile texts of 100,000 characters to each reader of texts from outside. Run as a program,
+with the names of the pieces that they repeat."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ import tempfile
 from pathlib import Path
 
 LENGTH = 100_000
-"""Characters: a linear reader takes at most a second for them, a quadratic one 5,000,000,000 steps."""
+"""Characters: a linear reader takes at most a second for them, a quadratic one 5,000,000,000
+steps."""
 SECONDS = 8
 """Of the processor, after which a reader is ended, and the program with it."""
 

@@ -1,4 +1,5 @@
-"""The tables of the manual, made from the program's own registries. ``python -m tests.manual`` writes them into the pages."""
+"""The tables of the manual, made from the program's own registries. ``python -m tests.manual``
+writes them into the pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Fifty notebooks, made with nbformat: every kind of output, other tools' metadata, all minor versions, and what only few programs write."""
+"""Fifty notebooks, made with nbformat: every kind of output, other tools' metadata, all minor
+versions, and what only few programs write."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ import socket
 from itertools import count
 
 _FIRST, _LAST = 10_000, 32_000
-"""Below what the system gives to those who ask for any port: such a port is often taken again before its server has started."""
+"""Below what the system gives to those who ask for any port: such a port is often taken again
+before its server has started."""
 _NUMBERS = count(os.getpid() * 101)  # each process of a run begins elsewhere
 
 

@@ -1,6 +1,8 @@
-"""Random keys, clicks, pastes and resizes over the whole application with a real kernel; the same seed makes the same actions.
+"""Random keys, clicks, pastes and resizes over the whole application with a real kernel; the same
+seed makes the same actions.
 
-``nice python -m tests.random_input 500`` makes 500 runs. Says which seeds ended in an error, with their last actions, and exits with 1 then.
+``nice python -m tests.random_input 500`` makes 500 runs. Says which seeds ended in an error, with
+their last actions, and exits with 1 then.
 """
 
 from __future__ import annotations
@@ -141,7 +143,8 @@ def actions(chance: random.Random) -> Iterator[str | tuple[int, int]]:
 
 
 async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -> None:
-    """One run, in this process; `begun` is called before each action. Raises what has ended the application."""
+    """One run, in this process; `begun` is called before each action. Raises what has ended the
+    application."""
     chance = random.Random(seed)
     settings = load_settings(
         model="demo", approval=chance.choice(("ask", "review", "auto")), share=False
@@ -192,7 +195,8 @@ async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -
 
 
 def runs(seeds: range, count: int = ACTIONS) -> list[int]:
-    """One run for each seed, in a home and a project of their own, which are the process's from then on; the seeds that failed."""
+    """One run for each seed, in a home and a project of their own, which are the process's from
+    then on; the seeds that failed."""
     folder = Path(tempfile.mkdtemp(prefix="mahtab-random-"))
     project = folder / "project"
     project.mkdir()

@@ -1,6 +1,8 @@
-"""Random programs over nested containers, arrays and frames, with sharing and cycles: run, undo, and compare all of it with what it was before.
+"""Random programs over nested containers, arrays and frames, with sharing and cycles: run, undo,
+and compare all of it with what it was before.
 
-``nice python -m tests.random_undo 2000`` makes 2,000 programs. Says which seeds differ, and exits with 1 then.
+``nice python -m tests.random_undo 2000`` makes 2,000 programs. Says which seeds differ, and exits
+with 1 then.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Records from JSON values, as files and sockets have them; a field that a tag does not have is an error here."""
+"""Records from JSON values, as files and sockets have them; a field that a tag does not have is an
+error here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Searches by script: models and sandboxes that do what a test says, and the events that come of it."""
+"""Searches by script: models and sandboxes that do what a test says, and the events that come of
+it."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ Reply = Callable[[Sequence[BaseMessage]], "Awaitable[str] | str"]
 
 
 class ScriptedModel(BaseChatModel):
-    """Answers by a function, on the loop; each call costs a cent, and reads 100 tokens and writes 10."""
+    """Answers by a function, on the loop; each call costs a cent, and reads 100 tokens and writes
+    10."""
 
     tells_cost: ClassVar[bool] = True
 
@@ -116,7 +118,8 @@ Turn = Callable[[Seat], Awaitable[None]]
 
 
 class ScriptedSandboxes:
-    """Sandboxes whose code is the name of a turn: the model says ``look()``, and `turns["look"]` runs."""
+    """Sandboxes whose code is the name of a turn: the model says ``look()``, and `turns["look"]`
+    runs."""
 
     name = "scripted"
     gaps = ""
@@ -201,7 +204,8 @@ def query_of(messages: Sequence[BaseMessage]) -> str:
 
 
 def replies(script: Mapping[str, str | Sequence[str]], last: str = "the best there is") -> Reply:
-    """A model that says to each query these answers in order, one a turn; `last` when it is asked for its best answer."""
+    """A model that says to each query these answers in order, one a turn; `last` when it is asked
+    for its best answer."""
 
     def reply(messages: Sequence[BaseMessage]) -> str:
         if LAST_CALL in str(messages[-1].content):
@@ -288,7 +292,8 @@ class Bench:
 
 
 def check(story: Story) -> None:
-    """Events are numbered without a gap, every node has begun once and ended once, and the pane's tree comes to the same."""
+    """Events are numbered without a gap, every node has begun once and ended once, and the pane's
+    tree comes to the same."""
     for name in {record.attrs["tree"] for record in story if "tree" in record.attrs}:
         records = [record for record in story if record.attrs.get("tree") == name]
         numbers = [record.attrs["seq"] for record in records if "seq" in record.attrs]

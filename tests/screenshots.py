@@ -1,4 +1,5 @@
-"""Pictures for the README and the manual, of the real program on a terminal. ``python -m tests.screenshots`` writes them."""
+"""Pictures for the README and the manual, of the real program on a terminal. ``python -m
+tests.screenshots`` writes them."""
 
 from __future__ import annotations
 

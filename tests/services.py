@@ -1,4 +1,5 @@
-"""Services of models on this machine, which speak the providers' own streaming protocols: word by word, and as badly as they are told to."""
+"""Services of models on this machine, which speak the providers' own streaming protocols: word by
+word, and as badly as they are told to."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class Service:
         """The bodies of the requests."""
         self.headers: list[dict[str, str]] = []
         self.documents: dict[str, Any] = {}
-        """What is answered to GET, by path: JSON, or bytes, or what is done before nothing is answered."""
+        """What is answered to GET, by path: JSON, or bytes, or what is done before nothing is
+        answered."""
         self.paths: list[str] = []
         """Of the requests for answers."""
         self.connections: set[Any] = set()

@@ -1,7 +1,9 @@
-"""Starts the application many times with imports that take long now and then: `python -m tests.slow_imports RUNS [SEED]`.
+"""Starts the application many times with imports that take long now and then: `python -m
+tests.slow_imports RUNS [SEED]`.
 
-Each run is a process of its own, forked from one that has loaded what the first picture needs. It runs a cell and asks a question at once, so
-that the main thread and others want their libraries at the same time. A line of JSON tells what a run came to.
+Each run is a process of its own, forked from one that has loaded what the first picture needs. It
+runs a cell and asks a question at once, so that the main thread and others want their libraries at
+the same time. A line of JSON tells what a run came to.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ class SlowImports(importlib.abc.MetaPathFinder):
         self._begun = False
         """The screen has begun to import what it needs: other threads may import from now on."""
         self.libraries: dict[str, set[str]] = defaultdict(set)
-        """By who imported them: `main` until the screen had its modules, `main later`, `others` until then, `others later`."""
+        """By who imported them: `main` until the screen had its modules, `main later`, `others`
+        until then, `others later`."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -84,7 +87,8 @@ class SlowImports(importlib.abc.MetaPathFinder):
         return spec
 
     def of_two(self) -> list[str]:
-        """The libraries that the main thread and others may have imported at the same time: not Python's own, and none of ours."""
+        """The libraries that the main thread and others may have imported at the same time: not
+        Python's own, and none of ours."""
         main, later, others = (
             self.libraries["main"],
             self.libraries["main later"],

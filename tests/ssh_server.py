@@ -49,7 +49,8 @@ class SshServer:
         self._process = subprocess.Popen(
             [_SERVER, "-D", "-f", self.folder / "sshd_config", "-E", log]
         )
-        # Not by connecting: the child for that connection shares the port for a moment, in which a server cannot be started again.
+        # Not by connecting: the child for that connection shares the port for a moment, in which a
+        # server cannot be started again.
         wait_for(lambda: log.exists() and "Server listening on" in log.read_text())
 
     def new_host_key(self) -> None:

@@ -1,4 +1,5 @@
-"""Runs in a kernel: random changes to everything in a namespace, and a digest of all of it. Imports nothing of the tests."""
+"""Runs in a kernel: random changes to everything in a namespace, and a digest of all of it. Imports
+nothing of the tests."""
 
 from __future__ import annotations
 
@@ -285,7 +286,8 @@ class Probe:
 
 
 def digest(namespace: dict[str, Any]) -> str:
-    """Everything: values, types, what is the same object, which arrays share memory, and at which addresses the names' objects are."""
+    """Everything: values, types, what is the same object, which arrays share memory, and at which
+    addresses the names' objects are."""
     lines: list[str] = [
         f"{name} {id(value) if _is_mutable(value) else ''}"
         for name, value in sorted(ours(namespace).items())

@@ -1,4 +1,5 @@
-"""Runs in a kernel: makes an object of each type of the standard library, changes them, and digests them. Imports nothing of the tests, and uses nothing of undo."""
+"""Runs in a kernel: makes an object of each type of the standard library, changes them, and digests
+them. Imports nothing of the tests, and uses nothing of undo."""
 
 from __future__ import annotations
 

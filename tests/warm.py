@@ -1,7 +1,8 @@
-"""The program started quickly: forked from a process that has loaded already what takes most of its start.
+"""The program started quickly: forked from a process that has loaded already what takes most of its
+start.
 
-It is a process of its own with the arguments, environment, folder and files that it was given. What is about the start itself is tested
-with the program as it is installed.
+It is a process of its own with the arguments, environment, folder and files that it was given. What
+is about the start itself is tested with the program as it is installed.
 """
 
 from __future__ import annotations
@@ -39,11 +40,13 @@ sys.exit(status) if status >= 0 else os.kill(os.getpid(), -status)
 
 
 FOLDER = "TESTS_WARM"
-"""The environment variable with the folder of the server of programs, of which all processes of a run have one."""
+"""The environment variable with the folder of the server of programs, of which all processes of a
+run have one."""
 
 
 def prepare() -> None:
-    """Called in the process that ends last: the server, once somebody needs it, ends with its stdin, which is held open here."""
+    """Called in the process that ends last: the server, once somebody needs it, ends with its
+    stdin, which is held open here."""
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder)
     os.environ[FOLDER] = folder
@@ -76,12 +79,14 @@ RUNNING: list[subprocess.Popen[bytes]] = []
 
 
 def command() -> list[str]:
-    """A command that runs the program quickly; without a terminal's signals, which go to this command only."""
+    """A command that runs the program quickly; without a terminal's signals, which go to this
+    command only."""
     return [sys.executable, "-I", "-S", "-c", CLIENT, _server()]
 
 
 class Forked:
-    """A program with three files: stdin, stdout and stderr; `on_terminal`: they are the program's end of a terminal of its own."""
+    """A program with three files: stdin, stdout and stderr; `on_terminal`: they are the program's
+    end of a terminal of its own."""
 
     def __init__(
         self,
@@ -101,7 +106,8 @@ class Forked:
         self.pid: int = marshal.load(self._file)
 
     def wait(self, *, block: bool, seconds: float | None = None) -> int | None:
-        """Its exit code (negative: the signal), or None while it goes on, or so many seconds later. Not to be called again after a code."""
+        """Its exit code (negative: the signal), or None while it goes on, or so many seconds later.
+        Not to be called again after a code."""
         if not select.select([self._connection], [], [], seconds if block else 0)[0]:
             return None
         code: int = marshal.load(self._file)

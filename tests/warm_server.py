@@ -1,4 +1,5 @@
-"""Forks the program, and pytest's workers, for `tests.warm`: `python -P warm_server.py ADDRESS`, until stdin ends."""
+"""Forks the program, and pytest's workers, for `tests.warm`: `python -P warm_server.py ADDRESS`,
+until stdin ends."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ from mahtab_tui.__main__ import main
 
 
 def serve(address: str) -> socket.socket:
-    """Returns in a new process for each program, with the connection over which it was asked for."""
+    """Returns in a new process for each program, with the connection over which it was asked
+    for."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for these processes
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
@@ -63,7 +65,8 @@ def serve(address: str) -> socket.socket:
 
 
 def become(connection: socket.socket) -> None:
-    """Returns in the program's process, which is as it was asked for; this one tells its process id and its end."""
+    """Returns in the program's process, which is as it was asked for; this one tells its process id
+    and its end."""
     _, files, *_ = socket.recv_fds(connection, len(b"program"), 3)
     with connection, connection.makefile("rwb") as file:
         arguments, environment, folder, on_terminal = marshal.load(file)

@@ -1,4 +1,5 @@
-"""The agent: a graph that answers a question with words and with code that runs in the namespace."""
+"""The agent: a graph that answers a question with words and with code that runs in the
+namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The agent's conversation, and what the model is told of it: all but what the user has taken out."""
+"""The agent's conversation, and what the model is told of it: all but what the user has taken
+out."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _ELEMENT = re.compile(
     r"<((?:user|assistant)-repl-(?:in|out)|assistant-tool|notebook-cell)((?: [\w-]+=\"[^\"]*\")*)>.*?</\1>\n?",
     re.DOTALL,
 )
-"""A record of a cell, a tool call or a cell of a notebook. Output cannot imitate one, because it is defused."""
+"""A record of a cell, a tool call or a cell of a notebook. Output cannot imitate one, because it is
+defused."""
 _OF = re.compile(r" (cell|call|place)=\"([\d.]+)\"")
 _NUMBERED = {"cell": cell_entry, "place": place_entry}
 _EMPTY = re.compile(r"<recent-activity>\s*</recent-activity>")
@@ -79,7 +81,8 @@ class Conversation:
         self._messages[-1] = question._replace(instruction=question.instruction + text)
 
     def add(self, turn: int, messages: Sequence[AnyMessage]) -> None:
-        """Add what followed a question: answers, each followed by the results of its code and tool calls."""
+        """Add what followed a question: answers, each followed by the results of its code and tool
+        calls."""
         step: int | None = None
         for message in messages:
             if isinstance(message, AIMessage):
@@ -113,7 +116,8 @@ class Conversation:
         ]
 
     def after(self, turn: int | None) -> int:
-        """Return the index of the first question after this turn; the number of messages if there is none."""
+        """Return the index of the first question after this turn; the number of messages if there
+        is none."""
         if turn is None:
             return 0
         later = (
@@ -132,7 +136,8 @@ class Conversation:
     def told(
         self, left_out: HiddenEntries, start: int = 0, end: int | None = None, *, short: int = 0
     ) -> list[AnyMessage]:
-        """Return the messages for the model. Successive messages of one party are joined, which happens if one between them was replaced.
+        """Return the messages for the model. Successive messages of one party are joined, which
+        happens if one between them was replaced.
 
         start, end: range of messages. short: outputs are shortened in messages before this index.
         """
@@ -241,7 +246,8 @@ def _rest_of_answer(message: KeptMessage, left_out: HiddenEntries) -> str:
 
 
 def _without_cells(text: str, left_out: HiddenEntries) -> str:
-    """Remove the records of cells and calls that are left out; if nothing else remains, return a sentence in their place."""
+    """Remove the records of cells and calls that are left out; if nothing else remains, return a
+    sentence in their place."""
     taken: list[str] = []
 
     def keep(element: re.Match[str]) -> str:
@@ -265,7 +271,8 @@ def _without_cells(text: str, left_out: HiddenEntries) -> str:
 
 
 def _told_element(element: re.Match[str], entry: str, left_out: HiddenEntries) -> str:
-    """Return the record of a cell or call as it is told: without code and output of a cell that uses a private variable."""
+    """Return the record of a cell or call as it is told: without code and output of a cell that
+    uses a private variable."""
     if not left_out.held_back(entry) or element[1] == "assistant-repl-in":
         return element[0]
     return f"{HELD_BACK}\n" if element[1].endswith("out") else ""

@@ -1,4 +1,5 @@
-"""Fits a conversation into a model's context window: shortens outputs first, then leaves out its beginning. Estimates what fills it."""
+"""Fits a conversation into a model's context window: shortens outputs first, then leaves out its
+beginning. Estimates what fills it."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ _SECTIONS = (
     "attachments",
 )
 _TAG = re.compile(rf"^<(/?)({'|'.join(_SECTIONS)})>$", re.MULTILINE)
-"""Begins or ends one of the sections that precede a question. Texts from outside hold none, because they are defused."""
+"""Begins or ends one of the sections that precede a question. Texts from outside hold none, because
+they are defused."""
 
 
 def size(messages: Sequence[AnyMessage]) -> int:
@@ -45,7 +47,8 @@ def with_short_outputs(text: str, limit: int = SHORT) -> str:
 
 
 def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
-    """Reduce messages to about `room` tokens if needed: shorten outputs, then drop the beginning, then shorten what is left."""
+    """Reduce messages to about `room` tokens if needed: shorten outputs, then drop the beginning,
+    then shorten what is left."""
     if size(messages) <= room:
         return list(messages)
     fitted = in_words(messages)  # a tool call must not be separated from its result
@@ -76,7 +79,8 @@ def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
 def sizes_of(
     messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPicture], room: int
 ) -> dict[str, int]:
-    """Return tokens by kind: sections by name (``earlier-conversation`` is the summary), ``outputs``, ``words`` and ``pictures``.
+    """Return tokens by kind: sections by name (``earlier-conversation`` is the summary),
+    ``outputs``, ``words`` and ``pictures``.
 
     room: tokens that the model may read; pictures beyond it are not sent.
     """

@@ -1,4 +1,5 @@
-"""Decides how much of a conversation the model is told: the newest questions in full, earlier ones as a summary."""
+"""Decides how much of a conversation the model is told: the newest questions in full, earlier ones
+as a summary."""
 
 from __future__ import annotations
 
@@ -30,8 +31,9 @@ class _Digest(NamedTuple):
 
 
 class MessageHistory:
-    """The history of one conversation. A summary is made when there are too many questions or they are too long for the model, and used
-    until a new one is needed, so that as little as possible changes from one question to the next."""
+    """The history of one conversation. A summary is made when there are too many questions or they
+    are too long for the model, and used until a new one is needed, so that as little as possible
+    changes from one question to the next."""
 
     def __init__(
         self,
@@ -40,13 +42,15 @@ class MessageHistory:
         max_history: int,
         summary: ConversationSummary | None = None,
     ) -> None:
-        """max_history: how many questions are told in full. summary: of an earlier part of the session."""
+        """max_history: how many questions are told in full. summary: of an earlier part of the
+        session."""
         self._host = host
         self._conversation = conversation
         self.max_history = max_history
         self._digest: _Digest | None = None
         self._left_out = 0
-        """Messages between the summary's end and this index are not told, because summarising them failed."""
+        """Messages between the summary's end and this index are not told, because summarising them
+        failed."""
         self._short = 0
         """Outputs in messages before this index are shortened."""
         if summary is not None:
@@ -74,9 +78,11 @@ class MessageHistory:
         turn: int,
         most: int | None,
     ) -> list[AnyMessage]:
-        """Return the messages for a new question, which is the last one, after reducing them to what the model can read.
+        """Return the messages for a new question, which is the last one, after reducing them to
+        what the model can read.
 
-        summariser: makes the summary. most: the tokens that the model was found to read, if that is less than it claims.
+        summariser: makes the summary. most: the tokens that the model was found to read, if that is
+        less than it claims.
         """
         room = min(room_of(llm), most or room_of(llm)) - size([SystemMessage(system)])
         failure: str | None = ""
@@ -104,7 +110,8 @@ class MessageHistory:
         return self.messages
 
     def compact(self, summariser: BaseChatModel, keep: str, turn: int) -> str | None:
-        """Summarise all questions but the last one now. Returns an empty string, why nothing was summarised, or None if it was stopped.
+        """Summarise all questions but the last one now. Returns an empty string, why nothing was
+        summarised, or None if it was stopped.
 
         keep: what the summary shall keep, in the user's words. turn: of the last question.
         """
@@ -146,7 +153,8 @@ class MessageHistory:
     def _summarise(
         self, llm: BaseChatModel, end: int, turn: int, keep: str = "", *, must_shorten: bool = False
     ) -> str | None:
-        """Summarise the messages before `end` and notify the user. Returns an empty string, why it failed, or None if it was stopped.
+        """Summarise the messages before `end` and notify the user. Returns an empty string, why it
+        failed, or None if it was stopped.
 
         must_shorten: fail if the conversation does not become shorter.
         """

@@ -1,4 +1,5 @@
-"""The interface between agent and session, and the values that they exchange. Loads nothing heavy."""
+"""The interface between agent and session, and the values that they exchange. Loads nothing
+heavy."""
 
 from __future__ import annotations
 
@@ -123,7 +124,8 @@ class AgentHost(Protocol):
         """Return the number of a new question, from 1, unique among all agents of this host."""
 
     def decide_alone(self, request: ApprovalRequest) -> Decision | str:
-        """Decide about code without asking the user; or return why they must be asked, which is empty if they are always asked.
+        """Decide about code without asking the user; or return why they must be asked, which is
+        empty if they are always asked.
 
         Code that only reads may have run here already; then `execute` returns its result.
         """
@@ -134,7 +136,8 @@ class AgentHost(Protocol):
     def execute(
         self, code: str, *, turn: int, step: int, block: int, review: bool = False
     ) -> Execution:
-        """Run code in the namespace and wait for it; the host logs it. review: then wait until the user keeps or undoes its changes.
+        """Run code in the namespace and wait for it; the host logs it. review: then wait until the
+        user keeps or undoes its changes.
 
         If the user stops the turn there, `cancelled` is set.
         """
@@ -142,7 +145,8 @@ class AgentHost(Protocol):
     def context(self, turn: int, question: str, known: str) -> QuestionContext:
         """Return the context of a question.
 
-        known: the conversation so far; variables whose description stands in it are not described again.
+        known: the conversation so far; variables whose description stands in it are not described
+        again.
         """
 
     def surroundings(self) -> str:

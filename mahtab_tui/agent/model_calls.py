@@ -42,7 +42,8 @@ _PAUSES = (1.0, 2.0, 4.0, 8.0)
 """Seconds before a busy service is asked again, unless it asks for more."""
 
 OnToken = Callable[[str | None], object]
-"""Called with each token of an answer, and with None if the answer starts again and earlier tokens no longer count."""
+"""Called with each token of an answer, and with None if the answer starts again and earlier tokens
+no longer count."""
 
 
 OnThought = Callable[[str], object]
@@ -85,7 +86,8 @@ def call_model(
     options: Mapping[str, Any] | None = None,
     on_thought: OnThought = lambda piece: None,
 ) -> ModelAnswer:
-    """Ask a model as `read_answer` does, with secrets masked. A call that could cost too much is not made and counts as failed."""
+    """Ask a model as `read_answer` does, with secrets masked. A call that could cost too much is
+    not made and counts as failed."""
     messages = masked_messages(messages, host.secrets)
 
     def worst() -> float | None:
@@ -121,7 +123,8 @@ def tell_window(
     usage: Usage | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Log what these messages take of a model's window: as the model has counted them in its usage, otherwise estimated.
+    """Log what these messages take of a model's window: as the model has counted them in its usage,
+    otherwise estimated.
 
     Nothing is logged if the window is unknown. options: as for `call_model`.
     """
@@ -153,10 +156,12 @@ def read_answer(
     options: Mapping[str, Any] | None = None,
     on_thought: OnThought = lambda piece: None,
 ) -> ModelAnswer:
-    """Read an answer until it ends, the turn is cancelled, or the model fails; the text so far is kept.
+    """Read an answer until it ends, the turn is cancelled, or the model fails; the text so far is
+    kept.
 
-    options: further arguments for the model, such as `tool_messages.binding` returns.
-    If the service is busy before the first token, it is asked again after a pause; on_pause is called with a sentence each time.
+    options: further arguments for the model, such as `tool_messages.binding` returns. If the
+    service is busy before the first token, it is asked again after a pause; on_pause is called with
+    a sentence each time.
     """
     reader = _AnswerReader(llm, messages, cancelled, on_token, on_thought, options or {})
     for pause in _PAUSES:
@@ -190,7 +195,8 @@ class _AnswerReader:
         self._pieces: list[BaseMessage] = []
         """Kept only for models that call tools."""
         self._sent = False
-        """Whether the service has accepted the question: it has answered, or was stopped before it did."""
+        """Whether the service has accepted the question: it has answered, or was stopped before it
+        did."""
         self._usage: UsageMetadata | None = None
         self._metadata: dict[str, Any] = {}
 
@@ -280,7 +286,8 @@ def _chunks_until(
     cancelled: threading.Event,
     options: Mapping[str, Any],
 ) -> Iterator[BaseMessage]:
-    """Yield the chunks of a model that cannot be stopped. A thread reads it, and is abandoned when the turn is cancelled."""
+    """Yield the chunks of a model that cannot be stopped. A thread reads it, and is abandoned when
+    the turn is cancelled."""
     arrived: queue.SimpleQueue[BaseMessage | Exception | None] = queue.SimpleQueue()
     left = threading.Event()
 

@@ -1,6 +1,7 @@
 """The nodes of the graph. What they return is merged into the state.
 
-What the user shall see goes into the graph's custom stream, in order: tokens as text, and records of the bus.
+What the user shall see goes into the graph's custom stream, in order: tokens as text, and records
+of the bus.
 """
 
 from __future__ import annotations
@@ -98,7 +99,8 @@ class Nodes:
         return self._answer(state, state["messages"], writer, self._options(state) | chance)
 
     def tools(self, state: AgentState, writer: StreamWriter) -> Update:
-        """Run the answer's tool calls one after the other; each result becomes a message for the model."""
+        """Run the answer's tool calls one after the other; each result becomes a message for the
+        model."""
         assert self._tools is not None
         messages = list(state["messages"])
         update: Update = {}
@@ -144,7 +146,8 @@ class Nodes:
         }
 
     def close(self, state: AgentState, writer: StreamWriter) -> Update:
-        """Get a last answer, which tells the user the results; code in it is shown but does not run."""
+        """Get a last answer, which tells the user the results; code in it is shown but does not
+        run."""
         results = state["execution_results"]
         prompt = prompts.closing(
             state["original_prompt"],
@@ -158,7 +161,8 @@ class Nodes:
         ) | {"code_blocks": []}
 
     def extract_code(self, state: AgentState) -> Update:
-        """Extract the answer's code. Code of a stopped or failed answer does not run, nor code that has run before for this question.
+        """Extract the answer's code. Code of a stopped or failed answer does not run, nor code that
+        has run before for this question.
 
         Words with figures that nobody computed are sent back once.
         """
@@ -182,7 +186,8 @@ class Nodes:
         return update | {"repeated": True, "next": "generate" if again else "close"}
 
     def _send_back(self, state: AgentState) -> Update:
-        """Ask the model to compute the figures that it has stated without computing them, once for a question about data."""
+        """Ask the model to compute the figures that it has stated without computing them, once for
+        a question about data."""
         missing = [figure.text for figure in state["figures"] if not figure.found]
         if (
             state["sent_back"]
@@ -205,7 +210,8 @@ class Nodes:
         }
 
     def approve(self, state: AgentState, writer: StreamWriter) -> Update:
-        """Wait for the user, unless the code must not run at all. LangGraph runs this node again from its start to resume it."""
+        """Wait for the user, unless the code must not run at all. LangGraph runs this node again
+        from its start to resume it."""
         request = request_of(state)
         if normalized(request.code) in _earlier(state):
             return {"decision": Decision("run")._asdict()}  # it will not run, see `_run`
@@ -216,7 +222,8 @@ class Nodes:
         return {"decision": Decision("refuse", reason=why)._asdict()}
 
     def execute(self, state: AgentState) -> Update:
-        """Carry out the user's decision on the block; after the last block the results become a message for the model."""
+        """Carry out the user's decision on the block; after the last block the results become a
+        message for the model."""
         decision = Decision(**(state["decision"] or {"action": "stop"}))
         results = list(state["execution_results"])
         stopped = decision.action == "stop" or self._session.cancelled.is_set()
@@ -242,7 +249,8 @@ class Nodes:
         return update
 
     def instruct(self, state: AgentState) -> Update:
-        """Tell the model what to do with the results: correct what failed, or answer from what was printed."""
+        """Tell the model what to do with the results: correct what failed, or answer from what was
+        printed."""
         results = results_of_step(state)
         failed = any(result["is_error"] for result in results)
         printed = any(result["output"].strip() for result in results)
@@ -306,14 +314,16 @@ class Nodes:
     def _binding(self, *, forbidden: bool = False) -> dict[str, Any]:
         """Return the arguments that offer tools to the model; empty if it gets none.
 
-        Models on this machine get none: small ones call tools instead of writing code, and the functions are in the namespace, too.
+        Models on this machine get none: small ones call tools instead of writing code, and the
+        functions are in the namespace, too.
         """
         if self._tools is None or self._text_only is self.llm or is_on_this_machine(self.llm):
             return {}
         return binding(self.llm, self._tools.offered, forbidden=forbidden)
 
     def _options(self, state: AgentState, *, closing: bool = False) -> dict[str, Any]:
-        """Return the arguments of the next call. Tools stay when they may no longer be called: a prompt begins with them."""
+        """Return the arguments of the next call. Tools stay when they may no longer be called: a
+        prompt begins with them."""
         return self._binding(forbidden=closing or state["tool_count"] >= CALLS)
 
     def _answer(
@@ -365,7 +375,8 @@ class Nodes:
         writer: StreamWriter,
         options: dict[str, Any],
     ) -> ModelAnswer:
-        """Ask the model. If its service rejects pictures, tools, or the length of the messages, ask again without them or with less."""
+        """Ask the model. If its service rejects pictures, tools, or the length of the messages, ask
+        again without them or with less."""
         system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
         given = messages if options else in_words(messages)
         pictures = self._pictures
@@ -560,9 +571,11 @@ def normalized(code: str) -> str:
 def _figures(
     state: AgentState, answer: str, messages: Sequence[AnyMessage]
 ) -> tuple[AnswerFigure, ...]:
-    """Look up the figures of an answer in outputs, attachments and what the model was told of variables, without their first rows.
+    """Look up the figures of an answer in outputs, attachments and what the model was told of
+    variables, without their first rows.
 
-    The answer's own code is a source, because words before it may repeat its numbers: "The first 5 rows". Its output comes later.
+    The answer's own code is a source, because words before it may repeat its numbers: "The first 5
+    rows". Its output comes later.
     """
     parsed = parse_response(answer)
     sources = [
@@ -590,14 +603,16 @@ def _without_answer(messages: list[AnyMessage]) -> list[AnyMessage]:
 
 
 def _with_last(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:
-    """Append a text to the last message; after the result of a tool call, as a message of its own."""
+    """Append a text to the last message; after the result of a tool call, as a message of its
+    own."""
     if not isinstance(messages[-1], HumanMessage):
         return [*messages, HumanMessage(addition)]
     return [*messages[:-1], HumanMessage(f"{messages[-1].text}\n\n{addition}")]
 
 
 def _remembered(answer: ModelAnswer) -> str:
-    """Return an answer as the conversation keeps it: never empty, since some providers reject empty messages."""
+    """Return an answer as the conversation keeps it: never empty, since some providers reject empty
+    messages."""
     mark = (
         prompts.STOPPED_ANSWER
         if answer.stopped
@@ -609,7 +624,8 @@ def _remembered(answer: ModelAnswer) -> str:
 
 
 def _refuses(answer: ModelAnswer, *what: str) -> bool:
-    """Tell whether a service failed because it does not support something, judging by words in its message."""
+    """Tell whether a service failed because it does not support something, judging by words in its
+    message."""
     return any(word in answer.failure.lower() for word in what)
 
 

@@ -49,7 +49,8 @@ DEFAULT_MODEL = "claude-sonnet-4-20250514"
 
 
 class ReplAgent:
-    """Answers questions about one namespace. Any thread may call it; questions are answered one at a time."""
+    """Answers questions about one namespace. Any thread may call it; questions are answered one at
+    a time."""
 
     def __init__(
         self,
@@ -94,9 +95,11 @@ class ReplAgent:
     def ask_sync(
         self, prompt: str, callbacks: Callbacks | None = None, *, shown: int | None = None
     ) -> str:
-        """Ask and wait for the final words. Raises `ModelError` if the model fails; what was said so far stays.
+        """Ask and wait for the final words. Raises `ModelError` if the model fails; what was said
+        so far stays.
 
-        shown: the number of a question that is already on the bus. A keyboard interrupt while waiting stops the turn.
+        shown: the number of a question that is already on the bus. A keyboard interrupt while
+        waiting stops the turn.
         """
         turn = self._begin(prompt, callbacks or Callbacks(), shown)
         try:
@@ -114,8 +117,8 @@ class ReplAgent:
     ) -> str:
         """Ask as `ask_sync` does, from a running event loop. Cancelling the task stops the turn.
 
-        The callbacks are called on the turn's thread: on_token(token), on_code_block(code, i), on_execution(output, is_error, i), where i
-        counts the blocks of the turn from 0.
+        The callbacks are called on the turn's thread: on_token(token), on_code_block(code, i),
+        on_execution(output, is_error, i), where i counts the blocks of the turn from 0.
         """
         silent = Callbacks()
         callbacks = Callbacks(
@@ -131,7 +134,8 @@ class ReplAgent:
             raise
 
     def prepare(self) -> None:
-        """Prepare models that answer sooner if prepared; call it on a thread. Raises `ModelError`."""
+        """Prepare models that answer sooner if prepared; call it on a thread. Raises
+        `ModelError`."""
         nodes = self._nodes
         if isinstance(nodes.llm, Preparable):
             (system,) = masked_messages([SystemMessage(self._system_prompt())], self._host.secrets)
@@ -153,7 +157,8 @@ class ReplAgent:
             llm.close()
 
     def set_model(self, model: str | BaseChatModel) -> None:
-        """Use another model from the next question on; the conversation stays. Waits for the running turn. Raises `ModelError`."""
+        """Use another model from the next question on; the conversation stays. Waits for the
+        running turn. Raises `ModelError`."""
         self.model = model
         llm = _model_of(model, self._host)
         with self._one_at_a_time:
@@ -170,7 +175,8 @@ class ReplAgent:
         *,
         output_answers: bool = False,
     ) -> None:
-        """Use other limits from the next question on; the conversation stays. Waits for the running turn."""
+        """Use other limits from the next question on; the conversation stays. Waits for the running
+        turn."""
         with self._one_at_a_time:
             self._history.max_history = max_history
             old = self._nodes.reflection_llm
@@ -193,7 +199,8 @@ class ReplAgent:
             self._nodes.llm.close_checker()
 
     def compact(self, keep: str, turn: int) -> str | None:
-        """Summarise the conversation before the last question; `stop` stops it. See `MessageHistory.compact`. Waits for the running turn.
+        """Summarise the conversation before the last question; `stop` stops it. See
+        `MessageHistory.compact`. Waits for the running turn.
 
         keep: what the summary shall keep, in the user's words. turn: of the last question.
         """
@@ -282,7 +289,8 @@ class ReplAgent:
         return outputs[-1].strip() if outputs and ends_with_code and not state["stopped"] else words
 
     def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:
-        """Estimate the tokens of what the next question would send, by kind, and those that may be sent. variables: of the namespace."""
+        """Estimate the tokens of what the next question would send, by kind, and those that may be
+        sent. variables: of the namespace."""
         room = min(room_of(self._nodes.llm), self._nodes.most or room_of(self._nodes.llm))
         sizes = sizes_of(self.messages, self._host.pictures, room)
         for name, text in self._sections().items():
@@ -296,7 +304,8 @@ class ReplAgent:
         return room, {"program": estimated_tokens([self._system_prompt()])} | sizes
 
     def _system_prompt(self) -> str:
-        """Make the system prompt. What may change in a session comes with the questions, so that the beginning of a prompt stays the same."""
+        """Make the system prompt. What may change in a session comes with the questions, so that
+        the beginning of a prompt stays the same."""
         functions, offered = (
             self._tools.functions() if self._tools is not None else (),
             self._nodes.offered_tools,
@@ -354,14 +363,16 @@ def create_repl_agent(
     summary: ConversationSummary | None = None,
     output_answers: bool = False,
 ) -> ReplAgent:
-    """Make an agent for a session: a `SessionState` (code runs at once, in this process; it provides tools and history), or a host.
+    """Make an agent for a session: a `SessionState` (code runs at once, in this process; it
+    provides tools and history), or a host.
 
-    model: a model or its name (see `get_llm`). max_turns: how many answers with code one question may have.
-    reflection: when a separate call checks the results for completeness; otherwise the next answer tells the results. reflection_llm: the model that
-    checks and summarises; by default the same model. skills: descriptions by name, in addition to those of the tools.
-    history: pairs of "user" or "assistant" and text. max_history: how many questions the model is told in full; earlier ones are
-    summarised. summary: an existing summary of the beginning of `history`. output_answers: a short output of one block ends a question.
-    Raises `ModelError`.
+    model: a model or its name (see `get_llm`). max_turns: how many answers with code one question
+    may have. reflection: when a separate call checks the results for completeness; otherwise the
+    next answer tells the results. reflection_llm: the model that checks and summarises; by default
+    the same model. skills: descriptions by name, in addition to those of the tools. history: pairs
+    of "user" or "assistant" and text. max_history: how many questions the model is told in full;
+    earlier ones are summarised. summary: an existing summary of the beginning of `history`.
+    output_answers: a short output of one block ends a question. Raises `ModelError`.
     """
     if not isinstance(session, AgentSession):
         host = session

@@ -17,7 +17,8 @@ LIMIT = 12_000
 def render_results(
     results: Sequence[ExecutionResult], *, with_code: bool = False, limit: int = LIMIT
 ) -> str:
-    """Format outputs as defused records. The code is included if the user edited it, or for a reader who did not write it (`with_code`)."""
+    """Format outputs as defused records. The code is included if the user edited it, or for a
+    reader who did not write it (`with_code`)."""
     return "\n".join(_render(result, with_code, limit) for result in results)
 
 

@@ -25,9 +25,11 @@ def should_execute(state: AgentState) -> Literal["approve", "generate", "close",
 def after_execute(
     state: AgentState, max_turns: int, reflection: ReflectionMode, output_answers: bool = False
 ) -> Literal["approve", "reflect", "instruct", "generate", "close", "end"]:
-    """Go to the next block, otherwise to a separate check if the setting wants one, otherwise to the model, which answers from the output.
+    """Go to the next block, otherwise to a separate check if the setting wants one, otherwise to
+    the model, which answers from the output.
 
-    If the user skipped or undid a block, the model answers what they said. output_answers: what one block printed ends the question.
+    If the user skipped or undid a block, the model answers what they said. output_answers: what one
+    block printed ends the question.
     """
     if state["stopped"]:
         return "end"

@@ -25,10 +25,12 @@ _STATE_AFTER = {"run": "run", "all": "run", "skip": "skipped", "stop": "stopped"
 def run_graph(
     graph: ReplGraph, state: AgentState, session: AgentHost, callbacks: Callbacks | None = None
 ) -> AgentState:
-    """Run one turn to its end, asking the session about each block, and report it to the bus and the callbacks.
+    """Run one turn to its end, asking the session about each block, and report it to the bus and
+    the callbacks.
 
-    `state` is updated in place during the turn, and returned. If the model fails, the turn ends with ``failure`` set. Other exceptions (of
-    callbacks or the session) are raised. The turn's checkpoints are dropped.
+    `state` is updated in place during the turn, and returned. If the model fails, the turn ends
+    with ``failure`` set. Other exceptions (of callbacks or the session) are raised. The turn's
+    checkpoints are dropped.
     """
     narration = Narration(state, session, callbacks or Callbacks())
     thread = uuid.uuid4().hex

@@ -1,4 +1,5 @@
-"""Sends the pictures attached to questions. In the conversation an attachment names each; models that see get the picture too."""
+"""Sends the pictures attached to questions. In the conversation an attachment names each; models
+that see get the picture too."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def pictures_to_send(
 def with_pictures(
     messages: Sequence[AnyMessage], sent: Mapping[str, EncodedPicture]
 ) -> list[AnyMessage]:
-    """Add each picture to the message that first names it; other attachments say that their picture is not shown."""
+    """Add each picture to the message that first names it; other attachments say that their picture
+    is not shown."""
     told: list[AnyMessage] = []
     left = dict(sent)
     for message in messages:

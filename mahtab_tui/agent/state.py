@@ -34,7 +34,8 @@ class ExecutionResult(TypedDict):
     output: str
     is_error: bool
     status: str
-    """A `kernel.values.Status` value; ``skipped``; or ``repeated`` for code that has run before, so that it did not run again."""
+    """A `kernel.values.Status` value; ``skipped``; or ``repeated`` for code that has run before, so
+    that it did not run again."""
     note: str
     """Tells the model why it did not run as written; otherwise empty."""
     rewritten: NotRequired[bool]
@@ -88,7 +89,8 @@ class AgentState(TypedDict):
     loaded_skills: list[str]
     """The loaded skills, if one was loaded in this turn."""
     skill_contexts: dict[str, str]
-    """Results of `load_skill` in this turn, by the skill's name, or ``name/path`` for a file of it."""
+    """Results of `load_skill` in this turn, by the skill's name, or ``name/path`` for a file of
+    it."""
     search_results: list[dict[str, Any]]
     """Results of searches in this turn: tool, arguments, text."""
     file_contents: dict[str, str]
@@ -108,7 +110,8 @@ def create_initial_state(
     turn: int = 1,
     about_data: bool = False,
 ) -> AgentState:
-    """Make the initial state of a turn. messages: the conversation, ending with the user's message; by default only the prompt."""
+    """Make the initial state of a turn. messages: the conversation, ending with the user's message;
+    by default only the prompt."""
     return AgentState(
         messages=[HumanMessage(prompt)] if messages is None else list(messages),
         system_prompt=system_prompt,

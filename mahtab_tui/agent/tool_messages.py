@@ -1,4 +1,5 @@
-"""Reads the tool calls of an answer, and turns messages with calls into plain text for models without tools."""
+"""Reads the tool calls of an answer, and turns messages with calls into plain text for models
+without tools."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class ToolCall(TypedDict):
 def binding(
     llm: BaseChatModel, tools: Sequence[BaseTool], *, forbidden: bool = False
 ) -> dict[str, Any]:
-    """Return the arguments that offer tools to a model; empty if it does not support tools. forbidden: they are shown, but none may be called."""
+    """Return the arguments that offer tools to a model; empty if it does not support tools.
+    forbidden: they are shown, but none may be called."""
     try:
         bound: Any = llm.bind_tools(tools)
     except NotImplementedError:
@@ -52,7 +54,8 @@ def call_message(text: str, calls: Sequence[ToolCall]) -> AIMessage:
 
 
 def gathered(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall]] | None:
-    """Join the chunks of an answer into the message to send back to the provider, and read its tool calls; None if it has none.
+    """Join the chunks of an answer into the message to send back to the provider, and read its tool
+    calls; None if it has none.
 
     Arguments are parsed strictly: truncated ones are never completed by a guess.
     """
@@ -82,7 +85,8 @@ def gathered(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall]] 
 
 
 def in_words(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Convert messages with tool calls to plain text. Results become part of the user's messages, like the outputs of cells."""
+    """Convert messages with tool calls to plain text. Results become part of the user's messages,
+    like the outputs of cells."""
     told: list[AnyMessage] = []
     for message in messages:
         kind = AIMessage if message.type == "ai" else HumanMessage

@@ -30,7 +30,8 @@ class ToolOutcome(NamedTuple):
 
 
 def run_call(call: ToolCall, tools: Toolset, cancelled: threading.Event) -> ToolOutcome:
-    """Run a tool call until it ends or the turn is stopped. A tool that ignores the stop is abandoned."""
+    """Run a tool call until it ends or the turn is stopped. A tool that ignores the stop is
+    abandoned."""
     if call["problem"]:
         return ToolOutcome("error", call["problem"])
     ended: queue.SimpleQueue[ToolOutcome] = queue.SimpleQueue()

@@ -22,8 +22,9 @@ _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input")
 def written_calls(text: str, tools: Collection[str]) -> tuple[str, list[ToolCall]]:
     """Return an answer without the calls that it contains as text, and the calls.
 
-    A call is an object with a name and arguments, in JSON or as a Python dictionary, that fills a fence, a ``<tool_call>`` or the whole
-    answer. tools: names of the tools; a call of another one has a `problem`.
+    A call is an object with a name and arguments, in JSON or as a Python dictionary, that fills a
+    fence, a ``<tool_call>`` or the whole answer. tools: names of the tools; a call of another one
+    has a `problem`.
     """
     calls: list[ToolCall] = []
 
@@ -49,7 +50,8 @@ def written_calls(text: str, tools: Collection[str]) -> tuple[str, list[ToolCall
 
 
 def _read(text: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return name and arguments of each call in a text that consists of calls; empty for other texts."""
+    """Return name and arguments of each call in a text that consists of calls; empty for other
+    texts."""
     text = text.strip()
     if len(text) > _LONGEST or text[:1] not in ("{", "["):
         return []

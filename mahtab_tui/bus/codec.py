@@ -1,9 +1,10 @@
 """Converts records to JSON values and back, for session files, logs, sockets and JSON output.
 
-Format 1, used since 0.1.0, is a tag, a text, a time and the other fields by name. None and flags that are not set are left out, unless
-the field declares otherwise; rows are objects or lists. Input may be damaged, hostile, or from a newer version: each field is checked
-against its declared type, and unknown fields are ignored. If a field is renamed or changes its meaning, start format 2 and let `decode`
-translate older ones.
+Format 1, used since 0.1.0, is a tag, a text, a time and the other fields by name. None and flags
+that are not set are left out, unless the field declares otherwise; rows are objects or lists. Input
+may be damaged, hostile, or from a newer version: each field is checked against its declared type,
+and unknown fields are ignored. If a field is renamed or changes its meaning, start format 2 and let
+`decode` translate older ones.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def as_json(record: Record) -> dict[str, Any]:
 
 
 def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
-    """Return the record that `records.base.encode` was given; None for a tag of a newer version. Raises `InvalidRecord`."""
+    """Return the record that `records.base.encode` was given; None for a tag of a newer version.
+    Raises `InvalidRecord`."""
     if not isinstance(attrs, dict):
         raise InvalidRecord("The fields of a record must be an object.")
     kind: Any = KINDS.get((tag, "")) or KINDS.get((tag, str(attrs.get("event"))))
@@ -54,7 +56,8 @@ def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
 
 
 def from_json(value: object) -> Record | None:
-    """Return the record that `as_json` was given; None for a tag of a newer version. Raises `InvalidRecord`."""
+    """Return the record that `as_json` was given; None for a tag of a newer version. Raises
+    `InvalidRecord`."""
     if not isinstance(value, dict):
         raise InvalidRecord("A record must be an object.")
     tag, text, time = (value.get(name) for name in ("tag", "text", "time"))
@@ -76,7 +79,8 @@ def _field(read: _Read, name: str, value: object) -> Any:
 
 
 def _reader(hint: Any) -> _Read:
-    """Return a function that checks a JSON value against a declared type and converts it to a field's value."""
+    """Return a function that checks a JSON value against a declared type and converts it to a
+    field's value."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         return _reader(args[0])

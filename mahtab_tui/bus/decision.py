@@ -8,9 +8,11 @@ from typing import Literal, NamedTuple
 class Decision(NamedTuple):
     """What the user decides about a code block.
 
-    before it runs  ``run``, ``skip``, ``stop``; ``all``: run this one, and everything from now on without asking.
-    not asked       ``refuse``: the code may not run. ``review``: it runs, and the user decides afterwards.
-    afterwards      ``keep``, ``undo``, ``stop``; ``all``: keep this, and run everything from now on without asking.
+    before it runs  ``run``, ``skip``, ``stop``; ``all``: run this one, and everything from now on
+    without asking. not asked       ``refuse``: the code may not run. ``review``: it runs, and the
+    user decides afterwards.
+    afterwards      ``keep``, ``undo``, ``stop``; ``all``: keep this, and run everything from now on
+    without asking.
     """
 
     action: Literal["run", "skip", "all", "stop", "refuse", "review", "keep", "undo"]

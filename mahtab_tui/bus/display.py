@@ -10,8 +10,8 @@ from mahtab_tui.bus.records import Record, Stream, record_of
 class DisplayHandler(logging.Handler):
     """Collects the records that are displayed.
 
-    Consecutive pieces of one stream become one record as they come, so that the cost of drawing depends on the amount of text, not on
-    the number of records.
+    Consecutive pieces of one stream become one record as they come, so that the cost of drawing
+    depends on the amount of text, not on the number of records.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,9 @@
-"""Prepares text for a model. Nothing is deleted, so that text hides nothing from the model that code sees.
+"""Prepares text for a model. Nothing is deleted, so that text hides nothing from the model that
+code sees.
 
-Control, bidirectional and tag characters become symbols (``␛``, ``⟨U+202E⟩``). Other invisible characters (zero-width characters, soft
-hyphens) belong to many languages and stay, except in what looks like a tag: there they could form a record's end that only the model
-sees.
+Control, bidirectional and tag characters become symbols (``␛``, ``⟨U+202E⟩``). Other invisible
+characters (zero-width characters, soft hyphens) belong to many languages and stay, except in what
+looks like a tag: there they could form a record's end that only the model sees.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def escape_for_model(text: str) -> str:
 
 
 def escape_output(text: str, *, rewritten: bool = False) -> str:
-    """Return output as a model gets it: overwritten lines as they are in the end, with a note that there was more.
+    """Return output as a model gets it: overwritten lines as they are in the end, with a note that
+    there was more.
 
     rewritten: whether lines of the text were already collapsed.
     """

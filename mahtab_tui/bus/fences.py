@@ -1,4 +1,5 @@
-"""Fenced code blocks in Markdown: which are Python, and where they end, in a whole text and line by line while it arrives."""
+"""Fenced code blocks in Markdown: which are Python, and where they end, in a whole text and line by
+line while it arrives."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ class Fence(NamedTuple):
 
 
 def is_python(info: str, also: Collection[str] = ()) -> bool:
-    """Return whether an info string names Python: ``python``, ``py``, ``Python3 {.x}``, ``{.python}``. False if it names no language.
+    """Return whether an info string names Python: ``python``, ``py``, ``Python3 {.x}``,
+    ``{.python}``. False if it names no language.
 
     also: other names of Python, in lower case.
     """
@@ -66,14 +68,15 @@ def is_python(info: str, also: Collection[str] = ()) -> bool:
 def in_docstring(code: str) -> bool:
     """Return whether code ends inside a triple-quoted string.
 
-    It scans strings and comments itself: Python's parser also warns on stderr about escapes in them, and Python's tokenizer fails in
-    several ways on code that is not quite Python.
+    It scans strings and comments itself: Python's parser also warns on stderr about escapes in
+    them, and Python's tokenizer fails in several ways on code that is not quite Python.
     """
     return any(found["open"] is not None for found in _STRINGS.finditer(code))
 
 
 def python_fences(text: str, also: Collection[str] = ()) -> Iterator[Fence]:
-    """Yield the blocks of Python in a Markdown text, in order. Lines must end with ``\\n``. also: see `is_python`."""
+    """Yield the blocks of Python in a Markdown text, in order. Lines must end with ``\\n``. also:
+    see `is_python`."""
     return (fence for fence in fences(text) if is_python(fence.info, also))
 
 
@@ -99,7 +102,8 @@ def _markdown() -> MarkdownIt:
 
 
 def _closes(line: str, markup: str) -> bool:
-    """Return whether a line, in a quotation or not, closes a fence that was opened with `markup`."""
+    """Return whether a line, in a quotation or not, closes a fence that was opened with
+    `markup`."""
     marks = line.strip(" \t>")
     return len(marks) >= len(markup) and set(marks) == {markup[0]}
 
@@ -109,7 +113,8 @@ def _line_of(state: StateBlock, line: int) -> str:
 
 
 def _fence(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Apply markdown-it's rule, except that a fence inside a docstring does not end a block of Python if a later one does."""
+    """Apply markdown-it's rule, except that a fence inside a docstring does not end a block of
+    Python if a later one does."""
     from markdown_it.rules_block.fence import fence
 
     if not fence(state, start, end, silent):
@@ -137,7 +142,8 @@ class OpenFence:
     marks: str
     info: str
     indent: int
-    """Columns by which the lines of the block may be indented, counted from the quotation mark if there is one."""
+    """Columns by which the lines of the block may be indented, counted from the quotation mark if
+    there is one."""
     quoted: bool
 
     @property
@@ -150,7 +156,8 @@ class OpenFence:
         return closing is not None and closing["marks"].startswith(self.marks)
 
     def margin(self, line: str) -> int:
-        """Return how many characters at the start of a line are indentation of the fence, not code."""
+        """Return how many characters at the start of a line are indentation of the fence, not
+        code."""
         quotation = _QUOTATION.match(line) if self.quoted else None
         start = quotation.end() if quotation else 0
         blanks = len(line) - start - len(line[start:].lstrip(" "))

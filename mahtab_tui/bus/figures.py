@@ -1,8 +1,9 @@
 """Finds the figures of an answer, and the output, attachment or question that each one comes from.
 
-A figure is a number, a date, a time or a quoted value. One that stands in no source was not computed. The patterns prefer silence to a
-false alarm: names, code, versions, headings and the numbers of lists, steps and cells are not figures. Agent, screen and command line use
-this module, so it is part of the bus.
+A figure is a number, a date, a time or a quoted value. One that stands in no source was not
+computed. The patterns prefer silence to a false alarm: names, code, versions, headings and the
+numbers of lists, steps and cells are not figures. Agent, screen and command line use this module,
+so it is part of the bus.
 """
 
 from __future__ import annotations
@@ -110,7 +111,8 @@ class _Token(NamedTuple):
 
 
 _W = r"[^\W\u2e80-\ud7ff\uf900-\ufaff]"
-"""A character of a word. Chinese, Japanese and Korean write no space between a word and a number."""
+"""A character of a word. Chinese, Japanese and Korean write no space between a word and a
+number."""
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _MONTH = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
@@ -287,7 +289,8 @@ class _Range(NamedTuple):
     middle: float
     half: float
     signed: bool
-    """Whether the figure has a minus sign. Without one, the sign of a number in a source does not matter."""
+    """Whether the figure has a minus sign. Without one, the sign of a number in a source does not
+    matter."""
 
 
 _MOST_P_VALUE = 0.1
@@ -295,7 +298,8 @@ _MOST_P_VALUE = 0.1
 
 
 def _ranges(match: re.Match[str], hedge: str = "") -> list[_Range]:
-    """Return the numbers that the digits of a figure may stand for. Its last digit decides how far it is rounded."""
+    """Return the numbers that the digits of a figure may stand for. Its last digit decides how far
+    it is rounded."""
     unit = (match["unit"] or "").strip()
     unit = "%" if unit.startswith("per") else unit
     scales = _SCALES.get(unit) or _SCALES.get(unit.lower(), (1,))
@@ -324,7 +328,8 @@ def _is_trivial(match: re.Match[str]) -> bool:
 
 
 def _plain_digits(digits: str, gap: str | None) -> list[str]:
-    """Return digits as `float` reads them: "1,234" is 1234, or 1.234 where a comma is the decimal point."""
+    """Return digits as `float` reads them: "1,234" is 1234, or 1.234 where a comma is the decimal
+    point."""
     if gap is None:
         return [digits.replace(",", ".")]
     whole, _, rest = digits.rpartition(gap)
@@ -414,7 +419,8 @@ class _Source:
         }
 
     def has_number(self, among: _Range, half: float) -> bool:
-        """Return whether a number of the source is at most `half` away from the middle of a range."""
+        """Return whether a number of the source is at most `half` away from the middle of a
+        range."""
         if not isfinite(among.middle):
             return False
         half += abs(among.middle) * 1e-12 + half * 1e-9
@@ -535,7 +541,8 @@ _DATE_FORMS = [
 
 
 def _read_date(text: str) -> list[_Date]:
-    """Return what a date in any spelling may be: the order of day and month is not certain in 1/3/2024."""
+    """Return what a date in any spelling may be: the order of day and month is not certain in
+    1/3/2024."""
     dates: list[_Date] = []
     for match in (form.fullmatch(text) for form in _DATE_FORMS):
         if match is not None:
@@ -572,7 +579,8 @@ _MOST_OPERANDS = 8
 
 
 def _with_derived(answer: str, figures: list[Figure], tokens: Sequence[_Token]) -> list[Figure]:
-    """Accept sums, differences and shares of found numbers of the same sentence: "8 of 406 (2 %)"."""
+    """Accept sums, differences and shares of found numbers of the same sentence: "8 of 406 (2
+    %)"."""
     ends = [match.start() for match in _SENTENCE_END.finditer(answer)]
     operands: dict[int, dict[float, None]] = {}
     for figure, token in zip(figures, tokens, strict=True):
@@ -599,7 +607,8 @@ def _operands(token: _Token) -> list[float]:
 
 
 def _follows(ranges: Sequence[_Range], values: Sequence[float], match: re.Match[str]) -> bool:
-    """Return whether a number is a sum or a difference of values; with a percent sign or a decimal point, also a ratio."""
+    """Return whether a number is a sum or a difference of values; with a percent sign or a decimal
+    point, also a ratio."""
     made = {sum(values)} if len(values) > 1 else set()
     for a, b in combinations(values, 2):
         made |= {a + b, abs(a - b)}

@@ -13,13 +13,15 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.base import KINDS, encode
 
 _OURS = tuple(tag for tag, _ in KINDS if "-" in tag)
-"""Tags that content must not forge. The others never reach a prompt, and ``<input>`` is also HTML: they are escaped only in their own record."""
+"""Tags that content must not forge. The others never reach a prompt, and ``<input>`` is also HTML:
+they are escaped only in their own record."""
 
 _IN_ATTRIBUTE = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
 
 
 def _rest(names: Iterable[str]) -> str:
-    """Return a pattern for what follows the ``<`` of a tag. A model may also read ``< /USER-CHAT`` as one."""
+    """Return a pattern for what follows the ``<`` of a tag. A model may also read ``< /USER-CHAT``
+    as one."""
     return rf"\s*+(?:/\s*+)?(?:{'|'.join(sorted(names, key=len, reverse=True))})(?![\w-])"
 
 
@@ -36,8 +38,8 @@ def _patterns(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 def defuse(text: str, tag: str = tags.USER_REPL_OUT) -> str:
     """Escape content so that it cannot begin or end a record.
 
-    ``<`` becomes ``&lt;`` only before one of our own tags, and ``&`` becomes ``&amp;`` only where it would read as that escape, so that
-    code stays code.
+    ``<`` becomes ``&lt;`` only before one of our own tags, and ``&`` becomes ``&amp;`` only where
+    it would read as that escape, so that code stays code.
     """
     return _patterns(tag)[0].sub(lambda found: "&lt;" if found[0] == "<" else "&amp;", text)
 
@@ -58,7 +60,8 @@ def escape_tags(text: str, *names: str) -> str:
 
 
 def attributes(attrs: Mapping[str, Any]) -> str:
-    """Format attributes as XML, each with a space before it. None, lists and mappings are left out."""
+    """Format attributes as XML, each with a space before it. None, lists and mappings are left
+    out."""
     parts = []
     for name, value in attrs.items():
         if value is None or isinstance(value, list | tuple | dict) or not name.isidentifier():
@@ -69,7 +72,8 @@ def attributes(attrs: Mapping[str, Any]) -> str:
 
 
 def to_xml(record: Record, *names: str) -> str:
-    """Format a record as one XML element whose content cannot forge another. names: the fields to include; all if none are given."""
+    """Format a record as one XML element whose content cannot forge another. names: the fields to
+    include; all if none are given."""
     fields = encode(record)
     shown = attributes({name: fields.get(name) for name in names} if names else fields)
     return f"<{record.tag}{shown}>{defuse(record.text, record.tag)}</{record.tag}>"

@@ -1,9 +1,11 @@
 """Finds characters that a reader does not see, and refuses code that holds dangerous ones.
 
-A character is *hidden* if a screen draws nothing for it, draws a blank that is not a plain space, or obeys it: control, bidirectional,
-zero-width and tag characters, variation selectors, blanks of other widths, private use, and unassigned code points. So are letters that
-look like one of Python's quotes, and combining marks that have no letter to stand on. Those that writing needs are not: the joiners and
-selectors of emoji, and the joiners inside words of scripts whose letters join, such as Persian and Hindi.
+A character is *hidden* if a screen draws nothing for it, draws a blank that is not a plain space,
+or obeys it: control, bidirectional, zero-width and tag characters, variation selectors, blanks of
+other widths, private use, and unassigned code points. So are letters that look like one of Python's
+quotes, and combining marks that have no letter to stand on. Those that writing needs are not: the
+joiners and selectors of emoji, and the joiners inside words of scripts whose letters join, such as
+Persian and Hindi.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ _FLAGS = frozenset(
     "\U0001f3f4" + "".join(chr(0xE0000 + ord(each)) for each in f"{tag}\x7f")
     for tag in ("gbeng", "gbsct", "gbwls")
 )
-"""The flags of England, Scotland and Wales, which are written with tag characters; other texts in them would be hidden."""
+"""The flags of England, Scotland and Wales, which are written with tag characters; other texts in
+them would be hidden."""
 _FLAG_LENGTH = 7
 _NEEDED = frozenset(
     (_ZWNJ, _ZWJ, _KEYCAP, *_SELECTORS, *(char for flag in _FLAGS for char in flag[1:]))
@@ -61,7 +64,8 @@ _REFUSED = re.compile(
 
 
 def places(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the position of each hidden character and a symbol for it: ``␛``, ``\\r``, ``⟨U+202E⟩``. Newlines and tabs are not hidden."""
+    """Yield the position of each hidden character and a symbol for it: ``␛``, ``\\r``,
+    ``⟨U+202E⟩``. Newlines and tabs are not hidden."""
     for found in _SUSPECT.finditer(text):
         if found[0] in _NEEDED and _is_needed(text, found.start()):
             continue
@@ -72,7 +76,8 @@ def places(text: str) -> Iterator[tuple[int, str]]:
 
 
 def symbols(text: str) -> set[str]:
-    """Return the symbols of all hidden characters of a text, and in a very long one also of marks that may have a letter to stand on."""
+    """Return the symbols of all hidden characters of a text, and in a very long one also of marks
+    that may have a letter to stand on."""
     if len(text) <= _LONG:
         return {symbol for _, symbol in places(text)}
     rare = (char for char in set(text) if _SUSPECT.fullmatch(char))
@@ -92,9 +97,11 @@ def visible(text: str) -> str:
 
 
 def refusal(code: str) -> str:
-    """Return why code of a model or an agent must not run, as a sentence for its writer and the user; empty if it may run.
+    """Return why code of a model or an agent must not run, as a sentence for its writer and the
+    user; empty if it may run.
 
-    Hidden characters are drawn as symbols. Control and bidirectional characters, which code never needs, are refused.
+    Hidden characters are drawn as symbols. Control and bidirectional characters, which code never
+    needs, are refused.
     """
     found = _REFUSED.search(code)
     if found is None:
@@ -149,7 +156,8 @@ def _has_keycap(char: str) -> bool:
 
 
 def _is_arabic(char: str) -> bool:
-    """Return whether it is a letter of the Arabic script, or of another that joins and goes from right to left."""
+    """Return whether it is a letter of the Arabic script, or of another that joins and goes from
+    right to left."""
     return bool(char) and char.isalpha() and unicodedata.bidirectional(char) == "AL"
 
 
@@ -175,7 +183,8 @@ def _joins(char: str) -> bool:
 
 
 def _stray(text: str, place: int) -> bool:
-    """Return whether a combining mark has no letter to stand on, or stands on too many other marks."""
+    """Return whether a combining mark has no letter to stand on, or stands on too many other
+    marks."""
     start = max(0, place - _MOST_MARKS)
     base = next((at for at in range(place - 1, start - 1, -1) if not _joins(text[at])), None)
     return base is None or not text[base].isalnum()

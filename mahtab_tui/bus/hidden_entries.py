@@ -1,4 +1,5 @@
-"""Keeps track of what the model is not told: entries that the user has hidden or replaced, and cells that use private variables."""
+"""Keeps track of what the model is not told: entries that the user has hidden or replaced, and
+cells that use private variables."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def place_entry(place: int) -> str:
 
 
 def entry_of(record: Record) -> str:
-    """Return the name of the entry to which a record belongs; empty if the model does not get the record."""
+    """Return the name of the entry to which a record belongs; empty if the model does not get the
+    record."""
     match record:
         case records.ReplIn() | records.ReplOut():
             return "" if record.cell is None else cell_entry(record.cell)
@@ -104,6 +106,7 @@ class HiddenEntries:
         return entry in self._replaced
 
     def code(self, turn: int | None, step: int | None, block: int) -> bool:
-        """Return whether a code block of an answer is left out, by its own name or as the cell that it became."""
+        """Return whether a code block of an answer is left out, by its own name or as the cell that
+        it became."""
         name = code_entry(turn, step, block)
         return name in self or self._ran.get(name, "") in self

@@ -14,7 +14,8 @@ _SPAN = 1_000
 _CELLS = 100_000
 """Maximum number of cells, including spanned ones; the rest is left out."""
 
-# `html.parser` raises on some broken markup, and takes minutes for other. This looks at each character once.
+# `html.parser` raises on some broken markup, and takes minutes for other. This looks at each
+# character once.
 _TOKEN = re.compile(
     r"<!--.*?(?:-->|\Z)"
     r"|<(?P<raw>style|script)\b.*?(?:</(?P=raw)\s*>|\Z)"
@@ -37,7 +38,8 @@ LONGEST_NUMBER = 40
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text stands on the right of its column: a number, a missing value, or nothing."""
+    """Return whether a text stands on the right of its column: a number, a missing value, or
+    nothing."""
     return len(text) <= LONGEST_NUMBER and _NUMBER.fullmatch(text) is not None
 
 

@@ -1,4 +1,5 @@
-"""Masks the fields of a record. The annotation of a field says how it is masked (`records.base`)."""
+"""Masks the fields of a record. The annotation of a field says how it is masked
+(`records.base`)."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def _pictures(kind: type[Any]) -> frozenset[str]:
 
 
 def _mask(hint: Any) -> _Mask | None:
-    """Return how to mask values of a type; None if they hold no text, or only the program's own words."""
+    """Return how to mask values of a type; None if they hold no text, or only the program's own
+    words."""
     args = typing.get_args(hint)
     if hint is str:
         return _text

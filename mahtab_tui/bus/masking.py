@@ -1,6 +1,7 @@
 """Masks secrets in everything that is displayed, stored or sent to models and agents.
 
-A secret is a key from the configuration, or a line that the user has typed hidden (`getpass`). `secret_forms` finds them.
+A secret is a key from the configuration, or a line that the user has typed hidden (`getpass`).
+`secret_forms` finds them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _STRUCTURE = frozenset(
     "op party call kind kinds status picture mime state request id mode change model source approval entry level tree node event parent "
     "replaces how batch pictures".split()
 )
-"""Keys of answers to agents whose values are the program's own words, and are not masked even if a secret reads the same."""
+"""Keys of answers to agents whose values are the program's own words, and are not masked even if a
+secret reads the same."""
 _NAMES = frozenset({"name", "type", "was_type"})
 """Keys whose values identify things: a short secret may read the same."""
 _FOREIGN = "arguments"
@@ -34,7 +36,8 @@ class Secrets:
     """The secrets of one session. Any thread may call it."""
 
     def __init__(self, configured: Callable[[], Iterable[str]] = tuple) -> None:
-        """configured: returns the keys of the configuration. It is called each time, since they may change; a former key stays a secret."""
+        """configured: returns the keys of the configuration. It is called each time, since they may
+        change; a former key stays a secret."""
         self.private = PrivateTexts()
         """Texts of private variables, which models and agents do not get, but the user does."""
         self._configured = configured
@@ -52,7 +55,8 @@ class Secrets:
         return mask_spans(text, self.spans(text))
 
     def told(self, text: str) -> str:
-        """Return the text as models and agents get it: without secrets, and without texts of private variables."""
+        """Return the text as models and agents get it: without secrets, and without texts of
+        private variables."""
         text = self.mask(text)
         return mask_spans(text, self.private.spans(text))
 
@@ -66,7 +70,8 @@ class Secrets:
         return self.forms.spans(text)
 
     def masked(self, value: Any) -> Any:
-        """Return a JSON value with the secrets in its texts masked. Keys of dicts and identifying values stay."""
+        """Return a JSON value with the secrets in its texts masked. Keys of dicts and identifying
+        values stay."""
         return _masked(value, self.forms)
 
     def told_value(self, value: Any) -> Any:
@@ -82,7 +87,8 @@ class Secrets:
         )
 
     def page(self, fetch: Callable[[int, int], str], start: int, end: int) -> str:
-        """Return a part of a long text, with a dot for each character of a secret, even if the secret reaches beyond the part.
+        """Return a part of a long text, with a dot for each character of a secret, even if the
+        secret reaches beyond the part.
 
         fetch: returns the text between two positions.
         """
@@ -151,7 +157,8 @@ class MaskingFilter(logging.Filter):
         return bool(after.text) or not (before.text and isinstance(before, Stream))
 
     def record(self, record: Record) -> Record:
-        """Return a record with the secrets masked. If a stream ends with text held back, its whole record has it."""
+        """Return a record with the secrets masked. If a stream ends with text held back, its whole
+        record has it."""
         if record.text and isinstance(record, Stream):
             return record.changed(text=self._stream(record.stream).piece(record.text))
         return self._secrets.record(record)
@@ -170,7 +177,8 @@ def masked(text: str, secret: str) -> str:
 
 
 def dotted(text: str, spans: Sequence[SecretSpan]) -> str:
-    """Return a text with a dot in place of each character of some spans: no character changes its position."""
+    """Return a text with a dot in place of each character of some spans: no character changes its
+    position."""
     pieces: list[str] = []
     done = 0
     for span in spans:

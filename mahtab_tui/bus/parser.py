@@ -38,7 +38,8 @@ class ParsedResponse:
 
     @property
     def code_blocks(self) -> tuple[str, ...]:
-        """The code that may run. A block without an end counts only if the model ended its turn itself."""
+        """The code that may run. A block without an end counts only if the model ended its turn
+        itself."""
         return tuple(
             part.text for part in self.parts if part.kind == "code" and (part.closed or self.ended)
         )
@@ -55,7 +56,8 @@ class ParsedResponse:
 
 
 def parse_response(text: str, *, ended: bool = True, also: Collection[str] = ()) -> ParsedResponse:
-    """Split an answer by ``<assistant-repl-in>`` tags and Markdown fences of Python. Accepts any text.
+    """Split an answer by ``<assistant-repl-in>`` tags and Markdown fences of Python. Accepts any
+    text.
 
     also: other names that a fence of Python may have.
     """
@@ -91,7 +93,8 @@ def _parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:
 
 
 def _end_of_thoughts(stretches: Sequence[tuple[Kind, str]]) -> int:
-    """Return how many stretches are thoughts that the prompt began: those before an unmatched ``</think>`` on a line of its own."""
+    """Return how many stretches are thoughts that the prompt began: those before an unmatched
+    ``</think>`` on a line of its own."""
     ends = (
         number
         for number, (kind, text) in enumerate(stretches)

@@ -16,7 +16,8 @@ StoredStream = (
 
 
 def key_of(record: Record) -> str:
-    """Return the name of the output or answer to which a piece or whole record belongs; empty for other records."""
+    """Return the name of the output or answer to which a piece or whole record belongs; empty for
+    other records."""
     match record:
         case records.ReplOut() | records.ReplOutStream():
             whose = (

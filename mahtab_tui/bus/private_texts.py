@@ -11,13 +11,15 @@ from mahtab_tui.bus.secret_forms import SecretSpan
 _SHORT = 8
 """Shorter texts are not looked for: they would be found everywhere."""
 _LONG = 16
-"""Length of the pieces by which a part of a long text is found: any part of it of 31 characters holds a whole one."""
+"""Length of the pieces by which a part of a long text is found: any part of it of 31 characters
+holds a whole one."""
 _WHOLE = 2 * _LONG
 """A shorter text is found only as a whole."""
 
 
 class PrivateTexts:
-    """The texts known so far. Any thread may call it. Searching takes time proportional to the searched text."""
+    """The texts known so far. Any thread may call it. Searching takes time proportional to the
+    searched text."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -79,7 +81,8 @@ class PrivateTexts:
         return found
 
     def _at(self, text: str, place: int) -> SecretSpan | None:
-        """Return the longest span of known text that begins here, or that has a whole piece here."""
+        """Return the longest span of known text that begins here, or that has a whole piece
+        here."""
         whole = self._whole.get(text[place : place + _SHORT], {})
         ends = [
             place + length

@@ -51,7 +51,8 @@ class PromptHandler(logging.Handler):
         self.take(record_of(record))
 
     def resume(self, past: Iterable[Record], *, same_kernel: bool = False) -> None:
-        """Add the records from before the session was resumed. same_kernel: its kernel has waited, so that its variables are there."""
+        """Add the records from before the session was resumed. same_kernel: its kernel has waited,
+        so that its variables are there."""
         for record in past:
             self.take(record)
         if self._records and not same_kernel:
@@ -77,9 +78,11 @@ class PromptHandler(logging.Handler):
         self._count += 1
 
     def get_context(self, max_chars: int = MAX_CHARS) -> str:
-        """Return the newest records since `clear` as XML of at most `max_chars` characters; long ones are shortened, left-out ones counted.
+        """Return the newest records since `clear` as XML of at most `max_chars` characters; long
+        ones are shortened, left-out ones counted.
 
-        Records that the user has hidden are included, but not counted against the limit: the user may unhide them.
+        Records that the user has hidden are included, but not counted against the limit: the user
+        may unhide them.
         """
         self.acquire()
         remembered, count = list(self._records), self._count
@@ -109,7 +112,8 @@ class PromptHandler(logging.Handler):
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return the head and tail of a long text, and between them the number of characters left out."""
+    """Return the head and tail of a long text, and between them the number of characters left
+    out."""
     if len(text) <= limit:
         return text
     head, tail = limit * 2 // 3, limit - limit * 2 // 3

@@ -1,8 +1,9 @@
 """Removes from outside text everything that could drive a terminal.
 
-Text of a model, a cell or a file may be hostile: an OSC 52 sequence writes the clipboard, others rename the window, clear the screen or
-make the terminal type; bidirectional controls make code read differently than it runs. The results of `plain` and `styled` hold no
-control characters but newline and tab.
+Text of a model, a cell or a file may be hostile: an OSC 52 sequence writes the clipboard, others
+rename the window, clear the screen or make the terminal type; bidirectional controls make code read
+differently than it runs. The results of `plain` and `styled` hold no control characters but newline
+and tab.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _REMOVED = re.compile(
     r"|\x1b\][^\x1b\x07\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC; if unterminated, up to the end of its line
     r"|\x1b[PX^_](?:[^\x1b\x07\x9c]*(?:\x07|\x1b\\|\x9c)|[^\x1b\x07\x9c\n]*)"  # DCS, SOS, PM, APC: pictures have several lines
     r"|\x1b[ -/]*[0-~]?"  # the other escapes, and a lone one
-    # The 8-bit introducers are removed as single characters: in UTF-8 they are remains of wrongly decoded text, not sequences.
+    # The 8-bit introducers are removed as single characters: in UTF-8 they are remains of wrongly
+    # decoded text, not sequences.
     f"|[{CONTROL}]"
 )
 _SGR = re.compile(r"\x1b\[([0-9;:]*)m")
@@ -44,7 +46,8 @@ def one_line(text: str) -> str:
 
 
 def styled(text: str) -> Text:
-    """Return the text with its colours and styles (SGR), without everything else that `plain` removes."""
+    """Return the text with its colours and styles (SGR), without everything else that `plain`
+    removes."""
     from rich.text import Text
 
     from mahtab_tui.bus.sgr import NO_STYLE, after

@@ -18,13 +18,15 @@ class ScreenLine:
         """Characters; a wide one is followed by an empty cell."""
         self._looks: list[Graphic] = []
         self._marks: dict[int, list[str]] = {}
-        """Text without width, by the column before it (-1 at the start): combining characters, sequences that are not obeyed."""
+        """Text without width, by the column before it (-1 at the start): combining characters,
+        sequences that are not obeyed."""
 
     def __len__(self) -> int:
         return len(self._cells)
 
     def write(self, text: str, column: int, look: Graphic) -> int:
-        """Write text at a column and return the column after it. If the column is beyond the line's end, blanks fill the gap."""
+        """Write text at a column and return the column after it. If the column is beyond the line's
+        end, blanks fill the gap."""
         if text.isascii() or all(width(char) == 1 for char in set(text)):
             return self._put(list(text), column, look)
         for char in text:

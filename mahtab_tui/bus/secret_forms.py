@@ -1,4 +1,5 @@
-"""Finds secrets in a text: as they are, escaped as in code and data formats, or with invisible characters between their letters."""
+"""Finds secrets in a text: as they are, escaped as in code and data formats, or with invisible
+characters between their letters."""
 
 from __future__ import annotations
 
@@ -12,11 +13,13 @@ from typing import NamedTuple
 LONG = 8
 """A secret of at least this length, in characters, is found anywhere."""
 WORD = 4
-"""A secret of at least this length is found as a word of its own; a shorter one only if it is the whole text."""
+"""A secret of at least this length is found as a word of its own; a shorter one only if it is the
+whole text."""
 PART = 20
 """Length of a secret's start or end that is found even if the rest was cut off."""
 _SHORT = 100
-"""Longest text that is compared with short secrets, written as literals, with blanks around them."""
+"""Longest text that is compared with short secrets, written as literals, with blanks around
+them."""
 REACH = 4_096
 """Length of the text's end that is searched for the start of a secret."""
 
@@ -45,7 +48,8 @@ class SecretSpan(NamedTuple):
 
 
 class SecretMatcher:
-    """All forms of some secrets. Finding them takes time proportional to the text and the number of secrets."""
+    """All forms of some secrets. Finding them takes time proportional to the text and the number of
+    secrets."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
         self.secrets = tuple(secrets)
@@ -62,7 +66,8 @@ class SecretMatcher:
         """The forms that a stream may begin with one piece and end with another."""
         encoded = {form for secret in secrets if len(secret) >= LONG for form in _encoded(secret)}
         self._long: dict[str, set[str]] = {}
-        """Starts and ends of forms, to the forms: a truncated text may have only the start or the end of a secret."""
+        """Starts and ends of forms, to the forms: a truncated text may have only the start or the
+        end of a secret."""
         for form in (*encoded, *written):
             self._long.setdefault(form[:PART], set()).add(form)
         for form in written:
@@ -70,7 +75,8 @@ class SecretMatcher:
         self.longest = max(map(len, (*self._words, *encoded, *written)), default=WORD)
 
     def spans(self, text: str, *, words: bool = True) -> list[SecretSpan]:
-        """Return where the secrets stand, in order, without overlaps. words: include those found only as a word or as the whole text."""
+        """Return where the secrets stand, in order, without overlaps. words: include those found
+        only as a word or as the whole text."""
         if not self.secrets or not text:
             return []
         if words and self._whole and len(text) < _SHORT and text.strip() in self._whole:
@@ -88,7 +94,8 @@ class SecretMatcher:
     def begun(self, text: str) -> tuple[int, int]:
         """Find the longest start of a secret at the end of a text.
 
-        Returns its position (the text's length if there is none), and how many of its characters may be displayed before more is known.
+        Returns its position (the text's length if there is none), and how many of its characters
+        may be displayed before more is known.
         """
         start, shown = len(text), 0
         near = max(0, len(text) - REACH)
@@ -137,7 +144,8 @@ class _ReducedText:
 
     @cached_property
     def _removals(self) -> tuple[list[int], list[int]]:
-        """The positions in `bare` where something was removed, and how many characters were removed before each and in all."""
+        """The positions in `bare` where something was removed, and how many characters were removed
+        before each and in all."""
         at, removed = [], [0]
         for found in self._noise.finditer(self.text):
             at.append(found.start() - removed[-1])
@@ -152,7 +160,8 @@ def _seen(forms: Iterable[str]) -> set[str]:
 
 
 def _noises(text: str) -> Iterator[re.Pattern[str]]:
-    """Yield patterns of what may stand between the letters of a secret. A control sequence may also hide a whole secret."""
+    """Yield patterns of what may stand between the letters of a secret. A control sequence may also
+    hide a whole secret."""
     yield _NEWLINES
     if _INVISIBLE.search(text):
         yield _SINGLE_NOISE
@@ -225,7 +234,8 @@ def _quoted(secret: str) -> list[str]:
 
 
 def _escaped(secret: str) -> Iterator[str]:
-    """Yield a secret as literals of Python and JSON, as markup and as URLs write it. Most have one form."""
+    """Yield a secret as literals of Python and JSON, as markup and as URLs write it. Most have one
+    form."""
     yield secret
     if secret.isascii() and secret.isalnum():
         return
@@ -234,7 +244,8 @@ def _escaped(secret: str) -> Iterator[str]:
 
     literals = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
     data = secret.encode("utf-8", "surrogatepass")
-    # Python chooses the quotes by the whole text: if it has both kinds, Python escapes the single ones.
+    # Python chooses the quotes by the whole text: if it has both kinds, Python escapes the single
+    # ones.
     for literal in (
         repr(f"'\"{secret}")[4:-1],
         ascii(f"'\"{secret}")[4:-1],

@@ -13,10 +13,12 @@ NAME = "mahtab"
 
 
 class BusLogger(logging.Logger):
-    """A logger outside the process's logger tree, which passes every record to all its handlers in the same order.
+    """A logger outside the process's logger tree, which passes every record to all its handlers in
+    the same order.
 
-    It has a `Manager` of its own, so that neither `logging.disable` nor `dictConfig` affects it and sessions do not mix. It does not look
-    up the caller's line, which is not needed and costs more than all the rest, nor use the process's record factory.
+    It has a `Manager` of its own, so that neither `logging.disable` nor `dictConfig` affects it and
+    sessions do not mix. It does not look up the caller's line, which is not needed and costs more
+    than all the rest, nor use the process's record factory.
     """
 
     def __init__(self) -> None:
@@ -29,7 +31,8 @@ class BusLogger(logging.Logger):
         self._handing_on = False
 
     def handle(self, record: logging.LogRecord) -> None:
-        """Pass a record to all handlers. A record that a handler logs waits until all of them have had the current one."""
+        """Pass a record to all handlers. A record that a handler logs waits until all of them have
+        had the current one."""
         with self._order:
             self._waiting.append(record)
             if self._handing_on:
@@ -99,7 +102,8 @@ def _bridge() -> Bridge | None:
 
 
 def setup_logging(store: Store | None = None) -> tuple[logging.Logger, PromptHandler]:
-    """Create a session's bus with the handler for the model's prompt and, if there is a store, the one that keeps the records.
+    """Create a session's bus with the handler for the model's prompt and, if there is a store, the
+    one that keeps the records.
 
     Until the bus is closed, `logging.getLogger("mahtab")` passes its records to the newest session.
     """
@@ -114,7 +118,8 @@ def setup_logging(store: Store | None = None) -> tuple[logging.Logger, PromptHan
 
 
 def close_logging(log: logging.Logger) -> None:
-    """Remove and close all handlers of a session's bus, the store included. A second call does nothing."""
+    """Remove and close all handlers of a session's bus, the store included. A second call does
+    nothing."""
     with _BRIDGING:
         bridge = _bridge()
         if bridge is not None and log in bridge.sessions:

@@ -45,7 +45,8 @@ _LONGEST = 200
 
 @lru_cache(maxsize=4096)
 def after(graphic: Graphic, parameters: str) -> Graphic:
-    """Apply one sequence. `parameters` stands between ``ESC [`` and ``m``. Unknown codes are ignored."""
+    """Apply one sequence. `parameters` stands between ``ESC [`` and ``m``. Unknown codes are
+    ignored."""
     if len(parameters) > _LONGEST:
         return graphic
     codes = [[int(part or 0) for part in group.split(":")] for group in parameters.split(";")]

@@ -27,7 +27,8 @@ class Step(NamedTuple):
 
 
 def steps_for(name: str, steps: Sequence[Step], follow: Callable[[str], bool]) -> list[Step]:
-    """Return the cells that made a variable what it is, and those that made what they read, in order; empty if no cell made it.
+    """Return the cells that made a variable what it is, and those that made what they read, in
+    order; empty if no cell made it.
 
     follow: whether to look for the cells that made a name which those cells read.
     """
@@ -42,7 +43,8 @@ def steps_for(name: str, steps: Sequence[Step], follow: Callable[[str], bool]) -
 def _chosen(
     name: str, always: set[str], steps: Sequence[Step], follow: Callable[[str], bool]
 ) -> tuple[list[Step], set[str]]:
-    """Return the cells, and the names that functions in them read. always: names that are wanted wherever they are made."""
+    """Return the cells, and the names that functions in them read. always: names that are wanted
+    wherever they are made."""
     wanted, chosen, later = {name}, list[Step](), set[str]()
     for step in reversed(steps):
         gone = {name for name, change in step.changes.items() if change == "deleted"}
@@ -58,7 +60,8 @@ def _chosen(
 
 
 def _read(code: str) -> tuple[set[str], set[str]]:
-    """Return the names that code reads, and those of them in functions and classes, which may read them whenever they are called.
+    """Return the names that code reads, and those of them in functions and classes, which may read
+    them whenever they are called.
 
     Of code that is not plain Python, all words.
     """

@@ -7,7 +7,8 @@
     <think> … </think>                          words ("thought"), including the tags
     a tag right after a backtick                words
 
-Text that could still become a tag or a fence is held back, so that the result does not depend on how the text is cut into tokens.
+Text that could still become a tag or a fence is held back, so that the result does not depend on
+how the text is cut into tokens.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class AnswerPiece(NamedTuple):
 
 
 class AnswerSplitter:
-    """Converts tokens to pieces. With ``fences=False`` only tags make code, and fences of Python are words."""
+    """Converts tokens to pieces. With ``fences=False`` only tags make code, and fences of Python
+    are words."""
 
     def __init__(self, *, fences: bool = True) -> None:
         self._fences = fences
@@ -90,7 +92,8 @@ class AnswerSplitter:
         self._final = True
         return self.feed("")
 
-    # The states: each processes the start of the held text, and returns False if it needs more text first.
+    # The states: each processes the start of the held text, and returns False if it needs more text
+    # first.
 
     def _words(self) -> bool:
         if self._here() == "<" and (done := self._tag_in_words()) is not None:
@@ -129,7 +132,8 @@ class AnswerSplitter:
         return True
 
     def _begin_thought(self, tag: re.Match[str]) -> None:
-        """Begin a thought. An unmatched end tag is a thought too: the prompt began it, and all text before the tag belongs to it."""
+        """Begin a thought. An unmatched end tag is a thought too: the prompt began it, and all text
+        before the tag belongs to it."""
         self._say("thought", tag.end())
         self._line_start = True
         if not tag["end"]:
@@ -228,7 +232,8 @@ class AnswerSplitter:
         )
 
     def _up_to(self, sign: str) -> int:
-        """Return the end of the line, including its newline, or the next `sign` before that; at least one character on."""
+        """Return the end of the line, including its newline, or the next `sign` before that; at
+        least one character on."""
         end = self._held.find("\n", self._at) + 1 or len(self._held)
         found = self._held.find(sign, self._at + 1, end)
         return end if found < 0 or sign == "\n" else found

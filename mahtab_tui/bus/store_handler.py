@@ -17,7 +17,8 @@ INTERVAL = 1.0
 """Seconds between two writes of growing streams, and between two attempts after a failure."""
 
 SHARE = 20
-"""The interval is at least this many times the duration of the last write: a long output must not keep the machine busy."""
+"""The interval is at least this many times the duration of the last write: a long output must not
+keep the machine busy."""
 
 BACKLOG = 32_000_000
 """Characters kept in memory while the store fails."""
@@ -37,7 +38,8 @@ class Store(Protocol):
         """Replace the partial record under a key; None deletes it. Raises `StoreError`."""
 
     def output(self, cell: int) -> str | None:
-        """Return the whole output of a cell; None if it is not kept, or while the cell runs. Raises `StoreError`."""
+        """Return the whole output of a cell; None if it is not kept, or while the cell runs. Raises
+        `StoreError`."""
 
     def pictures(self, cell: int) -> list[str]:
         """Return the kept pictures that a cell has displayed, as base64. Raises `StoreError`."""
@@ -52,8 +54,8 @@ class Store(Protocol):
 class StoreHandler(logging.Handler):
     """Keeps the records of a session.
 
-    If the store fails, the session goes on: the first failure is logged as a notice, and records are kept in memory (up to `BACKLOG`)
-    until the store works again.
+    If the store fails, the session goes on: the first failure is logged as a notice, and records
+    are kept in memory (up to `BACKLOG`) until the store works again.
     """
 
     def __init__(self, store: Store, log: logging.Logger) -> None:
@@ -102,7 +104,8 @@ class StoreHandler(logging.Handler):
     def close(self) -> None:
         """Write all waiting records and close the store.
 
-        A later record opens it again, because `logging.config` closes every handler of the process, even of a running session.
+        A later record opens it again, because `logging.config` closes every handler of the process,
+        even of a running session.
         """
         self.flush()
         with self._guard:
@@ -150,7 +153,8 @@ class StoreHandler(logging.Handler):
                 growing.fresh = False
 
     def _keep(self, write: Callable[[], None]) -> None:
-        """Write a record. One that can never be stored is left out, so that those after it are. Raises `StoreError`."""
+        """Write a record. One that can never be stored is left out, so that those after it are.
+        Raises `StoreError`."""
         try:
             write()
         except StoreError:

@@ -10,7 +10,8 @@ from mahtab_tui.bus.splitter import AnswerPiece, AnswerSplitter
 
 
 class StreamingHandler:
-    """Logs the tokens of one answer as ``assistant-chat-stream`` records. Only `parse_response` decides what runs."""
+    """Logs the tokens of one answer as ``assistant-chat-stream`` records. Only `parse_response`
+    decides what runs."""
 
     def __init__(
         self,
@@ -28,7 +29,8 @@ class StreamingHandler:
         self._emit(self._splitter.feed(token))
 
     def anew(self) -> StreamingHandler:
-        """Start the answer again: drop what was logged of it, and return the handler for the new one."""
+        """Start the answer again: drop what was logged of it, and return the handler for the new
+        one."""
         emit(self._log, self._answer.changed(fresh=True))
         return StreamingHandler(self._log, self._answer.turn, self._answer.step, self._answer.party)
 

@@ -6,7 +6,8 @@
     ESC [ J K                    erases of the screen, of the line
     ESC 7 8,  ESC [ s u          saves the cursor, and restores it
 
-The screen is the last `HEIGHT` lines of a text: the cursor cannot move further up. Lines are not wrapped.
+The screen is the last `HEIGHT` lines of a text: the cursor cannot move further up. Lines are not
+wrapped.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ HEIGHT = 100
 WIDTH = 1_000
 """The cursor cannot be moved beyond this column. Written text may go on."""
 BLANKS, BLANKS_EACH = 1_000_000, 4
-"""Blanks that moving right may create, in all and for each character fed: a small text must not become gigabytes."""
+"""Blanks that moving right may create, in all and for each character fed: a small text must not
+become gigabytes."""
 
 MOVES = r"\x1b(?:\[(?:[0-9;]*[A-HJfdsu`]|[0-2]?K|\?25[hl])|[78])"
 """Sequences that are obeyed. ``?25``, which hides or shows the cursor, is ignored."""
@@ -65,7 +67,8 @@ def split_unfinished(piece: str) -> tuple[str, str]:
 
 
 def collapse(text: str) -> str:
-    """Return the lines as a terminal shows them in the end. Colours and styles stay; lines that were not overwritten are unchanged."""
+    """Return the lines as a terminal shows them in the end. Colours and styles stay; lines that
+    were not overwritten are unchanged."""
     if not rewrites(text):
         return LINE_END.sub("\n", text) if "\r" in text else text
     screen = Screen()
@@ -91,7 +94,8 @@ _EMPTY = PrintedLine("", NO_STYLE, NO_STYLE)
 
 
 class Screen:
-    """The lines of a growing text, with a cursor in one of the last `HEIGHT`. Feeding takes linear time."""
+    """The lines of a growing text, with a cursor in one of the last `HEIGHT`. Feeding takes linear
+    time."""
 
     def __init__(
         self,
@@ -101,7 +105,8 @@ class Screen:
         column: int | None = None,
         pen: Graphic = NO_STYLE,
     ) -> None:
-        """rows: the lines so far. above: lines from the cursor to the last one. column: of the cursor; None at the end of its line."""
+        """rows: the lines so far. above: lines from the cursor to the last one. column: of the
+        cursor; None at the end of its line."""
         self._rows: list[PrintedLine | ScreenLine] = list(rows)
         self._row = len(self._rows) - 1 - above
         self._top = max(0, len(self._rows) - HEIGHT)
@@ -142,7 +147,8 @@ class Screen:
         return "".join(left)
 
     def text(self) -> str:
-        """Return the text of the lines that were not taken, and a sequence that ends in the style in effect now."""
+        """Return the text of the lines that were not taken, and a sequence that ends in the style
+        in effect now."""
         return "\n".join(map(self._joined, self.rows())) + change(self._look, self.pen)
 
     def _joined(self, row: PrintedLine) -> str:
@@ -270,12 +276,14 @@ class Screen:
             self.column = 0
 
     def _go_to(self, row: int) -> None:
-        """Move the cursor to a line of the screen, from 0; add empty lines if it is below the last one."""
+        """Move the cursor to a line of the screen, from 0; add empty lines if it is below the last
+        one."""
         self._row = self._top + min(row, HEIGHT - 1)
         self._rows += [_EMPTY] * (self._row + 1 - len(self._rows))
 
     def _erase(self, line: ScreenLine, column: int, part: str) -> None:
-        """Erase a part of the screen: after the cursor, before it (1), or all (2). Lines above the screen stay (3)."""
+        """Erase a part of the screen: after the cursor, before it (1), or all (2). Lines above the
+        screen stay (3)."""
         if part in ("1", "2"):
             self._rows[self._top : self._row] = [_EMPTY] * (self._row - self._top)
             if part == "1":
@@ -288,14 +296,16 @@ class Screen:
             del self._rows[self._row + 1 :]
 
     def _erase_before(self, line: ScreenLine, column: int) -> None:
-        """Erase up to the cursor, inclusive. The new blanks count, as those that moving right creates."""
+        """Erase up to the cursor, inclusive. The new blanks count, as those that moving right
+        creates."""
         if column < self._blanks:
             self._blanks -= column + 1
             line.erase(0, column + 1)
 
 
 def _seen_passes(line: str) -> str:
-    """Keep only the passes of an overwritten line that may still be visible: those longer than all after them."""
+    """Keep only the passes of an overwritten line that may still be visible: those longer than all
+    after them."""
     if (
         line.count("\r") < 16
         or not line.replace("\r", "").isprintable()

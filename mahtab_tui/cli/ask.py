@@ -1,4 +1,5 @@
-"""``mahtab-tui ask``: one question without a screen. The answer goes to stdout, everything else to stderr."""
+"""``mahtab-tui ask``: one question without a screen. The answer goes to stdout, everything else to
+stderr."""
 
 from __future__ import annotations
 
@@ -82,7 +83,8 @@ def _for_stderr(record: Record) -> str:
 
 
 class Approver(logging.Handler):
-    """Answers approvals and `input()`: asks at the terminal; without one it refuses, and gives the end of the input."""
+    """Answers approvals and `input()`: asks at the terminal; without one it refuses, and gives the
+    end of the input."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -194,7 +196,8 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
 
 
 def _print_answer(answer: str, uncomputed: Sequence[str]) -> None:
-    """Print the answer, rendered if stdout is a terminal, and name the figures in it that were computed nowhere."""
+    """Print the answer, rendered if stdout is a terminal, and name the figures in it that were
+    computed nowhere."""
     if sys.stdout.isatty():
         from rich.console import Console
         from rich.markdown import Markdown

@@ -23,7 +23,8 @@ Project = Annotated[
 
 @config_app.callback(invoke_without_command=True)
 def config(context: typer.Context, given: Given = None) -> None:
-    """Show every setting and where it comes from. Exit codes: 0 done, 1 a file cannot be read or written, 2 a wrong key or value."""
+    """Show every setting and where it comes from. Exit codes: 0 done, 1 a file cannot be read or
+    written, 2 a wrong key or value."""
     if context.invoked_subcommand is not None:
         if given:
             fail(f"--set has no effect with `config {context.invoked_subcommand}`.")
@@ -91,7 +92,8 @@ def unset(
 
 @config_app.command()
 def edit(project: Project = False) -> None:
-    """Open a configuration file in your editor and check it afterwards. A new file lists all defaults as comments."""
+    """Open a configuration file in your editor and check it afterwards. A new file lists all
+    defaults as comments."""
     import subprocess
 
     from mahtab_tui.settings.writing import problems, template, write_text
@@ -123,7 +125,8 @@ def edit(project: Project = False) -> None:
 
 @config_app.command()
 def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking")] = False) -> None:
-    """Show this project's settings and model instructions that are not trusted yet, and trust them if you agree.
+    """Show this project's settings and model instructions that are not trusted yet, and trust them
+    if you agree.
 
     Exit codes: 0 done, 1 you did not agree or the record cannot be written, 2 a file is wrong.
     """

@@ -24,7 +24,8 @@ from mahtab_tui.store.session_lock import locked_sessions
 
 
 def kernels_that_wait() -> Iterator[str]:
-    """Return a line for each kernel that waits for a screen, the longest wait first; with a heading."""
+    """Return a line for each kernel that waits for a screen, the longest wait first; with a
+    heading."""
     waiting = waiting_here()
     elsewhere = waiting_elsewhere()
     if waiting or elsewhere:
@@ -37,7 +38,8 @@ def kernels_that_wait() -> Iterator[str]:
 
 
 def stop(session: str) -> None:
-    """End the kernel that waits for a session. Ends the command with a sentence and code 1 if it cannot."""
+    """End the kernel that waits for a session. Ends the command with a sentence and code 1 if it
+    cannot."""
     found: list[WaitingKernel | Noted] = [
         kernel for kernel in waiting_kernels() if kernel.session.startswith(session)
     ]

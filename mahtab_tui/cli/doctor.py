@@ -82,7 +82,8 @@ def report() -> Iterator[str]:
 
 
 def _settings() -> tuple[Settings | None, str]:
-    """Return the settings; or None and why they cannot be used, which is said on the lines of the kernel and the configuration."""
+    """Return the settings; or None and why they cannot be used, which is said on the lines of the
+    kernel and the configuration."""
     try:
         return load_settings(), ""
     except SettingsError as error:
@@ -154,7 +155,8 @@ def _environments(settings: Settings | None) -> str:
 
 
 def _sandbox() -> str:
-    """Report the sandbox of searches after trying it, because a system may have everything it needs and still forbid it."""
+    """Report the sandbox of searches after trying it, because a system may have everything it needs
+    and still forbid it."""
     try:
         name, gaps = asyncio.run(_try_sandbox())
     except SandboxError as error:
@@ -186,7 +188,8 @@ class _RefusingHost:
 
 
 def _claude(local: str) -> str:
-    """Report the `claude` program. local: the model that answers in its place; empty if there is none but `demo`."""
+    """Report the `claude` program. local: the model that answers in its place; empty if there is
+    none but `demo`."""
     advice = "To use Claude, install Claude Code and run `claude` once to log in. "
     advice += (
         f"Until then {local} answers."
@@ -269,7 +272,8 @@ def _terminal() -> str:
 
 
 def _pictures() -> str:
-    """Return the terminal's picture protocol, as its variables indicate; half blocks work everywhere."""
+    """Return the terminal's picture protocol, as its variables indicate; half blocks work
+    everywhere."""
     program = os.environ.get("TERM_PROGRAM", "")
     if os.environ.get("KITTY_WINDOW_ID") or program == "ghostty":
         return "Kitty protocol"

@@ -16,13 +16,15 @@ _IN_A_LOOP = (
 def run_repl(
     ns: dict[str, Any] | None = None, *, model: str | None = None, approval: str | None = None
 ) -> None:
-    """Open the full screen over a live namespace, by default a new one; returns when the user leaves.
+    """Open the full screen over a live namespace, by default a new one; returns when the user
+    leaves.
 
-    ns: a dictionary of names, such as ``globals()``. Cells run in this process on their own thread, and bind names in
-    `ns`. What only the main thread may do (signal handlers, a caller's sqlite connection) fails there with Python's own error.
+    ns: a dictionary of names, such as ``globals()``. Cells run in this process on their own thread,
+    and bind names in `ns`. What only the main thread may do (signal handlers, a caller's sqlite
+    connection) fails there with Python's own error.
 
-    Raises `RuntimeError` inside a running event loop or without a terminal, `SettingsError` for invalid settings, `ModelError` for an
-    unknown model.
+    Raises `RuntimeError` inside a running event loop or without a terminal, `SettingsError` for
+    invalid settings, `ModelError` for an unknown model.
     """
     try:
         asyncio.get_running_loop()

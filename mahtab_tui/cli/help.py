@@ -44,7 +44,8 @@ def _paged(text: str) -> bool:
     command = shlex.split(chosen) if chosen else ["less"]
     if not command or find_program(command[0]) is None:
         return False
-    # Keep colours, and only print a page that fits the screen. The user's own LESS variable takes precedence.
+    # Keep colours, and only print a page that fits the screen. The user's own LESS variable takes
+    # precedence.
     surroundings = {"LESS": "-FRX", **os.environ}
     ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is the pager's
     try:

@@ -23,7 +23,8 @@ def clean(
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
 ) -> None:
-    """Remove the files and saved variables that sessions left on another machine. Exit codes: 0 removed, 1 not removed."""
+    """Remove the files and saved variables that sessions left on another machine. Exit codes: 0
+    removed, 1 not removed."""
     from mahtab_tui.bus.sanitize import one_line
     from mahtab_tui.kernel.base import KernelError
     from mahtab_tui.kernel.remote.address import parse

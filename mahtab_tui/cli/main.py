@@ -129,10 +129,12 @@ def screen(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version")
     ] = False,
 ) -> None:
-    """You and a language model work in one live Python namespace. Without a command, opens the screen.
+    """You and a language model work in one live Python namespace. Without a command, opens the
+    screen.
 
-    mahtab-tui data.csv opens it with the file as a variable, mahtab-tui FOLDER in that folder; --load PATH is the same.
-    mahtab-tui FILE.ipynb, FILE.py or FILE.md shows the file's cells, which can be run and saved.
+    mahtab-tui data.csv opens it with the file as a variable, mahtab-tui FOLDER in that folder;
+    --load PATH is the same. mahtab-tui FILE.ipynb, FILE.py or FILE.md shows the file's cells, which
+    can be run and saved.
     """
     if context.invoked_subcommand is not None:
         if any(context.params.values()):
@@ -320,8 +322,9 @@ def ask(
 ) -> None:
     """Ask without a screen: the answer goes to stdout, code and output to stderr.
 
-    Piped input becomes the variable stdin_text. Exit codes: 0 answered, 1 the model or the kernel failed, 2 wrong arguments,
-    3 code was refused because nobody could approve it (give --approval auto), 130 interrupted.
+    Piped input becomes the variable stdin_text. Exit codes: 0 answered, 1 the model or the kernel
+    failed, 2 wrong arguments, 3 code was refused because nobody could approve it (give --approval
+    auto), 130 interrupted.
     """
     if not question.strip():
         fail('Give a question: mahtab-tui ask "question".')
@@ -384,7 +387,8 @@ def doctor() -> None:
 
 
 def _opened(paths: Sequence[Path] | None) -> list[DataFile]:
-    """Change to the folder among the paths, and check the files. Ends the command with a sentence if one cannot be used."""
+    """Change to the folder among the paths, and check the files. Ends the command with a sentence
+    if one cannot be used."""
     if not paths:
         return []
     from mahtab_tui.session.loading import CannotLoad, look_at_files
@@ -404,9 +408,11 @@ def _opened(paths: Sequence[Path] | None) -> list[DataFile]:
 
 
 def _with_load(words: list[str], with_value: Set[str], options_there: Set[str]) -> list[str]:
-    """``mahtab-tui data.csv`` means ``mahtab-tui --load data.csv``: a command line of the screen, with its paths as options.
+    """``mahtab-tui data.csv`` means ``mahtab-tui --load data.csv``: a command line of the screen,
+    with its paths as options.
 
-    A notebook, a script or a Markdown file becomes ``--cells``. with_value: the options that take one. options_there: all options.
+    A notebook, a script or a Markdown file becomes ``--cells``. with_value: the options that take
+    one. options_there: all options.
     """
     rest, options, paths = list(words), list[str](), list[str]()
     while rest:

@@ -63,7 +63,8 @@ def mcp_install(
 
 @mcp_app.command("plugin")
 def mcp_plugin() -> None:
-    """Write the plug-in for Claude Code and print its folder: claude --plugin-dir "$(mahtab-tui mcp plugin)"."""
+    """Write the plug-in for Claude Code and print its folder: claude --plugin-dir "$(mahtab-tui mcp
+    plugin)"."""
     from mahtab_tui.mcp.install import InstallError, write_plugin
 
     with fail_on(InstallError):

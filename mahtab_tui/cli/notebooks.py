@@ -20,7 +20,8 @@ LONGEST_NAME = 255
 def named_notebook(paths: Sequence[Path], kept: Path | None) -> NotebookFile | None:
     """Read the file whose cells are shown. Ends the command with a sentence if it cannot be.
 
-    paths: the files that were named as such. kept: the one that is kept up to date; it need not exist.
+    paths: the files that were named as such. kept: the one that is kept up to date; it need not
+    exist.
     """
     if len(paths) + (kept is not None) > 1:
         first, second, *_ = [*paths, *([] if kept is None else [kept])]
@@ -50,7 +51,8 @@ def _kept(path: Path) -> NotebookFile:
 
 
 def notebook_of(past: list[Record]) -> NotebookFile | None:
-    """Return the notebook that a resumed session has opened, as it is now; None if there is none, or it cannot be read, which a notice tells."""
+    """Return the notebook that a resumed session has opened, as it is now; None if there is none,
+    or it cannot be read, which a notice tells."""
     opened = next((record for record in reversed(past) if isinstance(record, NotebookOpened)), None)
     if opened is None:
         return None

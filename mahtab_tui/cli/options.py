@@ -65,7 +65,8 @@ Given = Annotated[
 
 
 def given_by(pairs: list[str] | None) -> dict[str, Any]:
-    """Return the values of ``--set`` for `load_settings`. Ends the command with a sentence if one is invalid."""
+    """Return the values of ``--set`` for `load_settings`. Ends the command with a sentence if one
+    is invalid."""
     if not pairs:
         return {}
     from mahtab_tui.settings.values import given_settings
@@ -85,7 +86,8 @@ def warn_of_held_back(settings: Settings) -> None:
 def checked_settings(
     models: Sequence[Literal["model", "sub_model"]], pairs: list[str] | None, **given: object
 ) -> Settings:
-    """Load the settings. Ends the command with a sentence if they are invalid or a model is not available. Warns of untrusted settings.
+    """Load the settings. Ends the command with a sentence if they are invalid or a model is not
+    available. Warns of untrusted settings.
 
     models: which models to check. pairs: the arguments of ``--set``.
     """

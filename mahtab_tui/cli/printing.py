@@ -16,7 +16,8 @@ _ALLOWED = re.compile(r"(\A\r\x1b\[K|\x1b\[[\d;]*m)")
 
 
 class _Gate(TextIOWrapper):
-    """A stream to a terminal that passes only text, colours and styles, also from the argument parser and tracebacks."""
+    """A stream to a terminal that passes only text, colours and styles, also from the argument
+    parser and tracebacks."""
 
     def __init__(self, stream: TextIOWrapper) -> None:
         super().__init__(
@@ -62,7 +63,8 @@ def warn(sentence: str) -> None:
 
 
 def need_folder() -> None:
-    """Change to a folder above the current one if that has been deleted, and print a message about it."""
+    """Change to a folder above the current one if that has been deleted, and print a message about
+    it."""
     from mahtab_tui.system.working_folder import leave_deleted_folder
 
     if moved := leave_deleted_folder():
@@ -77,7 +79,8 @@ def fail(sentence: str, code: int = 2) -> NoReturn:
 
 @contextmanager
 def fail_on(*errors: type[Exception], code: int = 2) -> Iterator[None]:
-    """End the command with the sentence of an error and an exit code if what is inside raises one of these."""
+    """End the command with the sentence of an error and an exit code if what is inside raises one
+    of these."""
     try:
         yield
     except errors as error:
@@ -85,7 +88,8 @@ def fail_on(*errors: type[Exception], code: int = 2) -> Iterator[None]:
 
 
 def answer(prompt: str, hidden: bool) -> str | None:
-    """Ask in the terminal what the way to another machine wants to know, and wait. hidden: it is a password. None if there is no answer."""
+    """Ask in the terminal what the way to another machine wants to know, and wait. hidden: it is a
+    password. None if there is no answer."""
     from mahtab_tui.bus.sanitize import plain
 
     try:

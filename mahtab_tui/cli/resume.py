@@ -31,7 +31,9 @@ def resume(
 ) -> tuple[SqliteStore, str, list[Record]]:
     """Return the store of a session, its name, and its past records.
 
-    session: the start of its id; None for the last one, of the project or of all. variables: whether those that were kept come back, too. Raises `NoSession`; ends the command if the user declines.
+    session: the start of its id; None for the last one, of the project or of all. variables:
+    whether those that were kept come back, too. Raises `NoSession`; ends the command if the user
+    declines.
     """
     row = find_session(session, project)
     try:
@@ -55,7 +57,8 @@ def attach(
 ) -> tuple[Waiting, list[Record]]:
     """Attach to the session's kernel if it has waited; returns it, and the past records then.
 
-    A kernel at another place than the settings name is left where it is. Ends the command if another machine, where it waits, cannot be reached.
+    A kernel at another place than the settings name is left where it is. Ends the command if
+    another machine, where it waits, cannot be reached.
     """
     if store.claim is None or not settings.keep_kernel:
         return Waiting(), past

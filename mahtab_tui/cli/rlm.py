@@ -1,4 +1,5 @@
-"""``mahtab-tui rlm``: a search without a screen. Only the answer goes to stdout, progress to stderr."""
+"""``mahtab-tui rlm``: a search without a screen. Only the answer goes to stdout, progress to
+stderr."""
 
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ def _count(number: int, what: str) -> str:
 
 
 class Stdout:
-    """Writes answers to stdout until writing fails, because the reader has gone or the disk is full."""
+    """Writes answers to stdout until writing fails, because the reader has gone or the disk is
+    full."""
 
     def __init__(self) -> None:
         self.failed = False
@@ -123,8 +125,8 @@ def search_once(
 ) -> int:
     """Search a file, a folder, or what is piped in ("-"); print, and return the exit code.
 
-    log: a file for the events. as_json: events go to stdout too, one a line, and the answer is the last of them.
-    yes: run large fan-outs; otherwise they are refused, since nobody can be asked.
+    log: a file for the events. as_json: events go to stdout too, one a line, and the answer is the
+    last of them. yes: run large fan-outs; otherwise they are refused, since nobody can be asked.
     secrets: never sent to a model, printed or stored.
     """
     from mahtab_tui.search.search import Search

@@ -45,10 +45,11 @@ def rlm(
     json: Json = False,
     given: Given = None,
 ) -> None:
-    """Answer a question about a text too long to read: a model explores it with code in a sandbox and calls itself on parts.
+    """Answer a question about a text too long to read: a model explores it with code in a sandbox
+    and calls itself on parts.
 
-    The answer goes to stdout, progress to stderr. Exit codes: 0 answered, 1 no answer, 2 wrong arguments, 4 a partial answer,
-    130 interrupted.
+    The answer goes to stdout, progress to stderr. Exit codes: 0 answered, 1 no answer, 2 wrong
+    arguments, 4 a partial answer, 130 interrupted.
     """
     if query is None or not query.strip() or source is None:
         fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for piped input.')

@@ -1,4 +1,5 @@
-"""What a session of the screen stands on. Loaded when it is made: for a new session that is behind the first picture."""
+"""What a session of the screen stands on. Loaded when it is made: for a new session that is behind
+the first picture."""
 
 from __future__ import annotations
 
@@ -38,12 +39,14 @@ class Resumed(NamedTuple):
 
 
 def new_ground(settings: Settings, project: Path) -> SessionBackend:
-    """Create the kernel and the store of a new session. Ends the command with a sentence if the settings name no kernel."""
+    """Create the kernel and the store of a new session. Ends the command with a sentence if the
+    settings name no kernel."""
     return _ground(settings, new_store(project)[0])
 
 
 def ground_without_store(settings: Settings) -> SessionBackend:
-    """Create the kernel of a session that is not saved, and keep its records in memory. Ends the command as `new_ground`."""
+    """Create the kernel of a session that is not saved, and keep its records in memory. Ends the
+    command as `new_ground`."""
     from mahtab_tui.store.memory import MemoryStore
     from mahtab_tui.system.exporting import keep_from_langsmith
 
@@ -62,10 +65,12 @@ def resumed_ground(
     *,
     its_kernel: bool = True,
 ) -> Resumed:
-    """Continue a session: with its kernel, if it has waited. Ends the command with a sentence if it cannot go on.
+    """Continue a session: with its kernel, if it has waited. Ends the command with a sentence if it
+    cannot go on.
 
-    session: the start of its id; None for the last one, of the project or of all. notebook: the one to show; None for the session's own.
-    its_kernel: go on at the address and with the interpreter that it had.
+    session: the start of its id; None for the last one, of the project or of all. notebook: the one
+    to show; None for the session's own. its_kernel: go on at the address and with the interpreter
+    that it had.
     """
     from mahtab_tui.cli.resume import attach, resume
 
@@ -85,7 +90,8 @@ def resumed_ground(
 
 
 def _with_kernel_of(settings: Settings, past: list[Record]) -> tuple[Settings, str]:
-    """Return settings with the address and interpreter that a session had last, and a sentence if they are gone."""
+    """Return settings with the address and interpreter that a session had last, and a sentence if
+    they are gone."""
     last = next(
         (
             each
@@ -142,7 +148,8 @@ def _ground(
 
 
 def tell_how_to_continue(ground: SessionBackend, name: str, *, resumed: bool, cell: int) -> None:
-    """Print what has become of a session that was closed. cell: the one that its kernel still runs; 0 for none."""
+    """Print what has become of a session that was closed. cell: the one that its kernel still runs;
+    0 for none."""
     store = ground.store
     if isinstance(store, SqliteStore) and (resumed or store.begun):
         typer.echo(f"The conversation of session {one_line(name)} ({store.session}) is saved.")

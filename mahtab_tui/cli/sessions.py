@@ -84,7 +84,8 @@ def list_all(
 
 
 def _saved(project: Path | None, limit: int) -> Iterator[str]:
-    """Return a line for each saved session, the newest first, and one about those beyond the limit."""
+    """Return a line for each saved session, the newest first, and one about those beyond the
+    limit."""
     from mahtab_tui.bus.store_handler import StoreError
     from mahtab_tui.store.database import is_read_only
     from mahtab_tui.store.resume import database
@@ -188,7 +189,8 @@ def rename(
 
 @sessions_app.command("stop")
 def stop_kernel(session: SessionId) -> None:
-    """Stop a session's kernel in the background; saved variables stay. Exit codes: 0 stopped, 1 not stopped."""
+    """Stop a session's kernel in the background; saved variables stay. Exit codes: 0 stopped, 1 not
+    stopped."""
     from mahtab_tui.cli.detached_kernels import stop
 
     stop(session)
@@ -198,7 +200,8 @@ def stop_kernel(session: SessionId) -> None:
 def remove(
     session: SessionId, yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False
 ) -> None:
-    """Delete a session for good: its conversation and its variables. Exit codes: 0 deleted, 1 not deleted."""
+    """Delete a session for good: its conversation and its variables. Exit codes: 0 deleted, 1 not
+    deleted."""
     from mahtab_tui.store.resume import find_session, remove_session
 
     with _stored():
@@ -240,7 +243,8 @@ def export(
     ] = False,
     force: Force = False,
 ) -> None:
-    """Write a session as a notebook, a script, Markdown or a web page. Exit codes: 0 written, 1 not written, 2 wrong arguments."""
+    """Write a session as a notebook, a script, Markdown or a web page. Exit codes: 0 written, 1 not
+    written, 2 wrong arguments."""
     from mahtab_tui.bus.masking import Secrets
     from mahtab_tui.export.selection import NothingToExport
     from mahtab_tui.export.writing import ENDINGS

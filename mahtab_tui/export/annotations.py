@@ -33,7 +33,8 @@ _KINDS: dict[type[Record], Literal["text", "code", "output"]] = {
 
 @dataclass(eq=False)
 class Annotation:
-    """A tool call with its result, a search with all its calls, or a warning, which has no parts."""
+    """A tool call with its result, a search with all its calls, or a warning, which has no
+    parts."""
 
     kind: Literal["tool", "search", "notice"]
     title: str
@@ -41,7 +42,8 @@ class Annotation:
     party: str
     turn: int | None
     entry: str
-    """Its name in `bus.left_out`; of a search, that of the cell that made it. Empty if there is none."""
+    """Its name in `bus.left_out`; of a search, that of the cell that made it. Empty if there is
+    none."""
     calls: list[list[Part]] = field(default_factory=list)
     """The texts of each call, in the order in which the calls began."""
 
@@ -53,7 +55,8 @@ class Annotation:
 
 
 class Asides:
-    """Makes asides of records, in the order in which they begin, and goes on with them as more is known."""
+    """Makes asides of records, in the order in which they begin, and goes on with them as more is
+    known."""
 
     def __init__(self, add: Callable[[Annotation], None]) -> None:
         self._add = add

@@ -1,4 +1,5 @@
-"""Folds the records of a session to what an export shows, in order: words and cells, and what stands beside them."""
+"""Folds the records of a session to what an export shows, in order: words and cells, and what
+stands beside them."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ class Cell:
     turn: int | None
     outputs: list[Output] = field(default_factory=list)
     status: str = ""
-    """A `kernel.values.Status` value; "cut off" if the program was killed; empty if its end is not known."""
+    """A `kernel.values.Status` value; "cut off" if the program was killed; empty if its end is not
+    known."""
     duration: float | None = None
     undone: bool = False
     place: int | None = None
@@ -126,11 +128,13 @@ class Conversation:
         return entry.entry in self.left_out
 
     def private(self, entry: Entry) -> bool:
-        """Return whether an entry is a cell that uses a private variable, or a search that such a cell made."""
+        """Return whether an entry is a cell that uses a private variable, or a search that such a
+        cell made."""
         return isinstance(entry, Cell | Annotation) and self.left_out.held_back(entry.entry)
 
     def private_texts(self) -> Iterator[str]:
-        """Return what is known of private variables without the kernel: the strings and the outputs of the cells that use them."""
+        """Return what is known of private variables without the kernel: the strings and the outputs
+        of the cells that use them."""
         for cell in (
             entry for entry in self.entries if isinstance(entry, Cell) and self.private(entry)
         ):

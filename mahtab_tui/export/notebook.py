@@ -34,7 +34,8 @@ METADATA_OF_NEW: Node = {
 
 
 def notebook(selected: Selected) -> Any:
-    """Return the entries as a `NotebookNode` of nbformat 4.5. Ids of its cells are the same each time, so that versions can be compared."""
+    """Return the entries as a `NotebookNode` of nbformat 4.5. Ids of its cells are the same each
+    time, so that versions can be compared."""
     about = {
         "version": 1,
         "program": f"mahtab-tui {__version__}",
@@ -166,7 +167,8 @@ def _bundle(output: Output) -> Mapping[str, str]:
 
 
 def error_of(traceback: str) -> tuple[str, str]:
-    """Return the name and the message of an error, from the last line of its traceback that begins with a name. A hint may follow it."""
+    """Return the name and the message of an error, from the last line of its traceback that begins
+    with a name. A hint may follow it."""
     for line in reversed(traceback.strip().split("\n")):
         if found := re.match(r"(?!Hint: )([A-Za-z_][\w.]*)(?:: (.*))?$", line):
             return found[1], found[2] or ""

@@ -1,4 +1,5 @@
-"""Puts texts by others into Markdown, harmless also for programs that draw tags and load pictures."""
+"""Puts texts by others into Markdown, harmless also for programs that draw tags and load
+pictures."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def inert(text: str) -> str:
-    """Return Markdown as it is if it draws no tag and no picture, links to pages only and ends where it ends; else as a block of code."""
+    """Return Markdown as it is if it draws no tag and no picture, links to pages only and ends
+    where it ends; else as a block of code."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")  # as the parser does
     if _MARKUP.search(text) and (len(text) > _LONG or not _is_inert(text)):
         return fenced(text, "text")
@@ -45,7 +47,8 @@ def inert(text: str) -> str:
 
 
 def _is_inert(made: str) -> bool:
-    """Return whether a program that trusts a text would draw no tag and no picture, link to pages only, and end it where it ends."""
+    """Return whether a program that trusts a text would draw no tag and no picture, link to pages
+    only, and end it where it ends."""
     tokens = _TRUSTING.parse(f"{made}\n\n{_AFTER}")
     ends = any(
         token.type == "inline" and token.content == _AFTER and token.level == 1

@@ -1,4 +1,5 @@
-"""Reads a notebook, script or Markdown file whose cells a session shows and runs. Nothing in it is believed, and nothing runs."""
+"""Reads a notebook, script or Markdown file whose cells a session shows and runs. Nothing in it is
+believed, and nothing runs."""
 
 from __future__ import annotations
 
@@ -91,7 +92,8 @@ class NotebookFile:
 
     @property
     def language(self) -> str:
-        """The language that it says its code is in, in small letters; empty for Python, or if it says none."""
+        """The language that it says its code is in, in small letters; empty for Python, or if it
+        says none."""
         metadata = self.content.get("metadata")
         for key, name in (("kernelspec", "language"), ("language_info", "name")):
             about = metadata.get(key) if isinstance(metadata, dict) else None
@@ -255,7 +257,8 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     found = HEADER.match(text)
     header = found[0] if found else ""
     body = text.removeprefix(header)
-    # Below a cell of our own jupytext finds no header. It would be read as YAML, and what a few lines of that may become is not bounded.
+    # Below a cell of our own jupytext finds no header. It would be read as YAML, and what a few
+    # lines of that may become is not bounded.
     above = (
         "x\n\n\n" if not python else "# %%\nx\n\n" if _PERCENT.match(body) else "# %%\nx\n\n# %%\n"
     )
@@ -270,7 +273,8 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
 
 
 def _declared(content: bytes) -> str:
-    """Return the encoding that a script names in its first lines, as Python reads it; UTF-8 if it names none that Python knows."""
+    """Return the encoding that a script names in its first lines, as Python reads it; UTF-8 if it
+    names none that Python knows."""
     import io
     import tokenize
 

@@ -42,9 +42,11 @@ def content_of(
     selected: Selected,
     told: Callable[[str], str],
 ) -> Node:
-    """Return the notebook with the cells that ran, and with what was said and run besides at its end.
+    """Return the notebook with the cells that ran, and with what was said and run besides at its
+    end.
 
-    ran: the last run of each cell, by its index in the file. told: covers what must not be written, as it was covered in the entries.
+    ran: the last run of each cell, by its index in the file. told: covers what must not be written,
+    as it was covered in the entries.
     """
     made = [
         _after(cell, ran[index], selected, told) if index in ran else cell
@@ -101,7 +103,8 @@ def free_name(path: Path) -> Path:
 
 
 def write(path: Path, text: str, encoding: str = "utf-8") -> str:
-    """Write a file in one step and return its digest. Characters that its encoding lacks become ``?``. Raises `OSError`."""
+    """Write a file in one step and return its digest. Characters that its encoding lacks become
+    ``?``. Raises `OSError`."""
     replace_file(path, text, encoding)
     return digest(text.encode(encoding, "replace"))
 
@@ -162,7 +165,8 @@ def _as_text(form: str, content: Node) -> str:
 def respelled(original: str, read: str, now: str) -> str:
     """Return `now` with the lines of `original` wherever it has not changed since.
 
-    original: as the author wrote it. read: the same, as the library writes it after it was read. now: as the library writes it after a change.
+    original: as the author wrote it. read: the same, as the library writes it after it was read.
+    now: as the library writes it after a change.
     """
     if now == read:
         return original

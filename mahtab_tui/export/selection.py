@@ -54,7 +54,8 @@ class Selected(NamedTuple):
         return isinstance(entry, Annotation) and sum(map(_size, entry.calls)) > self.longest
 
     def parts(self, aside: Annotation) -> Iterator[Part]:
-        """Return the texts of a tool call or a search; of a longer one those at its beginning, and how much is left out."""
+        """Return the texts of a tool call or a search; of a longer one those at its beginning, and
+        how much is left out."""
         room = self.longest
         for place, call in enumerate(aside.calls):
             if room is not None and (room := room - _size(call)) < 0:
@@ -69,7 +70,8 @@ class Selected(NamedTuple):
             yield from call
 
     def outputs(self, cell: Cell) -> list[Output]:
-        """Return a cell's output; of a longer one its beginning and end, and between them how much is left out."""
+        """Return a cell's output; of a longer one its beginning and end, and between them how much
+        is left out."""
         if self.longest is None or not self._is_long(cell):
             return cell.outputs
         head, tail, rest = list[Output](), list[Output](), list(cell.outputs)
@@ -86,7 +88,8 @@ class Selected(NamedTuple):
 def select(
     conversation: Conversation, session: str, *, shown: bool = False, longest: int | None = LONGEST
 ) -> Selected:
-    """Choose what to export. shown: nothing that was hidden, replaced or undone. longest: characters of one cell's output; None for all.
+    """Choose what to export. shown: nothing that was hidden, replaced or undone. longest:
+    characters of one cell's output; None for all.
 
     Raises `NothingToExport`.
     """
@@ -130,7 +133,8 @@ def _beginning(text: str, limit: int) -> str:
 
 
 def _take(rest: list[Output], taken: list[Output], room: int, *, last: bool) -> None:
-    """Move outputs from one end, up to so many characters; of text that is cut, the remainder stays."""
+    """Move outputs from one end, up to so many characters; of text that is cut, the remainder
+    stays."""
     while rest and room > 0:
         output = rest.pop(-1 if last else 0)
         if len(output.text) > room and output.mime:  # a display is whole or left out

@@ -1,4 +1,5 @@
-"""Writes a session into a file whose ending says how. All are made from its notebook: pages by nbconvert, texts by jupytext."""
+"""Writes a session into a file whose ending says how. All are made from its notebook: pages by
+nbconvert, texts by jupytext."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from mahtab_tui.export.selection import NothingToExport, Selected
 ENDINGS = (".ipynb", ".py", ".md", ".html")
 
 _MOST_TAGS, _LONGEST = 5_000, 200_000
-"""Tags and characters of a rich output in a page. Larger ones are shown as text: tags may be nested, which takes time that grows with their square."""
+"""Tags and characters of a rich output in a page. Larger ones are shown as text: tags may be
+nested, which takes time that grows with their square."""
 _PAGE = """{%- extends 'lab/index.html.j2' -%}
 {% block html_head_js %}<meta http-equiv="Content-Security-Policy"
  content="default-src 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
@@ -121,7 +123,8 @@ def _page(notebook: Any, title: str) -> str:
 
 
 def _cleaned(html: object) -> str:
-    """Return HTML without anything that a browser would load or run. nbconvert's own filter shows most tags as text."""
+    """Return HTML without anything that a browser would load or run. nbconvert's own filter shows
+    most tags as text."""
     import bleach
 
     attributes = {
@@ -138,7 +141,8 @@ def _cleaned(html: object) -> str:
 
 
 def write(selected: Selected, path: Path, *, over: bool = False) -> None:
-    """Write the file in one step. Raises `OSError`; `FileExistsError` if it is there and not `over`."""
+    """Write the file in one step. Raises `OSError`; `FileExistsError` if it is there and not
+    `over`."""
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     text = rendered(selected, path.suffix.lower())
@@ -148,7 +152,8 @@ def write(selected: Selected, path: Path, *, over: bool = False) -> None:
 
 
 def replace_file(path: Path, text: str, encoding: str = "utf-8") -> None:
-    """Write a file in one step: others see the old one or the new one, whole. A link stays one. Raises `OSError`."""
+    """Write a file in one step: others see the old one or the new one, whole. A link stays one.
+    Raises `OSError`."""
     path = Path(os.path.realpath(path))
     try:
         handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".mahtab-")

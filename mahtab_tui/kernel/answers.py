@@ -11,8 +11,8 @@ from mahtab_tui.kernel.worker.frames import Frame
 
 
 class CallAnswers:
-    """The open calls of one kernel, each answered on its own thread. send: sends an answer to the kernel, and raises `TypeError` or
-    `ValueError` if it cannot."""
+    """The open calls of one kernel, each answered on its own thread. send: sends an answer to the
+    kernel, and raises `TypeError` or `ValueError` if it cannot."""
 
     def __init__(self, host: KernelHost, send: Callable[[Frame], object]) -> None:
         self._host = host

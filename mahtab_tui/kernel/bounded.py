@@ -16,7 +16,8 @@ _AGAIN = 0.01
 
 
 class BoundedCell:
-    """One run of a cell, interrupted after its time limit; `timed_out` tells whether that happened."""
+    """One run of a cell, interrupted after its time limit; `timed_out` tells whether that
+    happened."""
 
     def __init__(
         self,
@@ -29,8 +30,8 @@ class BoundedCell:
     ) -> None:
         """timeout: seconds from the start of `run`, or None.
 
-        may_kill: whether to kill the kernel if the cell does not end within `grace` seconds after its interrupt; otherwise `on_unresponsive`
-        is called.
+        may_kill: whether to kill the kernel if the cell does not end within `grace` seconds after
+        its interrupt; otherwise `on_unresponsive` is called.
         """
         self._kernel = kernel
         self._timeout = None if timeout is None else min(timeout, threading.TIMEOUT_MAX)
@@ -57,7 +58,8 @@ class BoundedCell:
             self._stop.set()
 
     def stop(self) -> None:
-        """Interrupt the cell, from any thread, and return at once. A cell that has not started is interrupted when it does."""
+        """Interrupt the cell, from any thread, and return at once. A cell that has not started is
+        interrupted when it does."""
         self._stop.set()
         if self._begun.is_set():
             self._watch()
@@ -80,7 +82,8 @@ class BoundedCell:
             self._kernel.kill()
 
     def _interrupt(self, timed_out: bool) -> bool:
-        """Interrupt the cell, repeatedly until the kernel has started it. False if it has already ended."""
+        """Interrupt the cell, repeatedly until the kernel has started it. False if it has already
+        ended."""
         while True:
             with self._lock:
                 if self._ended.is_set():

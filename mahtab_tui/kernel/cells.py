@@ -32,7 +32,8 @@ DISPLAYED = 100_000_000
 
 
 class RunningCell:
-    """Collects a cell's output, passes it on, and makes its result. Used by the kernel's reader thread."""
+    """Collects a cell's output, passes it on, and makes its result. Used by the kernel's reader
+    thread."""
 
     def __init__(
         self, cell: int, on_output: OnOutput, limit: int | None, on_display: OnDisplay | None = None
@@ -40,9 +41,11 @@ class RunningCell:
         self.cell = cell
         self.result: Future[CellResult] = Future()
         self.seal = ""
-        """Sent with the code, and expected with its end; empty for a cell that an earlier host has begun."""
+        """Sent with the code, and expected with its end; empty for a cell that an earlier host has
+        begun."""
         self.over_limit = False
-        """Whether more was printed outside Python's streams (by a child process or C code) than the cell may print."""
+        """Whether more was printed outside Python's streams (by a child process or C code) than the
+        cell may print."""
         self.interrupting = False
         """Whether the kernel is being told to stop it."""
         self._on_output = on_output
@@ -95,7 +98,8 @@ class RunningCell:
             done.pieces,
             tuple(TracebackFrame(*fields) for fields in done.frames),
         )
-        # The cell may have ended before its interrupt came, for example if a child was interrupted first.
+        # The cell may have ended before its interrupt came, for example if a child was interrupted
+        # first.
         if self.over_limit and status is not Status.ERROR:
             status, frames = Status.ERROR, ()
             pieces = (

@@ -44,7 +44,8 @@ class Detail:
     where: str
     """File and line of the source; empty if it has none."""
     error: str
-    """What failed while it was described (a `__repr__` that raised, the time limit); empty if nothing did."""
+    """What failed while it was described (a `__repr__` that raised, the time limit); empty if
+    nothing did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,8 @@ class Completion:
     """The text that is inserted."""
     kind: CompletionKind
     doc: str
-    """One line: the type and summary of data; the parameters and the first line of the docstring of a function."""
+    """One line: the type and summary of data; the parameters and the first line of the docstring of
+    a function."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""The host's part in a kernel that may outlive it: what an earlier host has left, and what the kernel need not tell to a later one."""
+"""The host's part in a kernel that may outlive it: what an earlier host has left, and what the
+kernel need not tell to a later one."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class DetachState:
         self._story: Future[Story] = Future()
         self._going_on: StoryCells = {}
         self._stored: list[int] = []
-        """Cells that are stored, and up to where output outside cells is, if that is not told yet."""
+        """Cells that are stored, and up to where output outside cells is, if that is not told
+        yet."""
         self._heard = 0
         self._ends: dict[int, int] = {}
         """Where the output of cells ends that are not stored yet."""
@@ -52,7 +54,8 @@ class DetachState:
             self._story.set_exception(KernelError(how))
 
     def go_on(self, cell: int, on_output: OnOutput, on_display: OnDisplay) -> CellResult | None:
-        """Wait for the end of a cell that began under an earlier host; it may have ended meanwhile. None if the kernel does not know it."""
+        """Wait for the end of a cell that began under an earlier host; it may have ended meanwhile.
+        None if the kernel does not know it."""
         with contextlib.suppress(KernelError):
             result_of(self._story)
         going_on = self._going_on.pop(cell, None)
@@ -63,7 +66,8 @@ class DetachState:
         return result_of(running.result)
 
     def kept(self, seconds: float) -> Kept:
-        """What the earlier host said about the saved variables. Raises `KernelError` if it is not told in time."""
+        """What the earlier host said about the saved variables. Raises `KernelError` if it is not
+        told in time."""
         try:
             return self._story.result(seconds).kept
         except TimeoutError:
@@ -97,7 +101,8 @@ class DetachState:
         self._send(encode({"op": "stored", **self.news()}))
 
     def news(self) -> Frame:
-        """Return what is stored, if that is not told yet. It goes with the next cell, because a frame of its own costs time."""
+        """Return what is stored, if that is not told yet. It goes with the next cell, because a
+        frame of its own costs time."""
         with self._lock:
             cells, self._stored = self._stored, []
             heard, self._heard = self._heard, 0

@@ -14,7 +14,8 @@ _WORDS = {
 
 
 def describe_end(code: int) -> str:
-    """Describe an unexpected end of a process: ``segmentation fault (SIGSEGV)``, ``it exited with code 3``."""
+    """Describe an unexpected end of a process: ``segmentation fault (SIGSEGV)``, ``it exited with
+    code 3``."""
     if code == CONNECTION_LOST:
         return "code in it closed its connection to the session, or read from it"
     if code >= 0:

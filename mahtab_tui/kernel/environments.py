@@ -46,7 +46,8 @@ def prefix_of(python: str) -> Path | None:
 
 
 def found_environments(folder: Path, python: str) -> list[PythonEnvironment]:
-    """Find the environments of a project's folder (also uv's), the shell and conda, except the one of `python`, which is in use."""
+    """Find the environments of a project's folder (also uv's), the shell and conda, except the one
+    of `python`, which is in use."""
     used = prefix_of(python)
     found: dict[str, PythonEnvironment] = {}
     for path, prefix in _places(folder):

@@ -1,4 +1,5 @@
-"""Replaces streams and functions of the caller's own process while a cell runs, and restores them after it."""
+"""Replaces streams and functions of the caller's own process while a cell runs, and restores them
+after it."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _STREAMS = ("stdout", "stderr")
 
 
 class ThreadOutput(io.TextIOBase):
-    """A stream that takes what one thread writes, and passes on what other threads write to the original stream."""
+    """A stream that takes what one thread writes, and passes on what other threads write to the
+    original stream."""
 
     def __init__(self, thread: int, mine: TextIO, others: TextIO) -> None:
         super().__init__()
@@ -45,7 +47,8 @@ class ThreadOutput(io.TextIOBase):
 
 
 class CellOutput(io.TextIOBase):
-    """Joins a cell's output and hands it on from its own thread, so that what the listener prints is not taken for the cell's."""
+    """Joins a cell's output and hands it on from its own thread, so that what the listener prints
+    is not taken for the cell's."""
 
     def __init__(self, hand_on: Callable[[str], None]) -> None:
         super().__init__()
@@ -106,7 +109,8 @@ class BorrowedStage(NamedTuple):
 
 
 class InProcessEnvironment:
-    """Installs streams and functions that ask the user while a cell runs. Used on the kernel's thread."""
+    """Installs streams and functions that ask the user while a cell runs. Used on the kernel's
+    thread."""
 
     def __init__(self, output: CellOutput, replacements: list[Replacement]) -> None:
         self._output: Any = output
@@ -136,4 +140,5 @@ class InProcessEnvironment:
         self._output.drain()
 
     def leave_child(self, error: BaseException | None) -> None:
-        """Do nothing: a child that a cell forks is the caller's responsibility, as in any program."""
+        """Do nothing: a child that a cell forks is the caller's responsibility, as in any
+        program."""

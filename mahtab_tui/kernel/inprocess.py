@@ -1,8 +1,10 @@
-"""The kernel inside the caller's own process: the same executor, on a daemon thread, over the caller's own namespace.
+"""The kernel inside the caller's own process: the same executor, on a daemon thread, over the
+caller's own namespace.
 
-Its limits: what only the main thread may do (signals, a caller's sqlite connection) fails with Python's own error. An
-interrupt is an asynchronous exception, which a call that blocks in C does not notice until it returns. What other
-threads, children and C code print is not the cell's output. None of it can be killed.
+Its limits: what only the main thread may do (signals, a caller's sqlite connection) fails with
+Python's own error. An interrupt is an asynchronous exception, which a call that blocks in C does
+not notice until it returns. What other threads, children and C code print is not the cell's output.
+None of it can be killed.
 """
 
 from __future__ import annotations

@@ -13,10 +13,11 @@ from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.values import VariableKind
 
 Step = Sequence[Any]
-"""A step of a path to an object, as the kernel gives it: ``["name", "df"]``, ``["item", 3]``, ``["attribute", "x"]``, …"""
+"""A step of a path to an object, as the kernel gives it: ``["name", "df"]``, ``["item", 3]``,
+``["attribute", "x"]``, …"""
 Path = tuple[Step, ...]
-"""The path from a variable to an object. The path of an `InspectedObject` is valid only while the variable is the same object, so that all
-parts that are fetched belong to one object."""
+"""The path from a variable to an object. The path of an `InspectedObject` is valid only while the
+variable is the same object, so that all parts that are fetched belong to one object."""
 ViewKind = Literal[
     "table", "array", "tree", "text", "source", "plot", "picture", "attributes", "repr"
 ]
@@ -125,7 +126,8 @@ class ArrayFacts:
     """The device of a tensor; empty for numpy arrays."""
     bytes: int
     layout: str
-    """``strided`` if it is not contiguous, the layout of a sparse tensor (``sparse_coo``), ``gradient`` if a tensor requires one."""
+    """``strided`` if it is not contiguous, the layout of a sparse tensor (``sparse_coo``),
+    ``gradient`` if a tensor requires one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,8 @@ class TableArrangement:
 
 
 class InspectorClient:
-    """Asks the kernel for one screen. All methods wait for the kernel and raise `KernelError`; any thread may call them.
+    """Asks the kernel for one screen. All methods wait for the kernel and raise `KernelError`; any
+    thread may call them.
 
     A new question in a slot makes the kernel drop the older one.
     """
@@ -200,7 +203,8 @@ class InspectorClient:
     def children(
         self, path: Path, start: int, stop: int, *, attributes: bool = False
     ) -> tuple[int, tuple[Child, ...]]:
-        """Return the number of an object's children and some of them by position; or of its attributes."""
+        """Return the number of an object's children and some of them by position; or of its
+        attributes."""
         told = self._ask(
             "children",
             path,
@@ -281,7 +285,8 @@ class InspectorClient:
         return base64.b64decode(self._ask("picture", path)["picture"])
 
     def measure(self, path: Path) -> tuple[int, int] | None:
-        """Return a picture's size in pixels without running user code; zeros if only drawing it would tell; None if it is not a picture."""
+        """Return a picture's size in pixels without running user code; zeros if only drawing it
+        would tell; None if it is not a picture."""
         found = self._ask("measure", path)["size"]
         return None if found is None else (found[0], found[1])
 

@@ -37,9 +37,10 @@ _INTERPRETER = re.compile(r"(python|pypy)[\d.]*[a-z]?")
 _WANTED = "give a Python interpreter's file, or a virtual environment's folder"
 _WORKER = Path(__file__).resolve().parent / "worker"
 
-# The version check runs in any Python, even 2.7. While the worker is imported, `sys.path` has neither the working
-# directory nor PYTHONPATH, so that we do not import the user's `queue.py`. The package is made by hand, because
-# importlib.util would cost 5 ms. The garbage collector only costs time during imports; `main` enables it.
+# The version check runs in any Python, even 2.7. While the worker is imported, `sys.path` has
+# neither the working directory nor PYTHONPATH, so that we do not import the user's `queue.py`. The
+# package is made by hand, because importlib.util would cost 5 ms. The garbage collector only costs
+# time during imports; `main` enables it.
 BOOTSTRAP = f"""\
 import sys
 if sys.version_info < {OLDEST!r}:
@@ -95,7 +96,8 @@ class Process(Protocol):
 
     @property
     def token(self) -> bytes:
-        """Part of each frame that it sends. The kernel reads it first, and user code does not know it."""
+        """Part of each frame that it sends. The kernel reads it first, and user code does not know
+        it."""
 
     @property
     def has_our_clock(self) -> bool:
@@ -133,19 +135,23 @@ class LocalProcess:
 
 
 class Wire:
-    """The state of the wire to a kernel elsewhere. Its methods are called from threads of the wire's own."""
+    """The state of the wire to a kernel elsewhere. Its methods are called from threads of the
+    wire's own."""
 
     def __init__(
         self, place: str, tell: Callable[[str], None], call: Callable[[str, Mapping[str, Any]], Any]
     ) -> None:
-        """place: where it leads. tell: says that the state has changed, with a sentence or none. call: `KernelHost.call`."""
+        """place: where it leads. tell: says that the state has changed, with a sentence or none.
+        call: `KernelHost.call`."""
         self._place = place
         self._tell = tell
         self._call = call
         self.next_try = 0.0
-        """When the next try to connect begins, in seconds since the epoch; 0 while the wire is there."""
+        """When the next try to connect begins, in seconds since the epoch; 0 while the wire is
+        there."""
         self.given_up = threading.Event()
-        """Set once nobody wants the kernel any more: nothing waits long for the other machine then."""
+        """Set once nobody wants the kernel any more: nothing waits long for the other machine
+        then."""
 
     def lost(self, next_try: float, why: str) -> None:
         """The wire is gone, and is tried again. why: as a clause."""
@@ -158,7 +164,8 @@ class Wire:
         self._tell(f"Reconnected to {self._place}.")
 
     def ask(self, prompt: str, hidden: bool) -> str | None:
-        """Ask the user what the way there wants to know, and wait. hidden: it is a password. None if there is no answer."""
+        """Ask the user what the way there wants to know, and wait. hidden: it is a password. None
+        if there is no answer."""
         prompt = prompt.strip()
         if "\n" in prompt:  # the input row has one line
             self._tell(prompt)
@@ -194,10 +201,12 @@ class Launcher(Protocol):
     def start(
         self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire
     ) -> Process:
-        """Start the kernel's side, on a thread that lives as long. Raises `OSError`, `ValueError`, `KernelError`."""
+        """Start the kernel's side, on a thread that lives as long. Raises `OSError`, `ValueError`,
+        `KernelError`."""
 
     def keep_settings(self, place: KeepPlace) -> dict[str, Any]:
-        """Return what a kernel there is told of where its namespace is kept. Raises `KernelError`."""
+        """Return what a kernel there is told of where its namespace is kept. Raises
+        `KernelError`."""
 
 
 class LocalLauncher:
@@ -220,7 +229,8 @@ class LocalLauncher:
 
 
 def cloudpickle_folder() -> str:
-    """The folder of the package cloudpickle, which the kernel loads by its path. It is not imported here. Raises `KernelError`."""
+    """The folder of the package cloudpickle, which the kernel loads by its path. It is not imported
+    here. Raises `KernelError`."""
     spec = find_spec("cloudpickle")
     if spec is None or spec.origin is None:
         raise KernelError(
@@ -230,9 +240,11 @@ def cloudpickle_folder() -> str:
 
 
 def find_interpreter(python: str | None) -> str:
-    """Find the file of an interpreter. python: a path, a name on the PATH, a virtual environment's folder, or None for our own.
+    """Find the file of an interpreter. python: a path, a name on the PATH, a virtual environment's
+    folder, or None for our own.
 
-    Names such as ``python3`` are looked up only on the PATH, since a folder may have a file of that name. Raises `KernelError`.
+    Names such as ``python3`` are looked up only on the PATH, since a folder may have a file of that
+    name. Raises `KernelError`.
     """
     if python is None:
         return sys.executable
@@ -253,7 +265,8 @@ def find_interpreter(python: str | None) -> str:
         raise KernelError(f"There is no file {path}: {_WANTED}.")
     if not os.access(path, os.X_OK):
         raise KernelError(f"{path} is not a program: {_WANTED}.")
-    # Links are not resolved, because a virtual environment's python is a link that works only by its own name.
+    # Links are not resolved, because a virtual environment's python is a link that works only by
+    # its own name.
     return os.path.abspath(path)
 
 
@@ -267,8 +280,9 @@ def screen_variables(
 ) -> dict[str, str]:
     """Return variables that describe the screen.
 
-    Output goes to a pipe, so programs must be told that colours are shown, but that the output is not an interactive terminal
-    (rich's `TTY_INTERACTIVE`). The user's own NO_COLOR or FORCE_COLOR takes precedence: own.
+    Output goes to a pipe, so programs must be told that colours are shown, but that the output is
+    not an interactive terminal (rich's `TTY_INTERACTIVE`). The user's own NO_COLOR or FORCE_COLOR
+    takes precedence: own.
     """
     env = {"COLUMNS": str(columns), "LINES": str(lines)}
     if not color:
@@ -290,9 +304,11 @@ def spawn(
     pipe: tuple[int, int] | None = None,
     holder: HolderSettings | None = None,
 ) -> LocalProcess:
-    """Start the kernel's side. Raises `OSError`. pipe: for its output, as `os.pipe` returns it. holder: the one beside it; None for none.
+    """Start the kernel's side. Raises `OSError`. pipe: for its output, as `os.pipe` returns it.
+    holder: the one beside it; None for none.
 
-    On Linux the process ends with the *thread* that called this, so call it on a thread that lives as long as the kernel.
+    On Linux the process ends with the *thread* that called this, so call it on a thread that lives
+    as long as the kernel.
     """
     from mahtab_tui.kernel.seekable_output import PipeOutput
 

@@ -1,4 +1,5 @@
-"""A kernel whose answers have the session's secrets masked. Code in the kernel sees them unmasked."""
+"""A kernel whose answers have the session's secrets masked. Code in the kernel sees them
+unmasked."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ class MaskedKernel:
         self.inner.start(host)
 
     def exchange(self, new: Kernel, text: str) -> None:
-        """Start another kernel and end this one. text: tells of it. Raises `KernelError`, and then keeps the old one."""
+        """Start another kernel and end this one. text: tells of it. Raises `KernelError`, and then
+        keeps the old one."""
         new.set_size(*self._size)
         try:
             new.start(self._host)
@@ -258,7 +260,8 @@ class _Output:
 def _kinds(
     text: str, kinds: Sequence[tuple[OutputKind, int]], spans: Sequence[SecretSpan]
 ) -> tuple[tuple[OutputKind, int], ...]:
-    """Recompute the lengths of an output's kinds after masking; a secret belongs to the kind in which it ends."""
+    """Recompute the lengths of an output's kinds after masking; a secret belongs to the kind in
+    which it ends."""
     result: list[tuple[OutputKind, int]] = []
     waiting = deque(spans)
     place = done = longer = 0

@@ -1,4 +1,5 @@
-"""Sends messages to a kernel without blocking, because a cell that holds the interpreter may keep it from reading for ever."""
+"""Sends messages to a kernel without blocking, because a cell that holds the interpreter may keep
+it from reading for ever."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ class OutgoingFullError(ValueError):
 
 
 class SendQueue:
-    """Sends whole messages over a socket in order. What the socket does not accept at once is sent by a thread, which ends when the queue
-    is empty. Any thread may call it."""
+    """Sends whole messages over a socket in order. What the socket does not accept at once is sent
+    by a thread, which ends when the queue is empty. Any thread may call it."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -92,7 +93,8 @@ class SendQueue:
 
 
 class Outbox:
-    """The frames for a kernel process. Before it has a connection they go nowhere: its reader thread notices a dead one, and tells."""
+    """The frames for a kernel process. Before it has a connection they go nowhere: its reader
+    thread notices a dead one, and tells."""
 
     def __init__(self, give_up: Callable[[], None]) -> None:
         """give_up: called when it does not read answers."""

@@ -64,7 +64,8 @@ class Chunks:
 
 
 _RECENT = 128_000
-"""Characters at the end of plain text that the cursor may still reach, if they are fewer than `overwrite.HEIGHT` lines."""
+"""Characters at the end of plain text that the cursor may still reach, if they are fewer than
+`overwrite.HEIGHT` lines."""
 _BULK = 4_000
 """From so many characters of plain text on, it is worth dropping the screen."""
 
@@ -150,7 +151,8 @@ class TerminalOutput:
             self._left_out += surplus
 
     def text(self) -> tuple[str, Kinds]:
-        """Return the whole text and the kinds of its characters. Nothing may be added afterwards."""
+        """Return the whole text and the kinds of its characters. Nothing may be added
+        afterwards."""
         self._end_prints()
         pieces = list(self._head)
         if self._left_out:

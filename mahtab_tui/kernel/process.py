@@ -41,7 +41,8 @@ COMPLETE_TIMEOUT = 0.5
 LOAD_TIMEOUT = 60.0
 UNDO_TIMEOUT = 120.0
 RESTORE_TIMEOUT = 30.0
-"""Seconds. Inspecting and describing have time limits of their own, of about 2 s; so has looking inside, of 10 s for sorting and the like."""
+"""Seconds. Inspecting and describing have time limits of their own, of about 2 s; so has looking
+inside, of 10 s for sorting and the like."""
 
 
 SLOW_DISK = 20_000_000
@@ -64,10 +65,12 @@ class ProcessKernel:
         keep: KeepPlace | None = None,
         place: Launcher | None = None,
     ) -> None:
-        """startup: code that runs in each new process before anything else. reload: load changed modules of the project anew.
+        """startup: code that runs in each new process before anything else. reload: load changed
+        modules of the project anew.
 
-        undo_steps: cells that can be undone. undo_memory: megabytes that this may take; the oldest steps go first. keep: where the
-        namespace is kept; None for nowhere. place: where the kernel runs; None for this machine.
+        undo_steps: cells that can be undone. undo_memory: megabytes that this may take; the oldest
+        steps go first. keep: where the namespace is kept; None for nowhere. place: where the kernel
+        runs; None for this machine.
         """
         self._place = place or LocalLauncher()
         self._python = python

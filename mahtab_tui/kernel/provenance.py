@@ -43,7 +43,8 @@ class Provenance:
         return self._authors.get(name)
 
     def described(self, name: str) -> Variable | None:
-        """Return the variable as it was after the last cell that changed it; None if no cell has."""
+        """Return the variable as it was after the last cell that changed it; None if no cell
+        has."""
         return self._described.get(name)
 
     def copy(self) -> Provenance:

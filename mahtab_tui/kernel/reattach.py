@@ -1,4 +1,5 @@
-"""What a kernel tells a new host about the time before: cells whose end no host has stored, with their output."""
+"""What a kernel tells a new host about the time before: cells whose end no host has stored, with
+their output."""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ def retell(
     shown: Callable[[dict[str, Any]], None],
     done: Callable[[CellEnd], None],
 ) -> None:
-    """Go through a story and the output of that time. Raises an exception of any class for what no kernel says.
+    """Go through a story and the output of that time. Raises an exception of any class for what no
+    kernel says.
 
     cells: those of the story. shown, done: told of displays and ends."""
     output.go_to(story.events[0]["at"] if story.events else story.told)

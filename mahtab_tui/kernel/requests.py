@@ -13,7 +13,8 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.worker.frames import Frame
 
 ONE_BY_ONE = frozenset({"complete"})
-"""Requests at each key press. The next one is sent only after the last reply, so that they do not pile up in a busy kernel."""
+"""Requests at each key press. The next one is sent only after the last reply, so that they do not
+pile up in a busy kernel."""
 
 GIVEN_UP = 10.0
 """Seconds after which the next one is sent anyway, since the last one may wait for a lost disk."""
@@ -44,7 +45,8 @@ class ControlRequests:
         self._ended = ""
 
     def ask(self, op: str, timeout: float, **fields: Any) -> Any:
-        """Send a request and wait for the reply. Raises `KernelError` with the kernel's message, or if there is no reply in `timeout` seconds."""
+        """Send a request and wait for the reply. Raises `KernelError` with the kernel's message, or
+        if there is no reply in `timeout` seconds."""
         now = time.monotonic()
         with self._changed:
             free = self._changed.wait_for(lambda: self._ended or self._may_send(op, now), timeout)

@@ -24,7 +24,8 @@ class Restoration:
     """What an undo or a redo does, or would do."""
 
     changes: tuple[Change, ...]
-    """What it does to each name, by kind: ``added`` (the name comes back), ``deleted`` (it goes away), ``rebound``, ``changed`` (in place)."""
+    """What it does to each name, by kind: ``added`` (the name comes back), ``deleted`` (it goes
+    away), ``rebound``, ``changed`` (in place)."""
     kept_as_is: tuple[NotRestored, ...]
     exact: bool
     """Whether everything is restored."""
@@ -86,7 +87,8 @@ class KeepResult:
     missing: int = 0
     """How many variables are kept, and how many are not."""
     error: str = ""
-    """Why nothing was written, as the end of a sentence; what was kept before is still there. Empty if it was written."""
+    """Why nothing was written, as the end of a sentence; what was kept before is still there. Empty
+    if it was written."""
 
 
 @dataclass(frozen=True, slots=True)

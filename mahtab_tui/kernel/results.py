@@ -32,7 +32,8 @@ _OPPOSITES: dict[ChangeKind, ChangeKind] = {"added": "deleted", "deleted": "adde
 
 
 def taken_back(restoration: Restoration) -> list[Change]:
-    """Return what the cells have changed that an undo takes back: its changes in the opposite direction."""
+    """Return what the cells have changed that an undo takes back: its changes in the opposite
+    direction."""
     return [
         Change(each.name, _OPPOSITES.get(each.change, each.change), each.before, each.variable)
         for each in restoration.changes

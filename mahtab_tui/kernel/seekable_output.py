@@ -1,4 +1,5 @@
-"""Reads what a kernel prints: from its pipe, or from the spool, where it stays until it is stored."""
+"""Reads what a kernel prints: from its pipe, or from the spool, where it stays until it is
+stored."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class SeekableOutput(Output, Protocol):
         """Yield the bytes before an offset, as far as they were printed."""
 
     def stored(self, offset: int) -> bool:
-        """What was printed before an offset is stored, and need not stay. Returns whether that was much."""
+        """What was printed before an offset is stored, and need not stay. Returns whether that was
+        much."""
 
 
 class PipeOutput:
@@ -56,7 +58,8 @@ class PipeOutput:
 
 
 class SpooledOutput:
-    """The `SeekableOutput` of a kernel of this machine. Bytes go from the pipe to the spool, and are read there."""
+    """The `SeekableOutput` of a kernel of this machine. Bytes go from the pipe to the spool, and
+    are read there."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool

@@ -108,7 +108,8 @@ class KernelSupervisor:
     def replace(self, executable: str, why: str, now: str) -> None:
         """Put another process in the place of the one that runs. Raises `KernelError`.
 
-        why: what the old one's cells are told. now: what is told once the new one is ready, with places for its hello.
+        why: what the old one's cells are told. now: what is told once the new one is ready, with
+        places for its hello.
         """
         with self._swap:
             if self._closed:
@@ -122,7 +123,8 @@ class KernelSupervisor:
         self._begin(now.format(python=new.hello.python, executable=new.hello.executable))
 
     def empty(self, event: str) -> str:
-        """Return the sentence about a new process. Where variables are saved, the session says which of them come back."""
+        """Return the sentence about a new process. Where variables are saved, the session says
+        which of them come back."""
         return f"{event}{'; its namespace is empty' if self._keep_place is None else ''}."
 
     def ready(self) -> WorkerProcess | None:

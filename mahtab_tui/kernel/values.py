@@ -65,8 +65,8 @@ class Change:
 
     name: str
     change: ChangeKind
-    """``rebound``: the name refers to another object. ``changed``: the object was changed in place. ``perhaps``: it may have been changed in
-    place, but comparing it would take too long."""
+    """``rebound``: the name refers to another object. ``changed``: the object was changed in place.
+    ``perhaps``: it may have been changed in place, but comparing it would take too long."""
     variable: Variable | None
     """As it is after the change; None if it was deleted."""
     before: Variable | None = None
@@ -87,7 +87,8 @@ class PrivateUse:
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """What a cell displayed beside text. Its text is also a piece of the output, of kind ``display``."""
+    """What a cell displayed beside text. Its text is also a piece of the output, of kind
+    ``display``."""
 
     mime: Mime
     data: str
@@ -109,7 +110,8 @@ class TracebackFrame:
     function: str
     """Empty for code that does not compile."""
     row: int
-    """The line of the output that names it, counted from the end: 1 is the last; 0 if it is not known."""
+    """The line of the output that names it, counted from the end: 1 is the last; 0 if it is not
+    known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,4 +136,5 @@ class CellResult:
     rewritten: bool = False
     """Whether a part of what was printed was overwritten, and is not in `output`."""
     needs: str = ""
-    """Of a cell in a locked fork: what it needs more than the lock lets it, as a clause ("wanted to write out.csv"). Nothing of it was kept."""
+    """Of a cell in a locked fork: what it needs more than the lock lets it, as a clause ("wanted to
+    write out.csv"). Nothing of it was kept."""

@@ -31,7 +31,8 @@ from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, enco
 from mahtab_tui.system.waiting import result_of
 
 START_TIMEOUT = 20.0
-"""Seconds that an interpreter may take to say that it is ready: a cold disk, a large site-packages."""
+"""Seconds that an interpreter may take to say that it is ready: a cold disk, a large
+site-packages."""
 
 END_TIMEOUT = 1.0
 """Seconds that a kernel may take to run what was registered for its exit."""
@@ -118,7 +119,8 @@ class WorkerProcess:
         on_display: OnDisplay | None = None,
         lock: Lock | None = None,
     ) -> CellResult:
-        """Run a cell and wait for its end. Raises what `on_output` raised; `KernelError` for code too large to send."""
+        """Run a cell and wait for its end. Raises what `on_output` raised; `KernelError` for code
+        too large to send."""
         running = RunningCell(cell, on_output, limit, on_display)
         running.seal = os.urandom(16).hex()
         try:
@@ -163,7 +165,8 @@ class WorkerProcess:
         self._outbox.tell(encode({"op": op, **fields}))
 
     def interrupt(self) -> bool:
-        """Stop the innermost running cell, or the reading of variables, as Ctrl+C in a terminal does; False where none runs."""
+        """Stop the innermost running cell, or the reading of variables, as Ctrl+C in a terminal
+        does; False where none runs."""
         cell = self._cells.innermost() or self._restoring
         if cell is not None and not cell.interrupting:
             cell.interrupting = True
@@ -188,7 +191,8 @@ class WorkerProcess:
         cell.interrupting = False
 
     def restore(self, file: str, seconds: float) -> Any:
-        """Let it read variables that were kept, between two cells; returns its answer. Raises `KernelError`."""
+        """Let it read variables that were kept, between two cells; returns its answer. Raises
+        `KernelError`."""
         self._restoring = RunningCell(_RESTORING, lambda kind, text: None, None)
         try:
             return self.request("restore", seconds, file=file, cell=_RESTORING)
@@ -196,7 +200,8 @@ class WorkerProcess:
             self._restoring = None
 
     def end(self, status: Status, how: str) -> None:
-        """End it: at once if a cell runs, else with its exit handlers. Waits until nothing of it is left."""
+        """End it: at once if a cell runs, else with its exit handlers. Waits until nothing of it is
+        left."""
         with self._lock:
             self._intent = (status, how)
             busy = any(self._cells)
@@ -208,7 +213,8 @@ class WorkerProcess:
         self._thread.join()
 
     def leave(self, on_purpose: bool) -> None:
-        """Let it go on without a host, if it can; its cells get no results. Else end it. on_purpose: as for `Kernel.close`."""
+        """Let it go on without a host, if it can; its cells get no results. Else end it.
+        on_purpose: as for `Kernel.close`."""
         process = self._process
         if process is None or self._held is None:
             self.end(Status.KILLED, "The screen was closed.")
@@ -321,7 +327,8 @@ class WorkerProcess:
             self._listener.ended(self, how)
 
     def _read(self, process: Process, output: Output) -> bool:
-        """Read until there is no more to come; returns whether another host has taken the kernel."""
+        """Read until there is no more to come; returns whether another host has taken the
+        kernel."""
         frames = FrameReader(token=process.token)
         lifeline = None if self._held is None else self._held.lifeline
         with selectors.DefaultSelector() as selector:
@@ -370,7 +377,8 @@ class WorkerProcess:
             self._chunks.feed(data)
 
     def _reap(self, process: Process) -> int:
-        """Its exit code; a process that has closed its connection but lives on is killed. Its children go with it."""
+        """Its exit code; a process that has closed its connection but lives on is killed. Its
+        children go with it."""
         try:
             code = process.wait(END_TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -399,7 +407,8 @@ class WorkerProcess:
         self._ready.set_result(None)
 
     def _hear(self, told: object) -> None:
-        """Hear what has happened before this host came. Raises an exception of any class for what no kernel says."""
+        """Hear what has happened before this host came. Raises an exception of any class for what
+        no kernel says."""
         from mahtab_tui.kernel.reattach import Story, cells_of, retell
 
         story = checked(Story, told)

@@ -53,7 +53,8 @@ class Matches(NamedTuple):
     """Why the search ended."""
 
     def as_text(self) -> str:
-        """Format the output of `search_code`: numbered lines under each path, with ``:`` after the numbers of matching lines."""
+        """Format the output of `search_code`: numbered lines under each path, with ``:`` after the
+        numbers of matching lines."""
         parts: list[str] = []
         for path, found in groupby(self.found, key=lambda match: match.path):
             parts += [path, *_shown(list(found))]
@@ -72,7 +73,8 @@ class CodeSearcher:
     """Searches and reads the text files of one folder. May be used from any thread."""
 
     def __init__(self, code_dir: Path | str = ".", ripgrep: str | None = "rg") -> None:
-        """ripgrep: the program to use if it is installed; None for pure Python. The results are the same."""
+        """ripgrep: the program to use if it is installed; None for pure Python. The results are the
+        same."""
         self.folder = Path(code_dir).absolute()
         self._ripgrep = find_program(ripgrep) if ripgrep else None
 
@@ -88,10 +90,12 @@ class CodeSearcher:
         encoding: str | None = None,
         cancelled: threading.Event | None = None,
     ) -> Matches:
-        """Find the lines that match a Python regular expression, with lines around them. Raises `CodeError`.
+        """Find the lines that match a Python regular expression, with lines around them. Raises
+        `CodeError`.
 
-        file_pattern: for names (``*.py``) or, with a slash, for paths. encoding: of all files (``cp037``), if it cannot be detected.
-        Hidden files, binary files and what a ``.gitignore`` names are skipped.
+        file_pattern: for names (``*.py``) or, with a slash, for paths. encoding: of all files
+        (``cp037``), if it cannot be detected. Hidden files, binary files and what a ``.gitignore``
+        names are skipped.
         """
         try:
             re.compile(pattern)
@@ -121,7 +125,8 @@ class CodeSearcher:
     def read_file(
         self, path: str, start: int = 1, end: int | None = None, encoding: str | None = None
     ) -> str:
-        """Return the lines of a file from `start` to `end` (from 1, both included) with their numbers. Raises `CodeError`."""
+        """Return the lines of a file from `start` to `end` (from 1, both included) with their
+        numbers. Raises `CodeError`."""
         try:
             lines = lines_of(ConfinedFolder(self.folder).read_text(path, encoding=encoding))
         except HeldError as error:
@@ -169,7 +174,8 @@ def search_code(
 def list_files(
     folder: Path, most: int, seconds: float, cancelled: Callable[[], bool]
 ) -> tuple[list[str], bool]:
-    """List the source files of a folder, and tell whether the list is incomplete. Raises `CodeError`."""
+    """List the source files of a folder, and tell whether the list is incomplete. Raises
+    `CodeError`."""
     lines, ended = _run(json.dumps({"folder": str(folder), "most": most}), seconds, cancelled)
     return [json.loads(line) for line in lines], ended != "all"
 

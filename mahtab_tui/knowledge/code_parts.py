@@ -58,7 +58,8 @@ class CodeParts:
         """Files that are not searched."""
 
     def near(self, words: str, file_pattern: str, cancelled: Callable[[], bool]) -> str:
-        """Return the parts that fit some words best, by words and meaning; empty if the pattern is a regular expression or one word."""
+        """Return the parts that fit some words best, by words and meaning; empty if the pattern is
+        a regular expression or one word."""
         if not _WORDS.fullmatch(words.strip()):
             return ""
         with self._lock:
@@ -130,7 +131,8 @@ class CodeParts:
 
 
 def _parts_of(path: str, text: str) -> list[_Part]:
-    """Divide a file: a part ends where a definition begins, once it has some lines, and when it is long."""
+    """Divide a file: a part ends where a definition begins, once it has some lines, and when it is
+    long."""
     parts: list[_Part] = []
     lines: list[str] = []
     first = size = 0

@@ -1,7 +1,8 @@
 """Opens files inside one folder, without a gap between check and use.
 
-Linux checks the whole path while it opens (``openat2`` with RESOLVE_BENEATH, from Linux 5.6 on). Elsewhere each part of the path is opened
-from the folder before it, without following links, so that nothing can be exchanged between a check and its use; there links are refused.
+Linux checks the whole path while it opens (``openat2`` with RESOLVE_BENEATH, from Linux 5.6 on).
+Elsewhere each part of the path is opened from the folder before it, without following links, so
+that nothing can be exchanged between a check and its use; there links are refused.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ class ConfinedFolder:
             raise HeldError(f"Unknown encoding {encoding!r}.") from None
 
     def _parts(self, path: str) -> list[str]:
-        """Split a path relative to the folder. An absolute path is accepted if it starts with the folder's path."""
+        """Split a path relative to the folder. An absolute path is accepted if it starts with the
+        folder's path."""
         if "\0" in path or not path.strip():
             raise HeldError(f"{path!r} is not a file name.")
         if os.path.isabs(path):
@@ -143,7 +145,8 @@ def _openat2(root: int, path: str) -> int:
         )
         if opened >= 0:
             return int(opened)
-        # EAGAIN: something was renamed meanwhile, so the kernel could not tell whether the path stays inside.
+        # EAGAIN: something was renamed meanwhile, so the kernel could not tell whether the path
+        # stays inside.
         if (number := ctypes.get_errno()) not in (errno.EAGAIN, errno.EINTR):
             break
     raise OSError(number, os.strerror(number))

@@ -14,7 +14,8 @@ _MARKS = (
 
 
 _SPECIAL = frozenset(range(0x80, 0xA0))
-"""Bytes of quotes, dashes and the Euro sign in Windows-1252, and of control characters in Latin-1."""
+"""Bytes of quotes, dashes and the Euro sign in Windows-1252, and of control characters in
+Latin-1."""
 _UNUSED = frozenset((0x81, 0x8D, 0x8F, 0x90, 0x9D))
 """Of these, bytes that are nothing in Windows-1252."""
 
@@ -24,7 +25,8 @@ class BinaryFile(Exception):
 
 
 def is_encoding(name: str) -> bool:
-    """Tell whether a codec decodes bytes to text; some do not (``hex``), and one always fails (``undefined``)."""
+    """Tell whether a codec decodes bytes to text; some do not (``hex``), and one always fails
+    (``undefined``)."""
     try:
         b"x".decode(name, "replace")
     except (LookupError, ValueError):
@@ -43,9 +45,11 @@ def marked_encoding(data: bytes) -> str | None:
 
 
 def decoded(data: bytes, encoding: str | None = None) -> str:
-    """Decode bytes with the given encoding (such as ``cp037`` for EBCDIC), or by the byte order mark, or as UTF-8, or as Windows-1252 or Latin-1.
+    """Decode bytes with the given encoding (such as ``cp037`` for EBCDIC), or by the byte order
+    mark, or as UTF-8, or as Windows-1252 or Latin-1.
 
-    Raises `BinaryFile` for a zero byte without a known encoding, `LookupError` for an encoding that `is_encoding` rejects.
+    Raises `BinaryFile` for a zero byte without a known encoding, `LookupError` for an encoding that
+    `is_encoding` rejects.
     """
     if encoding is not None:
         if not is_encoding(encoding):
@@ -63,12 +67,14 @@ def decoded(data: bytes, encoding: str | None = None) -> str:
 
 
 def single_byte_encoding(data: bytes) -> str:
-    """Return the encoding of a Western text that is not UTF-8: of Windows if it has its characters, otherwise Latin-1."""
+    """Return the encoding of a Western text that is not UTF-8: of Windows if it has its characters,
+    otherwise Latin-1."""
     special = set(data) & _SPECIAL
     return "cp1252" if special and not special & _UNUSED else "latin-1"
 
 
 def lines_of(text: str) -> list[str]:
-    """Split a text into lines as editors do: only a line feed ends one, not a form feed or U+2028."""
+    """Split a text into lines as editors do: only a line feed ends one, not a form feed or
+    U+2028."""
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]

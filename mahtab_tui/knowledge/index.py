@@ -1,4 +1,5 @@
-"""Finds skills by words, with two full-text tables in memory: of word stems, and of parts of identifiers."""
+"""Finds skills by words, with two full-text tables in memory: of word stems, and of parts of
+identifiers."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ QUERY_WORDS = 12
 """Words of a query that are searched: the longest, which are the most specific."""
 
 _HASH_SIZE = 32 * 1024 * 1024
-"""Bytes that FTS5 collects before it writes to a table; with less, it spends most of its time on merging."""
+"""Bytes that FTS5 collects before it writes to a table; with less, it spends most of its time on
+merging."""
 _WEIGHTS = "10.0, 5.0, 1.0"
 """Weights of a hit in name, description, content."""
 _COLUMNS = ("name", "name description", "name description content")
@@ -33,7 +35,8 @@ _COMMON = frozenset(
 _PARTS = 0.4
 """Weight of a hit in the table of parts, relative to the table of stems."""
 _PARTS_OF_IDENTIFIERS = 2.0
-"""The same for a query with an identifier such as `read_file`, which the table of stems treats as two words."""
+"""The same for a query with an identifier such as `read_file`, which the table of stems treats as
+two words."""
 _FREQUENT = 500
 """A word that more skills have is not specific."""
 _RANKED = 500
@@ -64,7 +67,8 @@ class SkillsIndex:
         return self._skills.get(name)
 
     def search(self, query: str, limit: int = 5) -> list[Hit]:
-        """Return the skills that match a query best, the best first, equal ones by name. Any text is a valid query.
+        """Return the skills that match a query best, the best first, equal ones by name. Any text
+        is a valid query.
 
         A match within a longer word (`CBPAUP` in `CBPAUP0C`) counts less than a whole word.
         """
@@ -100,7 +104,8 @@ class SkillsIndex:
     def _found(
         self, table: str, words: list[str], limit: int, columns: tuple[str, ...]
     ) -> list[tuple[int, float]]:
-        """Return row and score, the best first. Frequent words are searched only if there is no rarer one, and column by column."""
+        """Return row and score, the best first. Frequent words are searched only if there is no
+        rarer one, and column by column."""
         counts = self._counts(table, words)
         if rare := [word for word, count in counts if count <= _FREQUENT]:
             return self._ranked(table, rare, _COLUMNS[-1])
@@ -112,7 +117,8 @@ class SkillsIndex:
         return found
 
     def _counts(self, table: str, words: list[str]) -> list[tuple[str, int]]:
-        """Return the words that a table has, with the number of skills for each, the rarest first."""
+        """Return the words that a table has, with the number of skills for each, the rarest
+        first."""
         statement = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT {_FREQUENT + 1})"
         long_enough = [word for word in words if table == "stems" or len(word) >= _SHORTEST]
         counted = [

@@ -1,4 +1,5 @@
-"""What the model is always told: ``AGENTS.md`` of the user and of the project, or the project's ``CLAUDE.md``, with the files that they import."""
+"""What the model is always told: ``AGENTS.md`` of the user and of the project, or the project's
+``CLAUDE.md``, with the files that they import."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ class Instructions(NamedTuple):
 
 
 class Found(NamedTuple):
-    """All files with instructions: the user's, then the project's from its root to the present folder."""
+    """All files with instructions: the user's, then the project's from its root to the present
+    folder."""
 
     files: tuple[Instructions, ...]
     problems: tuple[str, ...]
@@ -64,7 +66,8 @@ class Found(NamedTuple):
         return tuple(each for each in self.files if not each.trusted)
 
     def told(self) -> dict[str, str]:
-        """Return what the model is told, by file. The nearest files come first if there is too much; of the first that does not fit, the beginning."""
+        """Return what the model is told, by file. The nearest files come first if there is too
+        much; of the first that does not fit, the beginning."""
         room, told = LIMIT, dict[str, str]()
         parts = [part for each in self.files if each.trusted for part in each.parts]
         for part in reversed(parts):
@@ -93,7 +96,8 @@ def find(folder: Path) -> Found:
 
 
 def _places(folder: Path) -> list[Path]:
-    """Return the folders from the repository's root to this one; without a repository only this one."""
+    """Return the folders from the repository's root to this one; without a repository only this
+    one."""
     above = [folder, *folder.parents]
     root = next((place for place, each in enumerate(above) if (each / ".git").exists()), 0)
     return above[root::-1]

@@ -37,7 +37,8 @@ class SkillLibrary:
         on_problem: Callable[[str], None],
         meaning: SemanticIndex | None = None,
     ) -> None:
-        """on_problem: called once for each problem with a skill. meaning: None to find skills by words alone."""
+        """on_problem: called once for each problem with a skill. meaning: None to find skills by
+        words alone."""
         self._loader = loader
         self._on_problem = on_problem
         self._meaning = meaning
@@ -106,7 +107,8 @@ class SkillLibrary:
         return self.index().search(query, limit)
 
     def descriptions(self, *, bundled: bool = True) -> dict[str, str]:
-        """Return descriptions by name. bundled: also of the skills that come with the program, which the model searches when it needs one."""
+        """Return descriptions by name. bundled: also of the skills that come with the program,
+        which the model searches when it needs one."""
         shipped = resource_folder("skills")
         return {
             name: skill.description
@@ -126,7 +128,8 @@ class SkillLibrary:
         return skills[name]
 
     def instructions(self, name: str, args: str = "") -> str:
-        """Return the instructions of a skill, with the arguments and the names of its other files. Raises `NoSkill`."""
+        """Return the instructions of a skill, with the arguments and the names of its other files.
+        Raises `NoSkill`."""
         skill = self.get(name)
         parts = [skill.content]
         if args:
@@ -147,7 +150,8 @@ class SkillLibrary:
         )
 
     def near(self, query: str, limit: int) -> list[str]:
-        """Return the names of the skills that fit a query best, by words, and by meaning if there is an embedding model."""
+        """Return the names of the skills that fit a query best, by words, and by meaning if there
+        is an embedding model."""
         if self._meaning is None:
             return [hit.name for hit in self.search(query, limit)]
         from mahtab_tui.knowledge.semantic_index import NEAREST, joined
@@ -179,7 +183,8 @@ class SkillLibrary:
 
 
 def load_skill_descriptions(skills_dir: Path | str | None = None) -> dict[str, str]:
-    """Return the descriptions of the skills in a folder by name; by default of those that a session here would have. Broken ones are left out."""
+    """Return the descriptions of the skills in a folder by name; by default of those that a session
+    here would have. Broken ones are left out."""
     return {skill.name: skill.description for skill in _loader(skills_dir).load_all()}
 
 
@@ -189,7 +194,8 @@ def load_skill_content(name: str, skills_dir: Path | str | None = None) -> str:
 
 
 def skill_library(skills_dir: Path | str | None = None) -> SkillLibrary:
-    """Return the skills of a folder; by default those that a session here would have. Broken ones are left out silently."""
+    """Return the skills of a folder; by default those that a session here would have. Broken ones
+    are left out silently."""
     return SkillLibrary(_loader(skills_dir), lambda problem: None)
 
 

@@ -77,7 +77,8 @@ class LoadedSkills:
             self._tell(name, None)
 
     def instructions(self) -> dict[str, str]:
-        """Return the current instructions of the loaded skills by name. Unload skills that are gone or exceed the budget."""
+        """Return the current instructions of the loaded skills by name. Unload skills that are gone
+        or exceed the budget."""
         told: dict[str, str] = {}
         for name in self.names:
             try:

@@ -21,7 +21,8 @@ _NAMED = 5
 
 
 class ProjectPlace(NamedTuple):
-    """A folder of skills inside a project. Anyone may have written it, so links out of the project are not followed."""
+    """A folder of skills inside a project. Anyone may have written it, so links out of the project
+    are not followed."""
 
     folder: Path
     project: Path
@@ -30,10 +31,12 @@ class ProjectPlace(NamedTuple):
 def skill_folders(
     project: Path, extra: Sequence[Path] = (), *, of_project: bool = False
 ) -> tuple[Path | ProjectPlace, ...]:
-    """Return the folders of skills; if names clash, a later folder wins, and the user's own win over the project's.
+    """Return the folders of skills; if names clash, a later folder wins, and the user's own win
+    over the project's.
 
-    extra: the folders in the settings; if there are none, the project's ``skills``.
-    of_project: whether a file of the project names them. It can name folders outside the project only if the user trusts it.
+    extra: the folders in the settings; if there are none, the project's ``skills``. of_project:
+    whether a file of the project names them. It can name folders outside the project only if the
+    user trusts it.
     """
     root = os.path.realpath(project)
 
@@ -53,14 +56,17 @@ def skill_folders(
 
 
 _Stamp = tuple[int, int, int]
-"""Identifies a version of a file: when it was changed, its permissions and name included, its size and its inode."""
+"""Identifies a version of a file: when it was changed, its permissions and name included, its size
+and its inode."""
 
 
 class SkillsLoader:
-    """Reads the skills of some folders; unchanged files are not read again. For one thread at a time."""
+    """Reads the skills of some folders; unchanged files are not read again. For one thread at a
+    time."""
 
     def __init__(self, *skills_dirs: Path | str | ProjectPlace) -> None:
-        """skills_dirs: if names clash, a later folder wins; a missing folder has no skills. Links may lead anywhere, except in a project's folder."""
+        """skills_dirs: if names clash, a later folder wins; a missing folder has no skills. Links
+        may lead anywhere, except in a project's folder."""
         self.places = tuple(
             place if isinstance(place, ProjectPlace) else Path(place) for place in skills_dirs
         )
@@ -90,7 +96,8 @@ class SkillsLoader:
         return sorted(self.iter_skills(), key=lambda skill: skill.name)
 
     def iter_skills(self) -> Iterator[Skill]:
-        """Yield skills as they are read, each name once, from the strongest folder to the weakest."""
+        """Yield skills as they are read, each name once, from the strongest folder to the
+        weakest."""
         seen: dict[str, Skill] = {}
         held_back: list[Skill] = []
         met: dict[Path, tuple[_Stamp, Skill]] = {}
@@ -135,7 +142,8 @@ class SkillsLoader:
         self.held_back = tuple(sorted(held_back, key=lambda skill: skill.name))
 
     def _read(self, path: Path, project: Path | None) -> tuple[_Stamp, Skill]:
-        """Read a skill, with its file's stamp. Raises `SkillError`. A broken skill is read each time, since the cause may be outside its file."""
+        """Read a skill, with its file's stamp. Raises `SkillError`. A broken skill is read each
+        time, since the cause may be outside its file."""
         try:
             status = path.stat()
         except OSError:
@@ -148,12 +156,14 @@ class SkillsLoader:
 
 
 def _is_own(project: Path | None) -> bool:
-    """Return whether a folder of skills is the user's: it is of no project, or of the home folder."""
+    """Return whether a folder of skills is the user's: it is of no project, or of the home
+    folder."""
     return project is None or os.path.realpath(project) == os.path.realpath(Path.home())
 
 
 def _skill_files(place: Path) -> Iterator[Path]:
-    """Yield each folder's ``SKILL.md``, then the ``NAME.md`` files, both by name. Raises `OSError`."""
+    """Yield each folder's ``SKILL.md``, then the ``NAME.md`` files, both by name. Raises
+    `OSError`."""
     if not place.is_dir():
         return
     with os.scandir(place) as entries:
@@ -188,7 +198,8 @@ def _may_exist(path: Path) -> bool:
 
 
 def _distinct(places: Sequence[Path | ProjectPlace]) -> Iterator[tuple[Path, Path | None]]:
-    """Yield each real folder once, the last first, with its project. A folder that is also the user's own counts as the user's."""
+    """Yield each real folder once, the last first, with its project. A folder that is also the
+    user's own counts as the user's."""
     owns = {os.path.realpath(place) for place in places if isinstance(place, Path)}
     seen = set()
     for place in reversed(places):

@@ -1,6 +1,8 @@
-"""Searches files in a separate process, which can be killed if a regular expression backtracks endlessly.
+"""Searches files in a separate process, which can be killed if a regular expression backtracks
+endlessly.
 
-A request is one JSON object on stdin; matches, or the paths of files, are JSON lines on stdout, as they are found.
+A request is one JSON object on stdin; matches, or the paths of files, are JSON lines on stdout, as
+they are found.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ _AMBIGUOUS = re.compile(r"\[\[|&&|--|~~|\{,|\(\?[a-zA-Z]*x")
 
 
 def matches(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield path, line (from 1), text, before and after for each matching line, by path and line."""
+    """Yield path, line (from 1), text, before and after for each matching line, by path and
+    line."""
     held = ConfinedFolder(request["folder"])
     compiled = re.compile(request["pattern"], re.IGNORECASE if request["ignore_case"] else 0)
     around, left = request["context_lines"], request["limit"]
@@ -50,7 +53,8 @@ def matches(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def listed(request: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the paths of the source files, here because patterns in a ``.gitignore`` may backtrack too."""
+    """Yield the paths of the source files, here because patterns in a ``.gitignore`` may backtrack
+    too."""
     return itertools.islice(source_files(Path(request["folder"])), request["most"])
 
 

@@ -1,4 +1,5 @@
-"""Finds texts by meaning: with vectors of an embedding model, which are made in the background and kept."""
+"""Finds texts by meaning: with vectors of an embedding model, which are made in the background and
+kept."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ NEAREST = 50
 LONGEST = 4_000
 """Characters of a text that are embedded."""
 _RANK = 60
-"""The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009): how little the first ranks are preferred to the next."""
+"""The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009): how little the first
+ranks are preferred to the next."""
 _BATCH = 64
 """Texts that are sent to the model at a time."""
 _PATIENCE = 5.0
@@ -55,7 +57,8 @@ class VectorStore(Protocol):
 
 
 def joined(*rankings: Sequence[str]) -> list[str]:
-    """Join rankings by reciprocal ranks: each adds 1 / (60 + rank) to what it names. Equal ones stay in the order of the first rankings."""
+    """Join rankings by reciprocal ranks: each adds 1 / (60 + rank) to what it names. Equal ones
+    stay in the order of the first rankings."""
     scores: dict[str, float] = {}
     for ranking in rankings:
         for rank, name in enumerate(ranking, 1):
@@ -64,7 +67,8 @@ def joined(*rankings: Sequence[str]) -> list[str]:
 
 
 class SemanticIndex:
-    """Ranks texts by how near their vectors are to a query's. Any thread but the main one may call it."""
+    """Ranks texts by how near their vectors are to a query's. Any thread but the main one may call
+    it."""
 
     def __init__(
         self,
@@ -73,7 +77,8 @@ class SemanticIndex:
         told: Callable[[str], str],
         on_problem: Callable[[str], None],
     ) -> None:
-        """vectors: opens the store when it is first needed. told: masks what no model is told. on_problem: called once with each sentence."""
+        """vectors: opens the store when it is first needed. told: masks what no model is told.
+        on_problem: called once with each sentence."""
         self._embedder = embedder
         self._open = vectors
         self._told = told
@@ -87,9 +92,11 @@ class SemanticIndex:
         self._closed = threading.Event()
 
     def nearest(self, kind: str, query: str, texts: Mapping[str, str]) -> list[str]:
-        """Return the keys of the texts that are nearest to a query, the nearest first; empty if the model does not answer in time.
+        """Return the keys of the texts that are nearest to a query, the nearest first; empty if the
+        model does not answer in time.
 
-        kind: names the collection of texts, whose vectors stay in memory until it changes. Texts whose vectors are not there yet are left out.
+        kind: names the collection of texts, whose vectors stay in memory until it changes. Texts
+        whose vectors are not there yet are left out.
         """
         if (
             not query.strip()
@@ -205,7 +212,8 @@ class _Corpus:
         """Keys and vectors that are not in a table yet."""
         self._keys: dict[int, list[str]] = {}
         self._tables: dict[int, np.ndarray[Any, Any]] = {}
-        """Keys and vectors by the length of the vectors in bytes: a service may change its model, and vectors of others cannot be compared."""
+        """Keys and vectors by the length of the vectors in bytes: a service may change its model,
+        and vectors of others cannot be compared."""
 
     @property
     def count(self) -> int:

@@ -1,4 +1,5 @@
-"""A project's skills reach the model only after the user has trusted their texts, as instructions do."""
+"""A project's skills reach the model only after the user has trusted their texts, as instructions
+do."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _FILES = 50
 
 
 def skill_files(skill: Skill) -> list[str]:
-    """List the other files in a skill's folder by relative path, without those with unprintable names."""
+    """List the other files in a skill's folder by relative path, without those with unprintable
+    names."""
     if skill.folder is None:
         return []
     found: list[str] = []
@@ -38,7 +40,8 @@ def skill_files(skill: Skill) -> list[str]:
 
 
 def skill_texts(skill: Skill) -> dict[Path, str]:
-    """Return everything that a model can read of a skill, by file: instructions, then other texts."""
+    """Return everything that a model can read of a skill, by file: instructions, then other
+    texts."""
     texts = {skill.file: instructions_text(skill)}
     for name in skill_files(skill):
         assert skill.folder is not None
@@ -57,7 +60,8 @@ def trust_texts(texts: Mapping[Path, str]) -> None:
 
 
 def is_trusted(record: Mapping[str, Mapping[str, Any]], skill: Skill) -> bool:
-    """Return whether the user has trusted the instructions as they are now. record: from `read_record`."""
+    """Return whether the user has trusted the instructions as they are now. record: from
+    `read_record`."""
     return _is_trusted(record, skill.file, instructions_text(skill))
 
 

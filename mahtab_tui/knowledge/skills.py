@@ -1,4 +1,5 @@
-"""One skill, read or made: a folder with a ``SKILL.md`` by the Agent Skills specification (agentskills.io), or one ``NAME.md``."""
+"""One skill, read or made: a folder with a ``SKILL.md`` by the Agent Skills specification
+(agentskills.io), or one ``NAME.md``."""
 
 from __future__ import annotations
 
@@ -145,7 +146,8 @@ def name_problem(name: str) -> str:
 
 
 def first_paragraph(content: str) -> str:
-    """Return the first paragraph that is not a heading, or the first heading, as one line cut to the length of a description."""
+    """Return the first paragraph that is not a heading, or the first heading, as one line cut to
+    the length of a description."""
     heading = ""
     for block in re.split(r"\n\s*\n", content):
         lines = [line.strip() for line in block.strip().splitlines()]
@@ -194,7 +196,8 @@ def _text(path: Path, opener: Callable[[str, int], int] = _open) -> str:
 def _fields(path: Path, text: str) -> dict[str, Any]:
     import yaml
 
-    # All scalars stay text, as the specification requires: `name: 007` is not a number, and no date can be out of range.
+    # All scalars stay text, as the specification requires: `name: 007` is not a number, and no date
+    # can be out of range.
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
         depth = 0

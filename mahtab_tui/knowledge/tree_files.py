@@ -1,4 +1,5 @@
-"""Lists the source files of a folder by path, without links, hidden files, and files that a ``.gitignore`` names."""
+"""Lists the source files of a folder by path, without links, hidden files, and files that a
+``.gitignore`` names."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class _Level(NamedTuple):
 
 
 def is_wanted(path: str, file_pattern: str) -> bool:
-    """Match a file's name, or its path if the pattern has a slash. ``**/`` stands for any folders."""
+    """Match a file's name, or its path if the pattern has a slash. ``**/`` stands for any
+    folders."""
     if "/" not in file_pattern:
         return fnmatchcase(path.rsplit("/", 1)[-1], file_pattern)
     pattern = file_pattern.removeprefix("./")
@@ -111,7 +113,8 @@ def _is_ignored(path: str, levels: tuple[_Level, ...]) -> bool:
 
 
 def ripgrep_files(ripgrep: str, folder: Path, pattern: str, ignore_case: bool) -> list[str]:
-    """Return the files that may match: those that ripgrep finds, and those that are not ASCII. Raises `RipgrepError`."""
+    """Return the files that may match: those that ripgrep finds, and those that are not ASCII.
+    Raises `RipgrepError`."""
     case = ["--ignore-case"] if ignore_case else ["--case-sensitive"]
     command = tie_to_parent(
         [ripgrep, *_RIPGREP, *case, f"--regexp={pattern}", f"--regexp={_NOT_ASCII}", "./"]

@@ -33,9 +33,11 @@ class ModelChoice(NamedTuple):
 def found_models(
     chosen: Iterable[tuple[str, str]], used: Iterable[str], access: Mapping[str, Any]
 ) -> list[ModelChoice]:
-    """List the models that are known without network access, those already chosen first. Loads nothing.
+    """List the models that are known without network access, those already chosen first. Loads
+    nothing.
 
-    chosen: the models in the settings, with what each is for. used: those of earlier sessions. access: `Settings.model_access`.
+    chosen: the models in the settings, with what each is for. used: those of earlier sessions.
+    access: `Settings.model_access`.
     """
     found: dict[str, ModelChoice] = {}
     for spec, about in (*chosen, *((spec, "used before") for spec in used), *_offered()):
@@ -45,7 +47,8 @@ def found_models(
 
 
 def problem_of(spec: str, access: Mapping[str, Any]) -> str:
-    """Say why a model cannot be used, as far as that is known without asking it; empty if it can."""
+    """Say why a model cannot be used, as far as that is known without asking it; empty if it
+    can."""
     try:
         check_model(f"{spec}NAME" if spec.endswith(":") else spec, **access)
     except ModelError as error:
@@ -62,7 +65,8 @@ def _offered() -> Iterator[tuple[str, str]]:
 
 
 def server_models() -> list[ModelChoice]:
-    """List the models of servers on this machine; a server without one asks for a name. Waits for the servers, for a moment."""
+    """List the models of servers on this machine; a server without one asks for a name. Waits for
+    the servers, for a moment."""
     return [
         ModelChoice(spec, f"at {server.address}")
         for server in find_servers(_LIMIT)

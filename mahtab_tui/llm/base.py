@@ -16,7 +16,8 @@ class ModelBusy(ModelError):
     """The service is overloaded or its limit is reached; the same call may work in a moment."""
 
     def __init__(self, message: str, pause: float | None = None) -> None:
-        """pause: seconds to wait before the next try, 0 if the service does not say; None if the transport has already retried."""
+        """pause: seconds to wait before the next try, 0 if the service does not say; None if the
+        transport has already retried."""
         super().__init__(message)
         self.pause = pause
 
@@ -30,7 +31,8 @@ class Preparable(Protocol):
     """A model that answers sooner if it has been prepared."""
 
     def prepare(self, system: str) -> None:
-        """Prepare for a question with this system prompt, in the background. Raises `ModelError`."""
+        """Prepare for a question with this system prompt, in the background. Raises
+        `ModelError`."""
 
 
 @runtime_checkable

@@ -1,7 +1,9 @@
-"""A client for chat models behind HTTP: OpenAI's Chat Completions, which most services speak, and Ollama's own protocol.
+"""A client for chat models behind HTTP: OpenAI's Chat Completions, which most services speak, and
+Ollama's own protocol.
 
-Messages are dicts as Chat Completions has them: `role`, `content` (a text or blocks), and for tools `tool_calls` and `tool_call_id`.
-LangChain is not needed here; `chat_service.py` is the model for it.
+Messages are dicts as Chat Completions has them: `role`, `content` (a text or blocks), and for tools
+`tool_calls` and `tool_call_id`. LangChain is not needed here; `chat_service.py` is the model for
+it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ Dialect = Literal["openai", "openrouter", "compatible", "ollama"]
 Message = Mapping[str, Any]
 
 _SILENCE = 0.1
-"""Seconds without news before an empty chunk is yielded, so that the reader can do something else."""
+"""Seconds without news before an empty chunk is yielded, so that the reader can do something
+else."""
 _LONGEST_LINE = 16_000_000
 """Bytes of a line of a stream."""
 _LARGEST_ERROR = 100_000
@@ -45,7 +48,8 @@ class TokenUsage(NamedTuple):
 
 
 class ToolCallPiece(NamedTuple):
-    """A part of a call of a tool: the arguments (JSON) come in pieces, the rest with the first of them."""
+    """A part of a call of a tool: the arguments (JSON) come in pieces, the rest with the first of
+    them."""
 
     number: int
     """Of the call, from 0."""
@@ -97,7 +101,8 @@ class ChatClient:
         key_name: str = "",
         timeout: float = 120.0,
     ) -> None:
-        """address: without the protocol's own paths, as in http://localhost:8080/v1. key_name: the variable that holds the key.
+        """address: without the protocol's own paths, as in http://localhost:8080/v1. key_name: the
+        variable that holds the key.
 
         timeout: seconds without a byte before an answer is abandoned.
         """
@@ -116,9 +121,11 @@ class ChatClient:
         self._lock = threading.Lock()
 
     def stream(self, messages: Sequence[Message], **options: Any) -> Iterator[ChatChunk]:
-        """Ask, and yield the answer as it comes. Raises `ModelError`. Closing the iterator closes the connection.
+        """Ask, and yield the answer as it comes. Raises `ModelError`. Closing the iterator closes
+        the connection.
 
-        options: temperature, top_p, seed, max_tokens, stop, tools, tool_choice, and others of the protocol; None: not sent.
+        options: temperature, top_p, seed, max_tokens, stop, tools, tool_choice, and others of the
+        protocol; None: not sent.
         """
         options = {name: value for name, value in options.items() if value is not None}
         if self._dialect == "ollama":
@@ -166,7 +173,8 @@ class ChatClient:
         self._service.close()
 
     def facts(self) -> ServerFacts:
-        """Ask a server of open models what it says of the model, once. Waits for it for a moment."""
+        """Ask a server of open models what it says of the model, once. Waits for it for a
+        moment."""
         if self._facts is None and time.monotonic() >= self._ask_at:
             self._ask_at = time.monotonic() + _ASK_AGAIN
             with contextlib.suppress(ModelError):
@@ -320,7 +328,8 @@ class _Answer:
 
 
 class _Completion(_Answer):
-    """An answer of Chat Completions. Later counts of tokens replace earlier ones: some services count the whole again and again."""
+    """An answer of Chat Completions. Later counts of tokens replace earlier ones: some services
+    count the whole again and again."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -386,7 +395,8 @@ class _Completion(_Answer):
         self._cost = usage.get("cost", self._cost)
 
     def _pieces(self, deltas: object) -> Iterator[ToolCallPiece]:
-        """Yield the pieces of calls. Not every service numbers its calls, and some repeat the id and the name."""
+        """Yield the pieces of calls. Not every service numbers its calls, and some repeat the id
+        and the name."""
         for delta in deltas if isinstance(deltas, list) else ():
             function = delta.get("function") if isinstance(delta, dict) else None
             if not isinstance(function, dict):
@@ -515,7 +525,8 @@ def _count(value: object) -> int | None:
 
 
 def _add_details(known: list[dict[str, Any]], pieces: Sequence[object]) -> None:
-    """Join the pieces of reasoning that belong together: their texts follow one another, the rest is repeated."""
+    """Join the pieces of reasoning that belong together: their texts follow one another, the rest
+    is repeated."""
     for piece in pieces:
         if not isinstance(piece, dict):
             continue
@@ -587,7 +598,8 @@ def _lm_studio_facts(listed: Any, model: str) -> ServerFacts:
 
 
 def _entry(listed: Any, model: str) -> Mapping[str, Any]:
-    """Return what a list of models says of one; empty if nothing. A server with one model takes any name for it."""
+    """Return what a list of models says of one; empty if nothing. A server with one model takes any
+    name for it."""
     models = listed.get("data") if isinstance(listed, dict) else None
     entries = (
         [each for each in models if isinstance(each, dict)] if isinstance(models, list) else []

@@ -26,7 +26,8 @@ _SEEING = re.compile(r"gpt-4o|gpt-4\.|gpt-4-turbo|gpt-[5-9]|o[1-9]")
 
 
 class ChatService(BaseChatModel):
-    """A model of a service. Its failures are sentences (`ModelError`). It does not retry. Several threads may use it."""
+    """A model of a service. Its failures are sentences (`ModelError`). It does not retry. Several
+    threads may use it."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -70,7 +71,8 @@ class ChatService(BaseChatModel):
 
     @property
     def window(self) -> int | None:
-        """The context window in tokens, as the server says; None if unknown. May wait for the server for a moment."""
+        """The context window in tokens, as the server says; None if unknown. May wait for the
+        server for a moment."""
         return self._client.facts().window if self.dialect == "compatible" else self.num_ctx
 
     @property

@@ -14,7 +14,8 @@ _CUT = ("max_tokens", "length", "MAX_TOKENS")
 _REFUSED = ("refusal", "content_filter")
 REFUSED = "The service's safeguards stopped the answer, because the question or the answer seemed to break its rules. Ask in other words, or choose another model."
 RESTARTED = {"anew": True}
-"""Response metadata of the chunk with which an answer starts again after a broken connection; earlier chunks no longer count."""
+"""Response metadata of the chunk with which an answer starts again after a broken connection;
+earlier chunks no longer count."""
 
 
 def text_of(message: BaseMessage) -> str:
@@ -23,7 +24,8 @@ def text_of(message: BaseMessage) -> str:
 
 
 def thought_of(message: BaseMessage) -> str:
-    """Return what a service sends of its model's thinking beside the answer, of which it is no part."""
+    """Return what a service sends of its model's thinking beside the answer, of which it is no
+    part."""
     told = message.additional_kwargs.get("reasoning_content")
     texts = [told] if isinstance(told, str) else []
     for block in message.content if isinstance(message.content, list) else ():
@@ -33,7 +35,8 @@ def thought_of(message: BaseMessage) -> str:
 
 
 def encodable(text: str) -> str:
-    """Return text that can be encoded: surrogate pairs are joined, lone surrogates become U+FFFD."""
+    """Return text that can be encoded: surrogate pairs are joined, lone surrogates become
+    U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -43,7 +46,8 @@ def is_cut(metadata: Mapping[str, Any]) -> bool:
 
 
 def is_refused(metadata: Mapping[str, Any]) -> bool:
-    """Tell from its response metadata whether the service's safeguards ended an answer; `REFUSED` is the message for the user."""
+    """Tell from its response metadata whether the service's safeguards ended an answer; `REFUSED`
+    is the message for the user."""
     return any(metadata.get(reason) in _REFUSED for reason in REASONS)
 
 

@@ -1,4 +1,5 @@
-"""Claude through the `claude` CLI with the user's login: persistent processes; text and pictures, no tools."""
+"""Claude through the `claude` CLI with the user's login: persistent processes; text and pictures,
+no tools."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from mahtab_tui.llm.claude_process import REACTION, ClaudeProcess, environment
 from mahtab_tui.llm.prompts import STOPPED_ANSWER
 
 PROCESSES = 2
-"""Conversations that are kept open: the user's, and that of its summaries. Each process takes about 215 MB."""
+"""Conversations that are kept open: the user's, and that of its summaries. Each process takes about
+215 MB."""
 _CHECK_STOP = 0.1
 """Seconds between two checks whether the answer shall stop."""
 _TURN_TAGS = ("conversation", "human", "assistant")
@@ -62,27 +64,31 @@ class ClaudeConversation:
 
 
 class ChatClaudeCLI(BaseChatModel):
-    """A LangChain chat model over the CLI. Several threads may use it; it gives one answer at a time."""
+    """A LangChain chat model over the CLI. Several threads may use it; it gives one answer at a
+    time."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     model: str | None = None
     """None: the CLI's default."""
     max_tokens: int | None = None
-    """Of one message, thinking included; the CLI continues by itself after it. None: the model's limit."""
+    """Of one message, thinking included; the CLI continues by itself after it. None: the model's
+    limit."""
     thinking: bool = True
     """Whether it thinks before it answers."""
     folder: Callable[[], str] | None = None
-    """Returns the folder to run in, before each call, since the CLI tells its model the folder; it reads nothing there. This program's folder if
-    None, or if the folder cannot be entered."""
+    """Returns the folder to run in, before each call, since the CLI tells its model the folder; it
+    reads nothing there. This program's folder if None, or if the folder cannot be entered."""
     timeout: float = 120.0
     """Seconds without any event before the answer is abandoned."""
     use_api_key: bool = False
-    """Whether the process gets the environment's ANTHROPIC_API_KEY, which is billed instead of the login."""
+    """Whether the process gets the environment's ANTHROPIC_API_KEY, which is billed instead of the
+    login."""
     processes: int = PROCESSES
     """How many conversations are kept open."""
     for_checks: bool = False
-    """Whether it checks answers: at low effort, and each conversation has only one question, so that a new process is started as soon as one was used."""
+    """Whether it checks answers: at low effort, and each conversation has only one question, so
+    that a new process is started as soon as one was used."""
     on_notice: Callable[[str, str], None] | None = None
     """Called with what the user should know: retries, billing."""
 
@@ -110,7 +116,8 @@ class ChatClaudeCLI(BaseChatModel):
 
     @property
     def checker(self) -> ChatClaudeCLI:
-        """The same model for checks of its answers: at low effort, in a process of its own. It is stopped and closed with this one."""
+        """The same model for checks of its answers: at low effort, in a process of its own. It is
+        stopped and closed with this one."""
         with self._making:
             if self._checker is None:
                 fields = {name: getattr(self, name) for name in type(self).model_fields}
@@ -124,7 +131,8 @@ class ChatClaudeCLI(BaseChatModel):
             checker.close()
 
     def prepare(self, system: str) -> None:
-        """Start the process for a question with this system prompt, unless there is one or an answer is running. Raises `ModelError`."""
+        """Start the process for a question with this system prompt, unless there is one or an
+        answer is running. Raises `ModelError`."""
         if not self._one_at_a_time.acquire(blocking=False):
             return
         try:
@@ -210,7 +218,8 @@ class ChatClaudeCLI(BaseChatModel):
     def _conversation(
         self, system: str, told: Sequence[ClaudeMessage]
     ) -> tuple[ClaudeConversation, _Content]:
-        """Return a process that knows all but the last message, and that message; otherwise a new process and everything as one message."""
+        """Return a process that knows all but the last message, and that message; otherwise a new
+        process and everything as one message."""
         folder = self._folder()
         fitting = [
             conversation
@@ -404,7 +413,8 @@ def _flattened(messages: Sequence[ClaudeMessage]) -> _Content:
 
 
 def _is_known(told: ClaudeMessage, known: ClaudeMessage) -> bool:
-    """Tell whether a process knows a message. It may know more of a stopped answer than has arrived."""
+    """Tell whether a process knows a message. It may know more of a stopped answer than has
+    arrived."""
     if told == known:
         return True
     heard = told.text.removesuffix(STOPPED_ANSWER)

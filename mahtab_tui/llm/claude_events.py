@@ -106,7 +106,8 @@ class ClaudeTurn:
     """Folds the events of one turn; unknown events are ignored."""
 
     def __init__(self, before: ProcessTotals = NOTHING_SPENT, login_hint: str = "") -> None:
-        """before: what the process had used before the turn. login_hint: added to the message if the login is not accepted."""
+        """before: what the process had used before the turn. login_hint: added to the message if
+        the login is not accepted."""
         self.streamed = ""
         """What was streamed and still counts."""
         self.began_anew = False
@@ -141,7 +142,8 @@ class ClaudeTurn:
     def usage(self) -> TokenCounts:
         """Tokens of this turn.
 
-        The CLI reports them in three places, of which each is incomplete, so the greatest count is taken:
+        The CLI reports them in three places, of which each is incomplete, so the greatest count is
+        taken:
 
         modelUsage of the result    lacks calls that broke off
         usage of the result         lacks the CLI's own calls, and everything after an interrupt
@@ -160,7 +162,8 @@ class ClaudeTurn:
         return "".join(self._whole) or self.streamed
 
     def fold(self, event: Mapping[str, Any]) -> Iterator[str | Thought | Restart | ClaudeNotice]:
-        """Fold an event; yields words and thoughts as they come, restarts, and messages for the user."""
+        """Fold an event; yields words and thoughts as they come, restarts, and messages for the
+        user."""
         kind = event.get("type")
         if kind == "stream_event":
             yield from self._stream(_mapping(event.get("event")))
@@ -223,7 +226,8 @@ class ClaudeTurn:
                 self._standing = (len(self.streamed), len(self._whole))
 
     def _begin_message(self, message: Mapping[str, Any]) -> Iterator[Restart]:
-        """Start the turn's next message. The last one counts only if it ended normally: the CLI repeats a broken stream and replaces a refused message."""
+        """Start the turn's next message. The last one counts only if it ended normally: the CLI
+        repeats a broken stream and replaces a refused message."""
         self._streamed_usage = _each(sum, self._streamed_usage, self._message_usage)
         self._message_usage = _usage(message.get("usage"))
         streamed, whole = self._standing
@@ -326,7 +330,8 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _window(used_by: Mapping[str, Any], model: str) -> int | None:
-    """Return the context window of the model that answered; others have only helped the CLI. Its name there may end with "[1m]"."""
+    """Return the context window of the model that answered; others have only helped the CLI. Its
+    name there may end with "[1m]"."""
     sizes = {name: _mapping(used).get("contextWindow") for name, used in used_by.items()}
     size = sizes.get(model) or next(
         (size for name, size in sizes.items() if name.partition("[")[0] == model.partition("[")[0]),

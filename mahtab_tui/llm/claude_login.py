@@ -1,7 +1,9 @@
-"""How the `claude` program reaches its service: with the login, gateway or key that the user has set up for it.
+"""How the `claude` program reaches its service: with the login, gateway or key that the user has
+set up for it.
 
-Only the environment's ANTHROPIC_API_KEY is withheld from it, because it would bill the key instead of the login. A gateway's address is
-never withheld, since prompts would then go where the user does not want them.
+Only the environment's ANTHROPIC_API_KEY is withheld from it, because it would bill the key instead
+of the login. A gateway's address is never withheld, since prompts would then go where the user does
+not want them.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from mahtab_tui.system.programs import safe_path
 KEY = "ANTHROPIC_API_KEY"
 _GATEWAY = "ANTHROPIC_BASE_URL"
 USER_SETTINGS = ("--safe-mode", "--setting-sources", "user")
-"""The user's settings say how to reach the service (`env`, `apiKeyHelper`). Safe mode ignores their hooks, memory, skills and plug-ins."""
+"""The user's settings say how to reach the service (`env`, `apiKeyHelper`). Safe mode ignores their
+hooks, memory, skills and plug-ins."""
 _PATIENCE = 20
 """Seconds that `claude auth status` may take; usually less than one."""
 
@@ -32,7 +35,8 @@ class LoginStatus(NamedTuple):
 
 
 def login_environment(*, use_api_key: bool) -> dict[str, str]:
-    """Return the environment for `claude`. use_api_key: pass the key even if no gateway needs it."""
+    """Return the environment for `claude`. use_api_key: pass the key even if no gateway needs
+    it."""
     own = {
         name: value
         for name, value in os.environ.items()
@@ -42,7 +46,8 @@ def login_environment(*, use_api_key: bool) -> dict[str, str]:
 
 
 def login_hint(*, use_api_key: bool) -> str:
-    """Return a hint for when the login is not accepted: where requests go, and which key was not used. May be empty."""
+    """Return a hint for when the login is not accepted: where requests go, and which key was not
+    used. May be empty."""
     hints = []
     if gateway := gateway_address():
         hints.append(f"Requests go to {gateway} ({_GATEWAY}).")
@@ -54,7 +59,8 @@ def login_hint(*, use_api_key: bool) -> str:
 
 
 def gateway_address() -> str:
-    """Return the gateway that the user has set for `claude`, or an empty string. Like `claude`, it prefers the settings to the environment."""
+    """Return the gateway that the user has set for `claude`, or an empty string. Like `claude`, it
+    prefers the settings to the environment."""
     file = Path(
         os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude"), "settings.json"
     )
@@ -66,7 +72,8 @@ def gateway_address() -> str:
 
 
 def _host(address: str) -> str:
-    """Return scheme, host and port of an address, without path and query, which may hold a password or key."""
+    """Return scheme, host and port of an address, without path and query, which may hold a password
+    or key."""
     if not address:
         return ""
     try:
@@ -78,7 +85,8 @@ def _host(address: str) -> str:
 
 
 def login_status(executable: str, *, use_api_key: bool) -> LoginStatus | None:
-    """Ask `claude` whether it is logged in; None if it does not say. Raises `OSError`, `subprocess.TimeoutExpired`."""
+    """Ask `claude` whether it is logged in; None if it does not say. Raises `OSError`,
+    `subprocess.TimeoutExpired`."""
     answer = subprocess.run(
         [executable, *USER_SETTINGS, "auth", "status"],
         env=login_environment(use_api_key=use_api_key),
@@ -101,5 +109,6 @@ def login_status(executable: str, *, use_api_key: bool) -> LoginStatus | None:
 
 
 def _is_withheld(use_api_key: bool) -> bool:
-    """Tell whether a key is withheld from `claude`. A gateway gets the key, since otherwise the login would be sent there."""
+    """Tell whether a key is withheld from `claude`. A gateway gets the key, since otherwise the
+    login would be sent there."""
     return bool(os.environ.get(KEY)) and not use_api_key and not gateway_address()

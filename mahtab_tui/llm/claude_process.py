@@ -25,9 +25,11 @@ from mahtab_tui.system.processes import tie_to_parent
 from mahtab_tui.system.programs import find_program
 
 _NEUTRAL = json.dumps({"outputStyle": "default", "permissions": {"defaultMode": "default"}})
-"""Overrides the user's settings, since their output style would affect every answer, even checks."""
+"""Overrides the user's settings, since their output style would affect every answer, even
+checks."""
 _MOST_TURNS = "3"
-"""The CLI answers a call of a tool, of which there are none, by an error, and the model goes on in another turn."""
+"""The CLI answers a call of a tool, of which there are none, by an error, and the model goes on in
+another turn."""
 _LONGEST_ERROR = 10_000
 """Bytes that are kept of a line that is no event."""
 RETRIES = 4
@@ -38,12 +40,14 @@ REACTION = 2.0
 def environment(
     max_tokens: int | None = None, *, thinking: bool = True, use_api_key: bool = False
 ) -> dict[str, str]:
-    """Return the process's environment. max_tokens: of one message; None: as the user has set it, otherwise the model's limit."""
+    """Return the process's environment. max_tokens: of one message; None: as the user has set it,
+    otherwise the model's limit."""
     env = login_environment(use_api_key=use_api_key) | {
         # Otherwise an @path anywhere in a prompt would make the CLI read that file and send it.
         "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
         "CLAUDE_CODE_MAX_RETRIES": str(RETRIES),
-        # We shorten long conversations and tell the user; a summary by the CLI would be a hidden call.
+        # We shorten long conversations and tell the user; a summary by the CLI would be a hidden
+        # call.
         "DISABLE_AUTO_COMPACT": "1",
     }
     if max_tokens is not None:  # thinking counts towards it, and must leave room for the answer
@@ -55,7 +59,8 @@ def environment(
 
 
 def command(executable: str, model: str | None, effort: str | None, system_file: str) -> list[str]:
-    """Return the command line: text only, no tools, nothing read from the folder; prompts come on stdin."""
+    """Return the command line: text only, no tools, nothing read from the folder; prompts come on
+    stdin."""
     argv = [
         executable,
         "-p",
@@ -74,7 +79,8 @@ def command(executable: str, model: str | None, effort: str | None, system_file:
 
 
 class ClaudeProcess:
-    """A process in its own session, so that its whole group can be ended. It leaves no file, since the prompt's file has no name."""
+    """A process in its own session, so that its whole group can be ended. It leaves no file, since
+    the prompt's file has no name."""
 
     def __init__(
         self,
@@ -85,7 +91,8 @@ class ClaudeProcess:
         folder: str,
         env: Mapping[str, str],
     ) -> None:
-        """folder: where it runs; this program's folder if empty or not accessible. Raises `ModelError`."""
+        """folder: where it runs; this program's folder if empty or not accessible. Raises
+        `ModelError`."""
         executable = find_program("claude")
         if executable is None:
             raise ModelError(
@@ -99,7 +106,8 @@ class ClaudeProcess:
         self._errors: deque[str] = deque(maxlen=20)
         self._writing = threading.Lock()
         started: Future[subprocess.Popen[bytes]] = Future()
-        # Neither thread refers to this object, so that the process also ends when the object is garbage-collected.
+        # Neither thread refers to this object, so that the process also ends when the object is
+        # garbage-collected.
         reading = (
             partial(_start, executable, model, effort, system, folder, env),
             started,
@@ -118,7 +126,8 @@ class ClaudeProcess:
             )
         )
         self._threads[1].start()
-        # Ends the process even without `close`: when the interpreter exits or the model is garbage-collected.
+        # Ends the process even without `close`: when the interpreter exits or the model is
+        # garbage-collected.
         self._finalizer = weakref.finalize(self, _end, self._child)
 
     def fits(self, system: str, folder: str) -> bool:
@@ -130,7 +139,8 @@ class ClaudeProcess:
         return self._child.poll() is None
 
     def ask(self, content: str | list[dict[str, Any]]) -> None:
-        """Send a question, a text or blocks, on a thread, so that neither side can block the other."""
+        """Send a question, a text or blocks, on a thread, so that neither side can block the
+        other."""
         with contextlib.suppress(queue.Empty):
             while (
                 self.next_event(0) is not None
@@ -146,7 +156,8 @@ class ClaudeProcess:
         ).start()
 
     def next_event(self, timeout: float) -> dict[str, Any] | None:
-        """Return the next event, or None if the process has ended. Raises `queue.Empty` after `timeout` seconds."""
+        """Return the next event, or None if the process has ended. Raises `queue.Empty` after
+        `timeout` seconds."""
         event = self._lines.get(timeout=timeout)
         if event is None:
             self._lines.put(None)
@@ -202,7 +213,8 @@ def _start(
     folder: str,
     env: Mapping[str, str],
 ) -> subprocess.Popen[bytes]:
-    """Start the process on the thread with which it shall end (see `tie_to_parent`). Raises `OSError`."""
+    """Start the process on the thread with which it shall end (see `tie_to_parent`). Raises
+    `OSError`."""
     with tempfile.TemporaryFile() as file:
         file.write(system.encode("utf-8", "replace"))
         file.seek(0)

@@ -39,7 +39,8 @@ _FILLER = frozenset(
     " missing nan no null number of on overview please plot print row rows s see show summarise summarize summary tail tell the them there"
     " this top value values what where which whole with without words you".split()
 )
-"""Words of questions that do not change the answer; of a question with other words, only a column is understood."""
+"""Words of questions that do not change the answer; of a question with other words, only a column
+is understood."""
 
 
 class Variable(NamedTuple):
@@ -180,7 +181,8 @@ def _examples(variables: Sequence[Variable]) -> list[str]:
 
 
 def _likeness(variable: Variable, words: Sequence[str]) -> tuple[bool, int, bool]:
-    """Return how likely a question is about a variable: by its name, the columns that the question names, its type."""
+    """Return how likely a question is about a variable: by its name, the columns that the question
+    names, its type."""
     columns = {
         word
         for word in words

@@ -52,7 +52,8 @@ def search_answer(messages: Sequence[BaseMessage]) -> str | None:
 
 
 def _patterns(query: str) -> dict[str, str]:
-    """Return the words to look for, with a regular expression for each that allows other endings."""
+    """Return the words to look for, with a regular expression for each that allows other
+    endings."""
     words = (word for word in re.findall(r"\w{3,}", query.lower()) if word not in _STOP)
     return {word: rf"(?i)\b{re.sub(_ENDING, '', word)}" for word in words}
 

@@ -1,4 +1,5 @@
-"""Embedding models by their names, through LangChain: they turn texts into vectors that are near each other if the texts mean similar things."""
+"""Embedding models by their names, through LangChain: they turn texts into vectors that are near
+each other if the texts mean similar things."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _NEEDED = "embedding_model needs packages that are not installed: pip install {p
 
 
 class EmbeddingModel:
-    """An embedding model, made when it is first used. Any thread may call it; every call waits for the service."""
+    """An embedding model, made when it is first used. Any thread may call it; every call waits for
+    the service."""
 
     def __init__(
         self,
@@ -32,7 +34,8 @@ class EmbeddingModel:
         api_keys: Mapping[str, str] | None = None,
         timeout: float = 120.0,
     ) -> None:
-        """spec: "provider:model", as `init_embeddings` takes it. base_url: the address of a service compatible with OpenAI's, for ``openai:``.
+        """spec: "provider:model", as `init_embeddings` takes it. base_url: the address of a service
+        compatible with OpenAI's, for ``openai:``.
 
         timeout: seconds to wait for the service. on_usage: called with what each call uses.
         """
@@ -57,7 +60,8 @@ class EmbeddingModel:
     def _paid(
         self, texts: Sequence[str], call: Callable[[Embeddings], list[list[float]]]
     ) -> list[list[float]]:
-        """Make a call that the session can afford. LangChain does not pass on what the service counted, so its tokens are estimated."""
+        """Make a call that the session can afford. LangChain does not pass on what the service
+        counted, so its tokens are estimated."""
         if self._inner is None:
             with IMPORTS.turn():
                 self._inner = self._made()
@@ -103,7 +107,8 @@ class EmbeddingModel:
             raise ModelError(_NEEDED.format(packages="langchain numpy")) from None
         options: dict[str, Any] = {}
         if self._provider == "openai":
-            # Without a look at the length, which would fetch the table of tokens from elsewhere; our texts are short.
+            # Without a look at the length, which would fetch the table of tokens from elsewhere;
+            # our texts are short.
             options = {
                 "timeout": self._timeout,
                 "max_retries": 1,

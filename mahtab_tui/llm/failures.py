@@ -72,7 +72,8 @@ class ServiceError(Exception):
     def __init__(
         self, body: object, status: int | None = None, headers: Message | None = None
     ) -> None:
-        """body: as JSON gives it, or the bytes. status: of HTTP; None in the middle of an answer. headers: of the response."""
+        """body: as JSON gives it, or the bytes. status: of HTTP; None in the middle of an answer.
+        headers: of the response."""
         super().__init__("")
         self.body = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
         self.status_code = status
@@ -90,7 +91,8 @@ def explained(
 ) -> ModelError:
     """Convert an exception of a provider's code for the user.
 
-    key: the variable that holds the key. secret: the key, to be masked. timeout: the seconds of silence that were allowed.
+    key: the variable that holds the key. secret: the key, to be masked. timeout: the seconds of
+    silence that were allowed.
     """
     if isinstance(error, ModelError):
         return error
@@ -197,7 +199,8 @@ def _field(error: Exception, name: str) -> str:
 
 
 def _relayed(error: Exception) -> str:
-    """Return what the provider behind OpenRouter said, whose own message is then only "Provider returned error"."""
+    """Return what the provider behind OpenRouter said, whose own message is then only "Provider
+    returned error"."""
     about: Mapping[str, Any] = next(
         (body["metadata"] for body in _bodies(error) if isinstance(body.get("metadata"), Mapping)),
         {},

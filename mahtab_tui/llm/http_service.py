@@ -37,7 +37,8 @@ class HttpService:
     """The address of a service, and its open connections. Any thread may use it."""
 
     def __init__(self, address: str, headers: Mapping[str, str] = _NO_HEADERS) -> None:
-        """headers: sent with each request, and never to another address: redirects are not followed."""
+        """headers: sent with each request, and never to another address: redirects are not
+        followed."""
         self.address = address
         self.headers = {"User-Agent": f"mahtab-tui/{__version__}", **headers}
         self._idle: list[tuple[http.client.HTTPConnection, float]] = []
@@ -196,7 +197,8 @@ class Exchange:
 
 
 def fetch_json(service: HttpService, path: str, seconds: float) -> Any:
-    """Return a JSON document of a service. seconds: for the whole response, even if it comes in drops. Raises `ModelError`, `ValueError`."""
+    """Return a JSON document of a service. seconds: for the whole response, even if it comes in
+    drops. Raises `ModelError`, `ValueError`."""
     exchange = Exchange(service, seconds)
     deadline = threading.Timer(seconds, exchange.stop)
     deadline.daemon = True
@@ -215,7 +217,8 @@ def fetch_json(service: HttpService, path: str, seconds: float) -> Any:
 
 
 def _connection(url: SplitResult, timeout: float) -> http.client.HTTPConnection:
-    """Return a connection that is not open yet: to the service, or to the proxy that the environment names for it."""
+    """Return a connection that is not open yet: to the service, or to the proxy that the
+    environment names for it."""
     host = url.hostname or ""
     proxy = _proxy(url)
     server = url if proxy is None else proxy
@@ -229,7 +232,8 @@ def _connection(url: SplitResult, timeout: float) -> http.client.HTTPConnection:
 
 
 def _proxy(url: SplitResult) -> SplitResult | None:
-    """Return the proxy for an address; none for this machine. Raises `ValueError` with a reason if it is of an unsupported kind."""
+    """Return the proxy for an address; none for this machine. Raises `ValueError` with a reason if
+    it is of an unsupported kind."""
     host = url.hostname or ""
     proxies = getproxies()
     named = proxies.get(url.scheme) or proxies.get("all")

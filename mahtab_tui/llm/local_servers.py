@@ -15,7 +15,8 @@ from mahtab_tui.llm.base import ModelError
 SERVERS = {"llamacpp": 8080, "lmstudio": 1234, "vllm": 8000, "ollama": 11434}
 """Providers, with the ports on which they listen unless they are told otherwise."""
 _LISTS = {"ollama": ("/api/tags", "models", "name")}
-"""Path, key of the list, and key of a model's name, where they are not those of OpenAI's protocol."""
+"""Path, key of the list, and key of a model's name, where they are not those of OpenAI's
+protocol."""
 _LIMIT = 0.3
 """Seconds for the answers of servers for which nobody has asked."""
 _LONGER = 2.0
@@ -51,7 +52,8 @@ def server_address(provider: str) -> str:
 
 
 def find_server(provider: str, seconds: float) -> FoundServer | None:
-    """Ask a provider's server for its models; None if it does not answer as such a server does. Waits for it."""
+    """Ask a provider's server for its models; None if it does not answer as such a server does.
+    Waits for it."""
     from mahtab_tui.llm.http_service import HttpService, fetch_json
 
     address = server_address(provider)
@@ -121,7 +123,8 @@ def only_model(provider: str) -> str:
 
 
 def _listens(provider: str, seconds: float) -> bool:
-    """Tell whether something listens at a server's address: on this machine that is known at once."""
+    """Tell whether something listens at a server's address: on this machine that is known at
+    once."""
     try:
         url = urlsplit(server_address(provider))
         with socket.create_connection((url.hostname or "", url.port or 443), timeout=seconds):
@@ -150,7 +153,8 @@ def _is_of_another_person(port: int | None) -> bool:
 
 
 def _is_name(name: Any) -> TypeGuard[str]:
-    """Tell whether a model's name can be shown and typed, and is not that of a model for embeddings, which cannot chat."""
+    """Tell whether a model's name can be shown and typed, and is not that of a model for
+    embeddings, which cannot chat."""
     return (
         isinstance(name, str)
         and 0 < len(name) <= _LONGEST_NAME

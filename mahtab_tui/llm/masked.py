@@ -28,7 +28,8 @@ def _masked(message: Message, secrets: Secrets) -> Message:
 
 
 def _content(content: Any, secrets: Secrets) -> Any:
-    """Mask a text, or the text blocks of a list; other blocks are pictures, and calls, which the model wrote itself."""
+    """Mask a text, or the text blocks of a list; other blocks are pictures, and calls, which the
+    model wrote itself."""
     if isinstance(content, str):
         return secrets.told(content)
     if isinstance(content, list):

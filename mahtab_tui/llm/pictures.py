@@ -86,7 +86,8 @@ def size_from_head(file: IO[bytes]) -> PictureSize:
 
 
 def scaled(data: bytes) -> EncodedPicture:
-    """Prepare a picture: its first frame, upright, on white, at most `SIDE` pixels long. Takes up to two seconds.
+    """Prepare a picture: its first frame, upright, on white, at most `SIDE` pixels long. Takes up
+    to two seconds.
 
     Raises `PictureError`.
     """
@@ -99,7 +100,8 @@ def scaled(data: bytes) -> EncodedPicture:
 
 
 def sees(llm: BaseChatModel) -> bool | None:
-    """Tell whether a model accepts pictures, by its own attribute or LangChain's tables; None if unknown."""
+    """Tell whether a model accepts pictures, by its own attribute or LangChain's tables; None if
+    unknown."""
     told = getattr(llm, "sees", None)
     if told is None:
         told = (getattr(llm, "profile", None) or {}).get("image_inputs")

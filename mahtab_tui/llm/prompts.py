@@ -136,7 +136,8 @@ _NOTHING_NOW = "(none now)"
 _MOST_FIGURES = 5
 """Figures that the model is asked to compute."""
 _FORMAT = re.compile(r"\bform(?:at(?:ted)?)?\b", re.IGNORECASE)
-"""Names the form of an answer in a question. One request for sentences or a format makes small models write sentences."""
+"""Names the form of an answer in a question. One request for sentences or a format makes small
+models write sentences."""
 _LONG_QUESTION = 4_000
 """Characters of a question that are repeated after the output."""
 
@@ -151,7 +152,8 @@ class ListedServer(NamedTuple):
 
 
 def system_prompt(functions: Sequence[HostFunction] = ()) -> str:
-    """Return the system prompt, which stays the same in a session. functions: of the namespace; not those that are offered as tools."""
+    """Return the system prompt, which stays the same in a session. functions: of the namespace; not
+    those that are offered as tools."""
     names = "".join(
         f", {function.name}{_signature(function)}"
         for function in functions
@@ -166,9 +168,11 @@ def background(
     instructions: Mapping[str, str] | None = None,
     servers: Sequence[ListedServer] = (),
 ) -> dict[str, str]:
-    """Return the sections that precede a question when they are new or have changed; a section without content is empty.
+    """Return the sections that precede a question when they are new or have changed; a section
+    without content is empty.
 
-    skills: descriptions by name. loaded: instructions of skills by name. instructions: texts by file.
+    skills: descriptions by name. loaded: instructions of skills by name. instructions: texts by
+    file.
     """
     files = (
         f'<file name="{escape_for_model(name)}">\n{escape_tags(escape_for_model(words), "file")}\n</file>'
@@ -247,13 +251,14 @@ def undone(block: int, reason: str) -> str:
 
 
 def not_run(block: int, *, undone: bool = False) -> str:
-    """Tell the model that a block did not run because an earlier one failed, was refused or was undone."""
+    """Tell the model that a block did not run because an earlier one failed, was refused or was
+    undone."""
     return f"Block {block + 1} of your code was not run, because the one before it {'was undone' if undone else 'failed'}."
 
 
 def summary_request(before: str, said: Sequence[tuple[str, str]], keep: str = "") -> str:
-    """Return the prompt that asks for a summary. before: the earlier summary. said: (type, text) of each message. keep: what the person wants
-    it to keep, in their words."""
+    """Return the prompt that asks for a summary. before: the earlier summary. said: (type, text) of
+    each message. keep: what the person wants it to keep, in their words."""
     names = {"human": "person", "ai": "assistant"}
     escaped = [
         (names[kind], escape_tags(escape_for_model(text), "conversation", *names.values()))
@@ -271,7 +276,8 @@ def summary_request(before: str, said: Sequence[tuple[str, str]], keep: str = ""
 
 
 def earlier_conversation(summary: str, *, whole: bool = True) -> str:
-    """Format the summary that replaces the conversation's beginning. whole: whether it covers all of it."""
+    """Format the summary that replaces the conversation's beginning. whole: whether it covers all
+    of it."""
     text = escape_tags(defuse(escape_for_model(summary)), *_SECTIONS)
     text = text if whole else f"{text}\n{_NO_SUMMARY}".strip()
     return f"<earlier-conversation>\n{text}\n</earlier-conversation>"
@@ -296,12 +302,14 @@ def suggestion_request(
 
 
 def render_variables(variables: Sequence[Variable], max_vars: int = MAX_VARIABLES) -> str:
-    """Format one line for each variable, ``name: type = summary``; functions and modules last, names that begin with ``_`` omitted."""
+    """Format one line for each variable, ``name: type = summary``; functions and modules last,
+    names that begin with ``_`` omitted."""
     return "\n".join(variable_lines(variables, max_vars).values())
 
 
 def variable_lines(variables: Sequence[Variable], max_vars: int = MAX_VARIABLES) -> dict[str, str]:
-    """Return the lines of `render_variables` by name; those that say something of others have names that are no variables'."""
+    """Return the lines of `render_variables` by name; those that say something of others have names
+    that are no variables'."""
     shown = sorted((v for v in variables if not v.underscored), key=lambda v: v.kind != "data")
     lines = {
         v.name: _line(f"{v.name}: {v.type}{f' = {v.summary}' if v.summary else ''}")
@@ -322,7 +330,8 @@ def as_shown(text: str) -> str:
 def describe_variables(
     variables: Sequence[Variable], described: Mapping[str, str], max_vars: int = MAX_VARIABLES
 ) -> dict[str, str]:
-    """Return a text for each variable: those in `described` in its order, then the others in a line each, as in `render_variables`.
+    """Return a text for each variable: those in `described` in its order, then the others in a line
+    each, as in `render_variables`.
 
     Private variables and names that begin with ``_`` are never described.
     """
@@ -340,7 +349,8 @@ def join_variables(texts: Mapping[str, str]) -> str:
 def render_context(activity: str, attachments: str = "") -> str:
     """Format the sections that precede a question.
 
-    activity: what happened since the model last spoke, as XML of the bus. attachments: what the person attached, likewise.
+    activity: what happened since the model last spoke, as XML of the bus. attachments: what the
+    person attached, likewise.
     """
     sections = {"recent-activity": activity, "attachments": attachments}
     return "\n\n".join(
@@ -351,7 +361,8 @@ def render_context(activity: str, attachments: str = "") -> str:
 
 
 def render_surroundings(folder: str, python: str, executable: str, place: str = "") -> str:
-    """Format where and when code runs. folder: the kernel's working directory. python: its version; empty if not known yet.
+    """Format where and when code runs. folder: the kernel's working directory. python: its version;
+    empty if not known yet.
 
     place: the other machine where it runs; empty for this one.
     """
@@ -369,7 +380,8 @@ def render_surroundings(folder: str, python: str, executable: str, place: str = 
 
 
 def changed_sections(sections: Mapping[str, str], texts: Sequence[str]) -> str:
-    """Format the sections that differ from their newest account in a conversation. sections: content by name; empty for none.
+    """Format the sections that differ from their newest account in a conversation. sections:
+    content by name; empty for none.
 
     texts: of the conversation's messages. A summary may have replaced an earlier account.
     """
@@ -410,7 +422,8 @@ def next_step(question: str, *, failed: bool, printed: bool) -> str:
 
 
 def closing(question: str, *, failed: bool) -> str:
-    """Ask for the last words of an answer. failed: all code of the question has failed; asked to answer, a model invents figures."""
+    """Ask for the last words of an answer. failed: all code of the question has failed; asked to
+    answer, a model invents figures."""
     return CLOSING_FAILED if failed else CLOSING.format(question=_repeated(question))
 
 
@@ -431,10 +444,11 @@ def _repeated(question: str) -> str:
 def user_turn(
     context: str, variables: Mapping[str, str], question: str, instruction: str = ""
 ) -> str:
-    """Join context, variables (as `describe_variables` returns them), question and what to do with it.
+    """Join context, variables (as `describe_variables` returns them), question and what to do with
+    it.
 
-    The variables stand without tags right before the question, and the instruction after it: small models answer more questions right
-    like this, and invent fewer figures.
+    The variables stand without tags right before the question, and the instruction after it: small
+    models answer more questions right like this, and invent fewer figures.
     """
     if variables:
         question = f"{VARIABLES}\n\n{join_variables(variables)}\n\n{QUESTION} {question}"

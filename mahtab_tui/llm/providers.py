@@ -38,7 +38,8 @@ _OWN = "openai_compatible"
 """Names the key of the service at `base_url`, which must not get the OpenAI key."""
 _TIMEOUT = 120.0
 _OLLAMA_WINDOW = 16_384
-"""Context window requested from Ollama. By default it reads a few thousand tokens and silently drops the beginning."""
+"""Context window requested from Ollama. By default it reads a few thousand tokens and silently
+drops the beginning."""
 KNOWN = f"claude, claude:MODEL, {', '.join(f'{provider}:MODEL' for provider in PROVIDERS)}, demo, replay:FILE"
 
 
@@ -60,7 +61,8 @@ def full_name(spec: str, provider: str | None) -> str:
 
 
 def default_model() -> str:
-    """Return ``claude`` if the CLI is on the PATH, else the first model of a server on this machine, or ``demo``.
+    """Return ``claude`` if the CLI is on the PATH, else the first model of a server on this
+    machine, or ``demo``.
 
     Waits for servers that listen, for a moment.
     """
@@ -68,7 +70,8 @@ def default_model() -> str:
 
 
 def chosen_model(settings: Settings) -> Future[str]:
-    """Return the full name of the model that answers first; later, if servers on this machine must be asked for one."""
+    """Return the full name of the model that answers first; later, if servers on this machine must
+    be asked for one."""
     chosen: Future[str] = Future()
     if settings.model or find_program("claude"):
         chosen.set_result(full_name(settings.model or "claude", settings.provider))
@@ -104,7 +107,8 @@ def check_model(
     api_keys: Mapping[str, str] | None = None,
     claude_api_key: bool = False,
 ) -> None:
-    """Check early, without loading anything, whether a model is available; arguments as for `get_llm`. Raises `ModelError`."""
+    """Check early, without loading anything, whether a model is available; arguments as for
+    `get_llm`. Raises `ModelError`."""
     spec = full_name(spec, provider)
     check_name(spec)
     provider, _ = split_spec(spec)
@@ -132,14 +136,14 @@ def get_llm(
 ) -> BaseChatModel:
     """Make a model from its name. Raises `ModelError` for an unknown or unavailable one.
 
-    The name of a model on this machine's only server may be left out; then the server is asked, for a moment.
-    timeout: seconds without a response before an answer is abandoned. on_notice: called with what the user should know (retries, billing).
-    folder: returns the folder for the `claude` CLI before each call, since the CLI tells its model where it runs; by default this program's.
-    provider: for a name without one.
-    base_url: the address of a service compatible with OpenAI's, for models of ``openai:``.
-    api_keys: keys that are not in the environment, by provider; "openai_compatible" for the service at `base_url`.
-    claude_api_key: whether the CLI gets the environment's ANTHROPIC_API_KEY.
-    max_tokens: of one answer; by default the model's limit.
+    The name of a model on this machine's only server may be left out; then the server is asked, for
+    a moment. timeout: seconds without a response before an answer is abandoned. on_notice: called
+    with what the user should know (retries, billing). folder: returns the folder for the `claude`
+    CLI before each call, since the CLI tells its model where it runs; by default this program's.
+    provider: for a name without one. base_url: the address of a service compatible with OpenAI's,
+    for models of ``openai:``. api_keys: keys that are not in the environment, by provider;
+    "openai_compatible" for the service at `base_url`. claude_api_key: whether the CLI gets the
+    environment's ANTHROPIC_API_KEY. max_tokens: of one answer; by default the model's limit.
     thinking: whether a model of the CLI thinks before it answers.
     """
     spec = full_name(spec, provider)
@@ -256,7 +260,8 @@ def _first_line(error: Exception, key: str) -> str:
 def _key(
     provider: str, spec: str, base_url: str | None, api_keys: Mapping[str, str] | None
 ) -> tuple[str, str]:
-    """Return a key's variable, and the key from the environment or the settings; empty if none is needed. Raises `ModelError`."""
+    """Return a key's variable, and the key from the environment or the settings; empty if none is
+    needed. Raises `ModelError`."""
     if provider not in PROVIDERS:
         return "", ""
     name = _OWN if provider == "openai" and base_url else provider

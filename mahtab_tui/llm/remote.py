@@ -1,4 +1,5 @@
-"""A model behind HTTP through its LangChain package: Anthropic's. Any thread may use it; closing a stream closes its connection."""
+"""A model behind HTTP through its LangChain package: Anthropic's. Any thread may use it; closing a
+stream closes its connection."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class ChatRemote(BaseChatModel):
     provider: str
     """The part of the name before the colon."""
     priced_as: str
-    """Whose prices apply: a provider of genai-prices, a service's address, "" if unknown, "local" if free."""
+    """Whose prices apply: a provider of genai-prices, a service's address, "" if unknown, "local"
+    if free."""
     timeout: float
     """Seconds without a response before the answer is abandoned."""
     key: str = ""
@@ -92,7 +94,8 @@ class ChatRemote(BaseChatModel):
                         timeout=self.timeout,
                     )
                 if isinstance(chunk, AIMessageChunk) and chunk.usage_metadata is not None:
-                    # Chunks are summed, but services count from the beginning of the answer, and some repeat their counts.
+                    # Chunks are summed, but services count from the beginning of the answer, and
+                    # some repeat their counts.
                     chunk.usage_metadata = subtract_usage(chunk.usage_metadata, counted)
                     counted = add_usage(counted, chunk.usage_metadata)
                 ended = (
@@ -134,7 +137,8 @@ class ChatRemote(BaseChatModel):
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """Return the loop for all models: the packages keep connections for the whole process, which belong to the loop that opened them."""
+    """Return the loop for all models: the packages keep connections for the whole process, which
+    belong to the loop that opened them."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="models", daemon=True).start()
     return loop

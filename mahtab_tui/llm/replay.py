@@ -18,7 +18,8 @@ from mahtab_tui.llm.scripted import ScriptedChatModel, usage_chunk
 
 
 class ChatReplay(ScriptedChatModel):
-    """Answers with the first unused line that matches the last message. Several threads may use it."""
+    """Answers with the first unused line that matches the last message. Several threads may use
+    it."""
 
     lines: list[ReplayLine]
     source: str

@@ -1,7 +1,8 @@
 """Files of prepared answers: JSON lines.
 
-Each line: ``text`` (the answer) or ``error`` (the model fails with this sentence); optional ``match`` (a regular expression that the last
-message must contain), ``repeat`` (use this line any number of times; otherwise once), ``tokens_per_second``, ``usage`` (``input_tokens``,
+Each line: ``text`` (the answer) or ``error`` (the model fails with this sentence); optional
+``match`` (a regular expression that the last message must contain), ``repeat`` (use this line any
+number of times; otherwise once), ``tokens_per_second``, ``usage`` (``input_tokens``,
 ``output_tokens``, ``cost``).
 """
 

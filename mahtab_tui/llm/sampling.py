@@ -27,7 +27,8 @@ def sampling_of(**options: float | None) -> Sampling:
 
 
 def with_sampling(llm: BaseChatModel, name: str, sampling: Sampling) -> BaseChatModel:
-    """Return a copy of a model with these options. name: of the model. Raises `ModelError` if it does not take one of them."""
+    """Return a copy of a model with these options. name: of the model. Raises `ModelError` if it
+    does not take one of them."""
     if not sampling:
         return llm
     inner: BaseChatModel = getattr(llm, "inner", llm)  # a provider's model is inside `ChatRemote`

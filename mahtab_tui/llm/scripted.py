@@ -56,7 +56,8 @@ class ScriptedChatModel(BaseChatModel):
 
 
 def usage_chunk(model: str, read: int, written: int, cost: float | None) -> ChatGenerationChunk:
-    """Return the chunk with which an answer ends: the tokens that were read and written, and US dollars."""
+    """Return the chunk with which an answer ends: the tokens that were read and written, and US
+    dollars."""
     message = AIMessageChunk(
         content="",
         usage_metadata={

@@ -1,4 +1,5 @@
-"""Lines that identify a conversation of a search: the engine writes them, the demo model reads them."""
+"""Lines that identify a conversation of a search: the engine writes them, the demo model reads
+them."""
 
 from __future__ import annotations
 

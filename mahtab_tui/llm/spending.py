@@ -115,9 +115,11 @@ class Spending:
 
     @contextmanager
     def afford(self, model: str, worst: Callable[[], float | None]) -> Iterator[None]:
-        """Enclose a call, whose cost is counted inside. Raises `OverBudget` if it could exceed the limit.
+        """Enclose a call, whose cost is counted inside. Raises `OverBudget` if it could exceed the
+        limit.
 
-        worst: returns the most that it may cost in US dollars, None if unknown; called only if there is a limit.
+        worst: returns the most that it may cost in US dollars, None if unknown; called only if
+        there is a limit.
         """
         if self.max_usd is None:
             yield
@@ -152,7 +154,8 @@ class Spending:
             )
 
     def table(self, width: int = 80) -> str:
-        """Format a table for the user: a line for the session, each question and each search. width: of a line, in cells."""
+        """Format a table for the user: a line for the session, each question and each search.
+        width: of a line, in cells."""
         room = min(max(width - _FIGURES, _NAMES[0]), _NAMES[-1])
         with self._lock:
             rows = [

@@ -1,7 +1,9 @@
-"""Estimates the tokens of texts, for figures that are shown: rather exact, while `usage.tokens_in` is rather too high.
+"""Estimates the tokens of texts, for figures that are shown: rather exact, while `usage.tokens_in`
+is rather too high.
 
-A tokenizer first cuts text into pieces much like these; how many tokens each kind becomes on average was fitted to the counts of OpenAI's
-tokenizers (cl100k and o200k) for prose in several languages, code, output and JSON. `tests/data/token_counts.json` has counts to compare with.
+A tokenizer first cuts text into pieces much like these; how many tokens each kind becomes on
+average was fitted to the counts of OpenAI's tokenizers (cl100k and o200k) for prose in several
+languages, code, output and JSON. `tests/data/token_counts.json` has counts to compare with.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ _EACH = {
 _LONG_WORD, _LONG = 0.37, 7
 """Added for a word of more letters."""
 _UNKNOWN_LETTER, _KNOWN = 0.35, 20
-"""Added for each letter beyond those that a word of a language may have, as in keys and sequences."""
+"""Added for each letter beyond those that a word of a language may have, as in keys and
+sequences."""
 _AFTER_SIGN = 0.94
 """Added for a word right after a sign other than a blank, as in ``.text``."""
 _LETTER = 1.61

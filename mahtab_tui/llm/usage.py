@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 LOCAL = "local"
 """The provider of free models."""
 _DEAR = (5e-6, 25e-6)
-"""US dollars for a token read and a token written by an expensive model, for estimates if prices are unknown."""
+"""US dollars for a token read and a token written by an expensive model, for estimates if prices
+are unknown."""
 _MANY = 1_000
 """Tokens to look up a price for."""
 _MOST = 32_000
@@ -29,13 +30,15 @@ _FRAME = 10
 _PICTURE = 3_400
 """Tokens of the largest picture that is sent (see `pictures.EncodedPicture.tokens`)."""
 _UNKNOWN_WINDOW = 64_000
-"""Tokens that a model is assumed to read if unknown; one that reads less fails, and is asked again with less."""
+"""Tokens that a model is assumed to read if unknown; one that reads less fails, and is asked again
+with less."""
 _ANSWER_ROOM = 8_192
 """Tokens kept for the answer; at most a quarter of the window."""
 
 
 def tokens_in(texts: Iterable[str], pictures: int = 0) -> int:
-    """Estimate the tokens of messages with these texts and so many pictures, rather too high than too low."""
+    """Estimate the tokens of messages with these texts and so many pictures, rather too high than
+    too low."""
     return pictures * _PICTURE + sum(
         _FRAME + len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN for text in texts
     )
@@ -48,7 +51,8 @@ def room_of(llm: BaseChatModel) -> int:
 
 
 def window_of(llm: BaseChatModel) -> int | None:
-    """Return how many tokens a model can read, as its package or the tables of genai-prices tell; None if unknown."""
+    """Return how many tokens a model can read, as its package or the tables of genai-prices tell;
+    None if unknown."""
     told = getattr(llm, "window", None)
     if isinstance(told, int):
         return told
@@ -66,7 +70,8 @@ def told_usage(
 ) -> Usage | None:
     """Read what a call has used from LangChain's chunks; None if the model reported nothing.
 
-    The cost is what the transport reported, otherwise from the tables of genai-prices; None if unknown.
+    The cost is what the transport reported, otherwise from the tables of genai-prices; None if
+    unknown.
     """
     if usage is None and "cost_usd" not in metadata:
         return None
@@ -102,7 +107,8 @@ def _is_amount(told: object) -> TypeGuard[float]:
 def estimated_usage(
     llm: BaseChatModel, asked: Iterable[str], said: str, pictures: int = 0
 ) -> Usage:
-    """Estimate the usage of a call that ended before the model reported it, from what was sent and received."""
+    """Estimate the usage of a call that ended before the model reported it, from what was sent and
+    received."""
     model = model_name(llm)
     read, written = tokens_in(asked, pictures), tokens_in([said])
     cost = price(priced_as(llm), model, read, written)
@@ -110,7 +116,8 @@ def estimated_usage(
 
 
 def worst_cost(llm: BaseChatModel, asked: Iterable[str], pictures: int = 0) -> float | None:
-    """Return the US dollars that a call may cost at most, from what is sent and the longest answer; None if the price is unknown."""
+    """Return the US dollars that a call may cost at most, from what is sent and the longest answer;
+    None if the price is unknown."""
     told = getattr(llm, "worst_cost", None)
     if callable(told):
         cost: float | None = told()
@@ -123,7 +130,8 @@ def worst_cost(llm: BaseChatModel, asked: Iterable[str], pictures: int = 0) -> f
 
 
 def usd_per_token(llm: BaseChatModel) -> tuple[float, float]:
-    """Return US dollars for a token read and a token written; those of an expensive model if unknown."""
+    """Return US dollars for a token read and a token written; those of an expensive model if
+    unknown."""
     read, written = (
         price(priced_as(llm), model_name(llm), *counts) for counts in ((_MANY, 0), (0, _MANY))
     )
@@ -173,10 +181,11 @@ def price(
     cache_read_tokens: int = 0,
     cache_creation_tokens: int = 0,
 ) -> float | None:
-    """Return US dollars for a call by genai-prices; None if unknown. Models on the user's machine are free.
+    """Return US dollars for a call by genai-prices; None if unknown. Models on the user's machine
+    are free.
 
-    input_tokens: including those from the cache. provider: its name in genai-prices ("openai", "anthropic"), a service's address, or
-    `LOCAL`.
+    input_tokens: including those from the cache. provider: its name in genai-prices ("openai",
+    "anthropic"), a service's address, or `LOCAL`.
     """
     if provider == "ollama" or _is_on_this_machine(provider):
         return 0.0

@@ -1,1 +1,2 @@
-"""The manual: one Markdown page a topic, readable on a forge, in the program and by ``mahtab-tui help``."""
+"""The manual: one Markdown page a topic, readable on a forge, in the program and by ``mahtab-tui
+help``."""

@@ -1,4 +1,5 @@
-"""The pages of the manual as text: which there are, what they say, and what in them matches some words."""
+"""The pages of the manual as text: which there are, what they say, and what in them matches some
+words."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ def page(topic: str) -> Page:
 
 
 def _about(word: str) -> list[str]:
-    """Topics with a word in their title, summary or headings; else those whose page has it most often."""
+    """Topics with a word in their title, summary or headings; else those whose page has it most
+    often."""
     sought = re.compile(rf"\b{re.escape(word)}", re.IGNORECASE)
     pages = [page(topic) for topic in TOPICS]
     heads = [
@@ -70,7 +72,8 @@ def _about(word: str) -> list[str]:
 
 
 def matching(text: str, words: str) -> str:
-    """The blocks of a page that have a text in them, each under its heading; of tables, lists and code the lines that have it."""
+    """The blocks of a page that have a text in them, each under its heading; of tables, lists and
+    code the lines that have it."""
     wanted, heading = words.lower(), ""
     found: list[str] = []
     for block in _blocks(text):

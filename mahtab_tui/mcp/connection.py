@@ -100,7 +100,8 @@ class _PendingCall:
 
 
 class _LogEntry:
-    """A cell in the log: written while it runs, or at its end if the log was opened after its start."""
+    """A cell in the log: written while it runs, or at its end if the log was opened after its
+    start."""
 
     def __init__(self, journal: Journal, who: str, code: str) -> None:
         self._journal, self._who, self._code = journal, who, code
@@ -126,13 +127,15 @@ class _LogEntry:
         self._journal.end(done.result.cell, how, done.result.duration)
 
     def leave(self) -> None:
-        """Note that no answer will come: the agent has stopped waiting, or the session has ended."""
+        """Note that no answer will come: the agent has stopped waiting, or the session has
+        ended."""
         if self._begun is not None:
             self._journal.end(self._cell, "left", time.monotonic() - self._begun)
 
 
 class SessionConnection:
-    """A session in which an agent's code runs. Used on the server's event loop; methods raise `McpToolError`."""
+    """A session in which an agent's code runs. Used on the server's event loop; methods raise
+    `McpToolError`."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, journal: Journal
@@ -155,7 +158,8 @@ class SessionConnection:
     async def join(
         cls, session: str | None, project: Path, agent: str, journal: Journal
     ) -> SessionConnection:
-        """Join a session by its name, or the session of a project's folder. Raises `McpToolError`."""
+        """Join a session by its name, or the session of a project's folder. Raises
+        `McpToolError`."""
         try:
             found = await asyncio.to_thread(session_for, session, project)
             reader, writer = await asyncio.open_unix_connection(str(found.path))
@@ -225,12 +229,14 @@ class SessionConnection:
         )
 
     async def reset(self, report: Report) -> tuple[int, int]:
-        """Start a new worker in the same environment. Returns the process ids of the old worker and the new one."""
+        """Start a new worker in the same environment. Returns the process ids of the old worker and
+        the new one."""
         old, new = await self._call("reset", {}, report)
         return int(old), int(new)
 
     async def undo(self, cell: int | None, report: Report) -> str:
-        """Restore the namespace to before a cell; None: before what was run last. Returns a sentence."""
+        """Restore the namespace to before a cell; None: before what was run last. Returns a
+        sentence."""
         return str(await self._call("undo", {"cell": cell}, report))
 
     async def activate(self, python: str | None, folder: str | None, report: Report) -> KernelInfo:
@@ -248,7 +254,8 @@ class SessionConnection:
         await self._call("renewed", {})
 
     async def contents(self, *, seen: bool) -> SessionContents:
-        """Return what it contains. seen: whether to report the cells of others as seen, so that they are not listed again."""
+        """Return what it contains. seen: whether to report the cells of others as seen, so that
+        they are not listed again."""
         told = await self._call("inside", {"seen": seen})
         variables = checked(list[Variable], told["variables"])
         return SessionContents(

@@ -1,4 +1,5 @@
-"""Finds what an agent can activate: a project, a virtual environment, a conda prefix, an interpreter."""
+"""Finds what an agent can activate: a project, a virtual environment, a conda prefix, an
+interpreter."""
 
 from __future__ import annotations
 

@@ -78,7 +78,8 @@ def answer(done: Evaluation, arguments: EvalArguments, format: AnswerFormat) -> 
 
 
 def how_it_ended(done: Evaluation, timeout: float | None) -> str:
-    """Return a sentence for every end but the normal ones. After a timeout it says exactly what followed."""
+    """Return a sentence for every end but the normal ones. After a timeout it says exactly what
+    followed."""
     over = f"Timed out after {timeout:g} s: " if done.timed_out and timeout is not None else ""
     match done.result.status:
         case _ if done.declined:

@@ -87,7 +87,8 @@ class AttachOptions(NamedTuple):
 
 
 class ToolHandlers:
-    """Serves the calls of one server's tools. Used on its event loop. A tool's docstring is its description for agents."""
+    """Serves the calls of one server's tools. Used on its event loop. A tool's docstring is its
+    description for agents."""
 
     def __init__(
         self,
@@ -154,9 +155,10 @@ class ToolHandlers:
             return self._shared
 
     async def set_mode(self, arguments: ModeArguments, report: Report) -> ToolAnswer:
-        """Run code in your own session (private, the default) or in the user's live session (shared): the same variables, visible to them, and only
-        after their approval if they want that. There undo, reset, pkg and activate always wait for the user. A time limit counts from the start of
-        the execution, not from the queue."""
+        """Run code in your own session (private, the default) or in the user's live session
+        (shared): the same variables, visible to them, and only after their approval if they want
+        that. There undo, reset, pkg and activate always wait for the user. A time limit counts from
+        the start of the execution, not from the queue."""
         if arguments.mode == "private":
             self.mode = "private"
             return ToolAnswer("Code now runs in your own session.")
@@ -184,9 +186,10 @@ class ToolHandlers:
         )
 
     async def eval(self, arguments: EvalArguments, report: Report) -> ToolAnswer:
-        """Run Python in a session that keeps its state from call to call: variables, imports, functions. The answer holds the last expression's value,
-        then what was printed, then the error, then what changed in the namespace: [+added, ~rebound or changed, ?perhaps changed in place,
-        −deleted]. Show the user the code readably before you call this."""
+        """Run Python in a session that keeps its state from call to call: variables, imports,
+        functions. The answer holds the last expression's value, then what was printed, then the
+        error, then what changed in the namespace: [+added, ~rebound or changed, ?perhaps changed in
+        place, −deleted]. Show the user the code readably before you call this."""
         if why := refusal(arguments.code):
             raise McpToolError(f"The code was not run. {why}")
         session = await self.session()
@@ -196,8 +199,9 @@ class ToolHandlers:
         return evaluation.answer(done, arguments, self._format)
 
     async def reset(self, arguments: NoArguments, report: Report) -> ToolAnswer:
-        """End the worker, a running cell included, and start a fresh one in the same environment. All variables are lost. Needed only if a module must
-        be imported again, or the namespace is beyond repair."""
+        """End the worker, a running cell included, and start a fresh one in the same environment.
+        All variables are lost. Needed only if a module must be imported again, or the namespace is
+        beyond repair."""
         session = await self.session()
         old, new = await session.reset(report)
         kernel = await session.kernel()
@@ -208,21 +212,23 @@ class ToolHandlers:
         )
 
     async def undo(self, arguments: UndoArguments, report: Report) -> ToolAnswer:
-        """Restore the variables, also those changed in place, to what they were before a cell ran; later cells are undone too. Files that were written
-        stay. The answer names what could not be restored."""
+        """Restore the variables, also those changed in place, to what they were before a cell ran;
+        later cells are undone too. Files that were written stay. The answer names what could not be
+        restored."""
         return ToolAnswer(
             escape_for_model(await (await self.session()).undo(arguments.cell, report))
         )
 
     async def info(self, arguments: NoArguments, report: Report) -> ToolAnswer:
-        """The Python, its environment and project, the variables with type and size, the modules, the worker's id, and what others have run since you
-        last asked."""
+        """The Python, its environment and project, the variables with type and size, the modules,
+        the worker's id, and what others have run since you last asked."""
         return ToolAnswer(
             information.text(await (await self.session()).contents(seen=True), self.mode)
         )
 
     async def activate(self, arguments: ActivateArguments, report: Report) -> ToolAnswer:
-        """Switch to another environment. If it has its own interpreter, a new worker starts there and all variables are lost."""
+        """Switch to another environment. If it has its own interpreter, a new worker starts there
+        and all variables are lost."""
         session = await self.session()
         kernel = await session.kernel()
         found = find_environment(arguments.path, Path(kernel.cwd))
@@ -242,8 +248,9 @@ class ToolHandlers:
         )
 
     async def pkg(self, arguments: PackageArguments, report: Report) -> ToolAnswer:
-        """Manage the packages of the active environment, with uv if it is installed, otherwise with pip; in a project with a pyproject.toml, uv keeps
-        that and the lock file up to date. Modules that are already imported stay as they are until reset."""
+        """Manage the packages of the active environment, with uv if it is installed, otherwise with
+        pip; in a project with a pyproject.toml, uv keeps that and the lock file up to date. Modules
+        that are already imported stay as they are until reset."""
         session = await self.session()
         kernel = await session.kernel()
         steps = plan(arguments.action, arguments.packages, kernel.executable, Path(kernel.cwd))
@@ -278,7 +285,8 @@ class ToolHandlers:
         return ToolAnswer("\n".join(part for part in (output, ending) if part), failed=code != 0)
 
     async def log_viewer(self, arguments: LogArguments, report: Report) -> ToolAnswer:
-        """Write all evaluated code and its output to a file that the user can follow live, or stop writing."""
+        """Write all evaluated code and its output to a file that the user can follow live, or stop
+        writing."""
         try:
             self._journal.set_mode(arguments.mode)
         except OSError as error:

@@ -19,7 +19,8 @@ ClientName = Literal["claude-code", "codex"]
 
 NAME = "mahtab"
 _CODEX_SECONDS = 86_400
-"""How long Codex waits for a call; 60 by default, in which neither a long cell nor a user who is asked has answered."""
+"""How long Codex waits for a call; 60 by default, in which neither a long cell nor a user who is
+asked has answered."""
 
 
 class InstallError(Exception):
@@ -29,8 +30,8 @@ class InstallError(Exception):
 def write_plugin() -> Path:
     """Write the plug-in for Claude Code and return its folder. Raises `InstallError`.
 
-    Its ``.mcp.json`` is not shipped but generated, because it names the program by its full path: a client whose PATH lacks the program shows
-    no error and has no tools.
+    Its ``.mcp.json`` is not shipped but generated, because it names the program by its full path: a
+    client whose PATH lacks the program shows no error and has no tools.
     """
     folder = home_folder() / "claude-plugin"
     try:
@@ -47,7 +48,8 @@ def write_plugin() -> Path:
 
 
 def command() -> list[str]:
-    """Return the command that starts the server, with full paths: the installed program, or this interpreter."""
+    """Return the command that starts the server, with full paths: the installed program, or this
+    interpreter."""
     program = find_program("mahtab-tui")
     return (
         [os.path.abspath(program), "mcp"]
@@ -59,9 +61,9 @@ def command() -> list[str]:
 def configuration(client: ClientName, words: list[str]) -> str:
     """Return the entry for a client's configuration file.
 
-    Codex asks its model before an optional server has listed its tools, so the server is required, and gives a call up after a minute unless it is
-    given more time. Claude Code hides tools behind a search
-    unless they are always loaded.
+    Codex asks its model before an optional server has listed its tools, so the server is required,
+    and gives a call up after a minute unless it is given more time. Claude Code hides tools behind
+    a search unless they are always loaded.
     """
     if client == "codex":
         quoted = [

@@ -39,7 +39,8 @@ class Journal:
         self.set_mode(mode)
 
     def set_mode(self, mode: ViewerMode) -> None:
-        """Set how to write: ``auto`` in colour, for a terminal; ``file`` as plain text; ``off``. Raises `OSError`."""
+        """Set how to write: ``auto`` in colour, for a terminal; ``file`` as plain text; ``off``.
+        Raises `OSError`."""
         with self._lock:
             if mode != "off" and self._file is None:
                 self._file = _opened(log_file())

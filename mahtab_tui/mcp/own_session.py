@@ -1,4 +1,5 @@
-"""The agent's own session: without a screen, saved like every session, and started when it is first needed."""
+"""The agent's own session: without a screen, saved like every session, and started when it is first
+needed."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ LATE = 20_000
 
 
 class OwnSession:
-    """A session that only its agent uses. Nobody approves its code; what a rule asks about does not run."""
+    """A session that only its agent uses. Nobody approves its code; what a rule asks about does not
+    run."""
 
     def __init__(self, settings: Settings, journal: Journal) -> None:
         # Without a model that is set, no server of this machine is looked for.
@@ -42,7 +44,8 @@ class OwnSession:
         self._unattended = _Unattended()
 
     async def connection(self, agent: str) -> SessionConnection:
-        """Return the connection to it; start it if necessary. agent: the client's name. Raises `McpToolError`."""
+        """Return the connection to it; start it if necessary. agent: the client's name. Raises
+        `McpToolError`."""
         async with self._starting:
             if self._connection is not None and not self._connection.over:
                 return self._connection

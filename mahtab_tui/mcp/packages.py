@@ -43,7 +43,8 @@ class PackageCommands:
 def plan(
     action: Action, packages: list[str], python: str, cwd: Path, uv: str | None = None
 ) -> PackageCommands:
-    """Return the commands for an action in the environment of `python`. uv: its file, by default the one on the PATH, "" for none.
+    """Return the commands for an action in the environment of `python`. uv: its file, by default
+    the one on the PATH, "" for none.
 
     Raises `PackageError`.
     """
@@ -84,7 +85,8 @@ def plan(
 
 
 def _of_project(uv: str, action: Action, packages: list[str], project: Path) -> list[list[str]]:
-    """Return uv's project commands, which keep pyproject.toml, the lock file and the environment in step."""
+    """Return uv's project commands, which keep pyproject.toml, the lock file and the environment in
+    step."""
     match action:
         case "add":
             return [[uv, "add", *packages]]
@@ -103,7 +105,8 @@ def _of_project(uv: str, action: Action, packages: list[str], project: Path) -> 
             return add if len(others) == len(packages) else [*add, [uv, "sync"]]
         case "free":
             released = [word for package in packages for word in ("--no-sources-package", package)]
-            # The first command changes nothing. If it fails, there is no release, and the project keeps what it has.
+            # The first command changes nothing. If it fails, there is no release, and the project
+            # keeps what it has.
             return [
                 [uv, "lock", "--dry-run", *released],
                 [uv, "remove", *packages],
@@ -169,7 +172,8 @@ async def run_command(
     environment: Mapping[str, str],
     on_text: Callable[[str], Awaitable[None]],
 ) -> int:
-    """Run a command and return its exit code. Cancelling kills it with its children. Raises `OSError`.
+    """Run a command and return its exit code. Cancelling kills it with its children. Raises
+    `OSError`.
 
     on_text: awaited with each piece of what it writes to stdout and stderr.
     """

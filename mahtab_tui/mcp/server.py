@@ -42,7 +42,8 @@ class ServerError(Exception):
 
 
 def serve(python: str | None, project: Path | None, attach: AttachOptions | None = None) -> None:
-    """Serve MCP over this process's stdin and stdout until the client closes them. Raises `ServerError`."""
+    """Serve MCP over this process's stdin and stdout until the client closes them. Raises
+    `ServerError`."""
     streams = take_stdio()
     try:
         import anyio
@@ -77,7 +78,8 @@ def attachment(attach: str | None, private: bool) -> AttachOptions:
 
 
 def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> ToolHandlers:
-    """Make the handlers of the tools, in the project's folder and environment as the settings say. Raises `ServerError`."""
+    """Make the handlers of the tools, in the project's folder and environment as the settings say.
+    Raises `ServerError`."""
     from mahtab_tui.mcp.environments import EnvironmentNotFound, find_environment
     from mahtab_tui.mcp.formatting import AnswerFormat
     from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
@@ -137,7 +139,8 @@ async def _serve(streams: ProtocolStreams, handlers: ToolHandlers, skills: Skill
 
 
 async def _end_by_signal(handlers: ToolHandlers, calls: CancelScope) -> None:
-    """On the first signal, stop all calls, end the worker, and die, without waiting for the thread that reads stdin."""
+    """On the first signal, stop all calls, end the worker, and die, without waiting for the thread
+    that reads stdin."""
     import anyio
 
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:

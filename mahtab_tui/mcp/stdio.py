@@ -16,7 +16,8 @@ class ProtocolStreams(NamedTuple):
 
 
 def take_stdio() -> ProtocolStreams:
-    """Move stdin and stdout to private descriptors; then redirect descriptor 0 to /dev/null and descriptor 1 to stderr."""
+    """Move stdin and stdout to private descriptors; then redirect descriptor 0 to /dev/null and
+    descriptor 1 to stderr."""
     stdin, stdout = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (0, 1))
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)

@@ -34,7 +34,8 @@ class ToolAnswer:
     """The answer of a tool."""
 
     text: str
-    """The whole answer. There is no structured output, because clients then give their model only that, without this text and the pictures."""
+    """The whole answer. There is no structured output, because clients then give their model only
+    that, without this text and the pictures."""
     pictures: Sequence[bytes] = ()
     """PNG."""
     failed: bool = False

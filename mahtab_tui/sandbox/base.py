@@ -11,7 +11,8 @@ from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
 from mahtab_tui.sandbox.text import Text
 
 TurnStatus = Literal["ok", "error", "final", "interrupted", "timed out", "killed", "died"]
-"""How a turn's code ended. After "killed" (by us, since an interrupt did not help) and "died" its variables are gone."""
+"""How a turn's code ended. After "killed" (by us, since an interrupt did not help) and "died" its
+variables are gone."""
 
 
 class SandboxError(Exception):
@@ -36,10 +37,12 @@ class TurnResult:
 
 
 class SandboxHost(Protocol):
-    """The node behind a sandbox. Both methods are called in the engine's loop with arguments that hostile code may have made up."""
+    """The node behind a sandbox. Both methods are called in the engine's loop with arguments that
+    hostile code may have made up."""
 
     async def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Handle a call that the code waits for, possibly in several threads. Returns a JSON value. Raises `CallRefusedError`."""
+        """Handle a call that the code waits for, possibly in several threads. Returns a JSON value.
+        Raises `CallRefusedError`."""
 
     def tell(self, name: str, args: dict[str, Any]) -> None:
         """Handle a message that has no answer."""
@@ -51,9 +54,9 @@ class Sandbox(Protocol):
     async def run(self, code: str, seconds: float) -> TurnResult:
         """Run a turn's code, one turn at a time. Errors of the code are results, not exceptions.
 
-        seconds: run time without waiting for sub-calls, after which the code is interrupted, and a second later killed.
-        If the process is gone, the next turn gets a new one with the text and without variables.
-        Cancelling the task kills the process at once.
+        seconds: run time without waiting for sub-calls, after which the code is interrupted, and a
+        second later killed. If the process is gone, the next turn gets a new one with the text and
+        without variables. Cancelling the task kills the process at once.
         """
 
     def interrupt(self) -> None:
@@ -78,7 +81,8 @@ class Sandboxes(Protocol):
         longest_answer: int = ANSWER_LIMIT,
         tools: Sequence[DescribedTool] = (),
     ) -> Sandbox:
-        """Start a sandbox that holds a text. longest_answer: in characters. tools: functions that the host answers. Raises `SandboxError`."""
+        """Start a sandbox that holds a text. longest_answer: in characters. tools: functions that
+        the host answers. Raises `SandboxError`."""
 
     async def close(self) -> None:
         """End all sandboxes and the processes that make them."""

@@ -1,4 +1,5 @@
-"""One running sandbox process: its connection, its turns, its end. Hostile code may have made up what comes from it."""
+"""One running sandbox process: its connection, its turns, its end. Hostile code may have made up
+what comes from it."""
 
 from __future__ import annotations
 
@@ -122,7 +123,8 @@ class ChildProcess(asyncio.Protocol):
         self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # A process that ends also closes its connection; how it ended says more, so wait a moment for that.
+        # A process that ends also closes its connection; how it ended says more, so wait a moment
+        # for that.
         self._loop.call_later(_ENDING, self.kill, "it closed its connection")
 
     def data_received(self, data: bytes) -> None:

@@ -42,13 +42,16 @@ class ForkedProcess:
 
     pid: int
     handle: int
-    """A descriptor of the process (`pidfd`), so that signals cannot hit another. Its owner closes it."""
+    """A descriptor of the process (`pidfd`), so that signals cannot hit another. Its owner closes
+    it."""
     ended: asyncio.Future[int]
-    """Set to its exit code, negative for a signal, when it has been reaped. Wait for it by `asyncio.shield`."""
+    """Set to its exit code, negative for a signal, when it has been reaped. Wait for it by
+    `asyncio.shield`."""
 
 
 class ForkServer:
-    """One server process; belongs to one event loop. It ends with its connection, and its sandboxes with it."""
+    """One server process; belongs to one event loop. It ends with its connection, and its sandboxes
+    with it."""
 
     def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
         self._process = process
@@ -107,7 +110,8 @@ class ForkServer:
         return server
 
     async def fork(self, channel: socket.socket, text: int) -> ForkedProcess:
-        """Make a sandbox at the other end of a socket. text: the descriptor of its text. Raises `SandboxError`."""
+        """Make a sandbox at the other end of a socket. text: the descriptor of its text. Raises
+        `SandboxError`."""
         async with self._turn:
             if not self.alive:
                 raise SandboxError("The process that makes sandboxes has ended.")

@@ -9,7 +9,8 @@ from mahtab_tui.sandbox.base import SandboxError, Sandboxes
 
 
 def open_sandboxes() -> Sandboxes:
-    """Open the sandboxes of this system. Call it in the event loop that will use them. Raises `SandboxError`."""
+    """Open the sandboxes of this system. Call it in the event loop that will use them. Raises
+    `SandboxError`."""
     lacking = missing()
     if not lacking:
         from mahtab_tui.sandbox.process import ProcessSandboxes

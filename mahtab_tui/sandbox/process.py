@@ -27,7 +27,8 @@ _PIECE = 2**19
 
 
 class ProcessSandboxes:
-    """Makes sandboxes with one fork server, which is started with the first sandbox, and again if it dies."""
+    """Makes sandboxes with one fork server, which is started with the first sandbox, and again if
+    it dies."""
 
     name = "a process under Landlock and seccomp"
     gaps = ""
@@ -68,7 +69,8 @@ class ProcessSandboxes:
         self._sandboxes.discard(sandbox)
 
     async def child(self, text: str, host: SandboxHost, about: Frame) -> ChildProcess:
-        """Start a process that holds a text and is ready for its first turn. about: how its code gets the text. Raises `SandboxError`."""
+        """Start a process that holds a text and is ready for its first turn. about: how its code
+        gets the text. Raises `SandboxError`."""
         memory = await _memory_file_of(text)
         try:
             ours, theirs = socket.socketpair()

@@ -16,7 +16,8 @@ Span = tuple[int, int]
 Kind = Literal["str", "list", "dict"]
 
 Document = tuple[str, int, int]
-"""One document of a text that is a list or a dict: its name (a dict's key; of a list, its number), start and end."""
+"""One document of a text that is a list or a dict: its name (a dict's key; of a list, its number),
+start and end."""
 
 
 class TextRun(NamedTuple):
@@ -79,7 +80,8 @@ class Text:
         return runs
 
     def to_root(self, spans: Sequence[Span]) -> list[Span]:
-        """Convert spans of this text to spans of the root's text. Text that code has made has none."""
+        """Convert spans of this text to spans of the root's text. Text that code has made has
+        none."""
         return [
             (piece.root, piece.root + piece.length)
             for start, end in spans

@@ -29,7 +29,8 @@ def usage(pid: int) -> ProcessUsage | None:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    # The fields after the name start with the third: 14 and 15 are the times, 20 is the number of threads.
+    # The fields after the name start with the third: 14 and 15 are the times, 20 is the number of
+    # threads.
     return ProcessUsage((int(fields[11]) + int(fields[12])) / _TICKS, int(fields[17]))
 
 

@@ -1,1 +1,2 @@
-"""Recursive search: a model that explores a text too large to read by writing code and by calling itself on parts."""
+"""Recursive search: a model that explores a text too large to read by writing code and by calling
+itself on parts."""

@@ -27,7 +27,8 @@ class AnswerCode:
     code: str | None
     """The code to run; None if there is none."""
     cut: bool = False
-    """Whether text after the code was dropped. It was written before the code ran, so the model could only imagine the output."""
+    """Whether text after the code was dropped. It was written before the code ran, so the model
+    could only imagine the output."""
     feedback: str = ""
     """What to tell the model if there is no code."""
 
@@ -54,7 +55,8 @@ def code_of(answer: str, *, ended: bool = True) -> AnswerCode:
 
 
 def last_answer(answer: str) -> str:
-    """Return an answer that should have no code; if it calls FINAL with a plain string all the same, return that string."""
+    """Return an answer that should have no code; if it calls FINAL with a plain string all the
+    same, return that string."""
     found = code_of(answer)
     if found.code is None:
         return answer.strip()
@@ -88,7 +90,8 @@ def _bare(answer: str, ended: bool) -> AnswerCode | None:
 
 
 def _is_code(text: str) -> bool:
-    """Tell whether a text is Python that does something. Short sentences may be valid Python too: "Hello", "not found", "Answer: yes"."""
+    """Tell whether a text is Python that does something. Short sentences may be valid Python too:
+    "Hello", "not found", "Answer: yes"."""
     if len(text) > _BARE_LIMIT:
         return False
     try:

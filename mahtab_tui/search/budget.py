@@ -112,7 +112,8 @@ class Budget:
 
 
 class Dollars:
-    """Keeps the calls of one tree within its limit in dollars: at most one call can exceed it. Lives in one loop."""
+    """Keeps the calls of one tree within its limit in dollars: at most one call can exceed it.
+    Lives in one loop."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -124,9 +125,11 @@ class Dollars:
 
     @asynccontextmanager
     async def paying(self, estimate: float, worst: Callable[[], float]) -> AsyncIterator[None]:
-        """Enclose a call. One that could exceed the limit together with others waits until no other runs. Raises `BudgetSpent`.
+        """Enclose a call. One that could exceed the limit together with others waits until no other
+        runs. Raises `BudgetSpent`.
 
-        estimate: US dollars. worst: returns the most that it may cost; called only if there is a limit.
+        estimate: US dollars. worst: returns the most that it may cost; called only if there is a
+        limit.
         """
         if self._budget.usd_left is None:
             yield
@@ -151,7 +154,8 @@ class Prices:
     """Estimates what a model's calls will use from what they have used so far."""
 
     def __init__(self, usd_per_token: tuple[float, float]) -> None:
-        """usd_per_token: for a token read and a token written, used until the first call has ended."""
+        """usd_per_token: for a token read and a token written, used until the first call has
+        ended."""
         read, written = usd_per_token
         self._read_rate = read
         self._weight = written / read if read else 1.0

@@ -53,7 +53,8 @@ class Calls:
         conversation: NodeConversation,
         kept: Amount | None = None,
     ) -> Reply:
-        """Ask the model when it is its turn. kept: reserved for this call, and released after it. Raises `BudgetSpent`, `ModelError`."""
+        """Ask the model when it is its turn. kept: reserved for this call, and released after it.
+        Raises `BudgetSpent`, `ModelError`."""
 
         async def work() -> Reply:
             self._events.send(
@@ -114,7 +115,8 @@ class Calls:
 
     @asynccontextmanager
     async def _affording(self, conversation: NodeConversation) -> AsyncIterator[None]:
-        """Enclose a call that the session can afford; wait while other calls hold the money for it. Raises `BudgetSpent`."""
+        """Enclose a call that the session can afford; wait while other calls hold the money for it.
+        Raises `BudgetSpent`."""
         while True:
             with ExitStack() as held:
                 try:
@@ -159,7 +161,8 @@ class Calls:
         self._events.send(used)
 
     def _worst(self, conversation: NodeConversation) -> float:
-        """Return the most that a call may cost in US dollars; infinite if unknown, and before the model's first call has ended."""
+        """Return the most that a call may cost in US dollars; infinite if unknown, and before the
+        model's first call has ended."""
         dearest, worst = self._prices_of(conversation.model).dearest, conversation.worst_cost()
         return math.inf if worst is None or dearest is None else max(worst, dearest)
 

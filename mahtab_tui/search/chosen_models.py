@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 GivenModel = Union[str, "BaseChatModel", Function]
-"""A model's name, a LangChain model, or a function that gets messages as dicts with `role` and `content` and returns the answer."""
+"""A model's name, a LangChain model, or a function that gets messages as dicts with `role` and
+`content` and returns the answer."""
 
 
 class ChosenModels:
@@ -36,7 +37,8 @@ class ChosenModels:
         """What they were made from, so that no other object gets the same id."""
 
     def get(self, given: GivenModel, limits: Limits, sampling: Sampling) -> Model:
-        """Return a model. Raises `ModelError` if it is not available, does not take a sampling option, or cannot keep to a limit."""
+        """Return a model. Raises `ModelError` if it is not available, does not take a sampling
+        option, or cannot keep to a limit."""
         key = (given if isinstance(given, str) else id(given), *sorted(sampling.items()))
         if key not in self._models:
             self._models[key] = model = self._made(given, sampling)

@@ -6,13 +6,16 @@ from typing import Protocol
 
 
 class SearchControl(Protocol):
-    """Methods may be called from any thread and return at once. Trees and nodes have the ids of the events; unknown ids are ignored."""
+    """Methods may be called from any thread and return at once. Trees and nodes have the ids of the
+    events; unknown ids are ignored."""
 
     def stop(self, tree: str, node: str) -> None:
-        """Stop a node: its code, its model calls and its descendants. Siblings go on; the parent gets a value marked as failed."""
+        """Stop a node: its code, its model calls and its descendants. Siblings go on; the parent
+        gets a value marked as failed."""
 
     def retry(self, tree: str, node: str, query: str | None = None) -> None:
-        """Run a node again, perhaps with another query. If its parent no longer waits, the new answer is kept beside the old one."""
+        """Run a node again, perhaps with another query. If its parent no longer waits, the new
+        answer is kept beside the old one."""
 
     def make_variable(self, answer: str) -> None:
         """Make an answer a variable of the namespace, by a cell of the user's."""

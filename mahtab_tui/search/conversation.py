@@ -18,7 +18,8 @@ CONCURRENCY = 16
 """Calls of a model at a time, by default."""
 
 OnWords = Callable[[str | None], None]
-"""Gets what a model says piece by piece, and None when the answer starts again and earlier pieces no longer count."""
+"""Gets what a model says piece by piece, and None when the answer starts again and earlier pieces
+no longer count."""
 
 
 class Message(NamedTuple):
@@ -45,7 +46,8 @@ class Model(Protocol):
     concurrency: int
     """Calls at a time."""
     remembers: bool
-    """Whether it keeps conversations itself; its answers must come back word for word, or everything is sent again."""
+    """Whether it keeps conversations itself; its answers must come back word for word, or
+    everything is sent again."""
     priced: bool
     """Whether the price of a call is known, if only after it."""
     usd_per_token: tuple[float, float]
@@ -55,12 +57,14 @@ class Model(Protocol):
         """Start a conversation with these messages; its calls are made one after the other."""
 
     def worst_cost(self, messages: Sequence[Message]) -> float | None:
-        """Return the US dollars that an answer to these messages may cost at most; None if unknown."""
+        """Return the US dollars that an answer to these messages may cost at most; None if
+        unknown."""
 
     async def answer(
         self, conversation: NodeConversation, messages: Sequence[Message], hear: OnWords
     ) -> Reply:
-        """Return the answer to messages. Cancelling stops the model at once. Raises `ModelError`, or what the provider's code raises."""
+        """Return the answer to messages. Cancelling stops the model at once. Raises `ModelError`,
+        or what the provider's code raises."""
 
     def close(self) -> None:
         """End its processes. May block, so call it on another thread."""
@@ -100,7 +104,8 @@ class NodeConversation:
         return self.model.worst_cost(self.messages)
 
     async def say(self, on_words: OnWords) -> Reply:
-        """Send the messages and return the answer, which is not added to them; see `Model.answer`."""
+        """Send the messages and return the answer, which is not added to them; see
+        `Model.answer`."""
         self.heard, self.used = "", None
 
         def hear(words: str | None) -> None:
@@ -111,12 +116,14 @@ class NodeConversation:
 
 
 def as_model_error(error: BaseException) -> ModelError:
-    """Turn an exception that is meant to end a program or a task (`SystemExit`) into a `ModelError`."""
+    """Turn an exception that is meant to end a program or a task (`SystemExit`) into a
+    `ModelError`."""
     return ModelError(f"The model could not answer: {type(error).__name__} {error}".rstrip() + ".")
 
 
 def on_thread(work: Callable[[], T]) -> asyncio.Future[T]:
-    """Run a model's code on a daemon thread, which cannot delay the program's exit. Returns what will have its result, or its failure."""
+    """Run a model's code on a daemon thread, which cannot delay the program's exit. Returns what
+    will have its result, or its failure."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[T] = loop.create_future()
 

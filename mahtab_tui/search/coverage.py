@@ -108,7 +108,8 @@ class Coverage:
         return self._seen.size / self.chars if self.chars else 0.0
 
     def cells(self, count: int) -> list[How | None]:
-        """Divide the text into the cells of a bar, each with the strongest thing done in it; even the shortest span has a cell."""
+        """Divide the text into the cells of a bar, each with the strongest thing done in it; even
+        the shortest span has a cell."""
         cells: list[How | None] = [None] * count
         if not self.chars:
             return cells

@@ -67,7 +67,8 @@ class Engine:
         self._budget = Budget(limits)
         self.calls = Calls(events, self._budget, Gate(concurrency), gates, spending)
         self._fan_outs = FanOuts(events, limits, self.calls, sub_model, consent)
-        # An exploring node has a process. A gate for each depth prevents deadlock: nodes wait only for deeper ones.
+        # An exploring node has a process. A gate for each depth prevents deadlock: nodes wait only
+        # for deeper ones.
         self._exploring: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))
         self._reading = Gate(concurrency)
         """For plain calls, which hold their text twice while they run."""
@@ -85,13 +86,15 @@ class Engine:
         self._background: set[asyncio.Task[None]] = set()
 
     async def run(self, query: str, text: Text, about: Mapping[str, Any]) -> NodeOutcome:
-        """Run a new root and return its outcome. about: attributes for its first event. Cancelling stops the tree."""
+        """Run a new root and return its outcome. about: attributes for its first event. Cancelling
+        stops the tree."""
         self._text = text
         self._deadline = Deadline.after(self._limits.max_seconds, asyncio.get_running_loop().time())
         return await self.run_again(query, about)
 
     async def run_again(self, query: str, about: Mapping[str, Any]) -> NodeOutcome:
-        """Run another root over the same text, within the same limits; it replaces the one before."""
+        """Run another root over the same text, within the same limits; it replaces the one
+        before."""
         before, self._roots = self._attempts, LiveFanOut(0, 1)
         root = self._make(
             None,
@@ -125,7 +128,8 @@ class Engine:
         return self._text.text[max(0, start) : max(0, end)]
 
     def retry(self, node_id: str, query: str | None) -> bool:
-        """Run a node again as a new one, which replaces it if its parent still waits. False if the node has been forgotten."""
+        """Run a node again as a new one, which replaces it if its parent still waits. False if the
+        node has been forgotten."""
         old = self._nodes.get(node_id)
         if old is None:
             return False
@@ -394,7 +398,8 @@ class Engine:
             raise
 
     def _source(self, text: Text, places: tuple[Span, ...]) -> NodeSource:
-        """Return parts of a node's text as parts of the root's text where possible, so that the node's own text need not be held."""
+        """Return parts of a node's text as parts of the root's text where possible, so that the
+        node's own text need not be held."""
         in_root = [text.to_root([place]) for place in places]
         if all(
             len(found) == 1 and found[0][1] - found[0][0] == end - start

@@ -35,7 +35,8 @@ class Events:
         self._seq += 1
 
     def stream(self, node: str, turn: int, text: str | None) -> None:
-        """Send a piece of an answer, or None when the answer starts again. It has no number, since the complete answer follows."""
+        """Send a piece of an answer, or None when the answer starts again. It has no number, since
+        the complete answer follows."""
         self._emit(
             SearchChatStream(
                 text or "",
@@ -48,7 +49,8 @@ class Events:
         )
 
     def query(self, query: str, root: str) -> str:
-        """Return a query for its event: of a long one both ends, and where the rest is in the root's text, if it was found."""
+        """Return a query for its event: of a long one both ends, and where the rest is in the
+        root's text, if it was found."""
         if len(query) <= LONGEST_QUERY:
             return query
         if self._query[0] != query:

@@ -37,7 +37,8 @@ Consent = Callable[[ConsentRequest], Awaitable[bool]]
 
 
 class FanOuts:
-    """The fan-outs of one tree. Consent counts for the whole tree, however its code spreads sub-calls over parts, threads, turns and depths."""
+    """The fan-outs of one tree. Consent counts for the whole tree, however its code spreads
+    sub-calls over parts, threads, turns and depths."""
 
     def __init__(
         self, events: Events, limits: Limits, calls: Calls, model: Model, consent: Consent
@@ -52,13 +53,15 @@ class FanOuts:
         self._free = limits.ask_above
         """Sub-calls that need no further consent."""
         self._refused: set[tuple[str, int]] = set()
-        """Nodes and turns in which the user refused; the rest of such a turn's code is refused without asking."""
+        """Nodes and turns in which the user refused; the rest of such a turn's code is refused
+        without asking."""
         self._asking = asyncio.Lock()
 
     async def consented(
         self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
     ) -> None:
-        """Wait for consent if the tree has used up its free sub-calls, at most until the parent ends. Raises `CallRefusedError`.
+        """Wait for consent if the tree has used up its free sub-calls, at most until the parent
+        ends. Raises `CallRefusedError`.
 
         Consent covers these parts, and then as many sub-calls again as there have been.
         """

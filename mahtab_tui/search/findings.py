@@ -14,7 +14,8 @@ _QUERY = 200
 
 
 class Findings:
-    """The newest outputs of a node's code, and the newest answers of its sub-calls, which its code may not have printed."""
+    """The newest outputs of a node's code, and the newest answers of its sub-calls, which its code
+    may not have printed."""
 
     def __init__(self) -> None:
         self._printed = _Newest()

@@ -22,9 +22,11 @@ Function = Callable[[list[dict[str, str]]], Any]
 
 
 class FunctionModel:
-    """A `conversation.Model`: a function that gets the messages as dicts with `role` and `content`, and returns the answer.
+    """A `conversation.Model`: a function that gets the messages as dicts with `role` and `content`,
+    and returns the answer.
 
-    An asynchronous function is awaited in the engine's loop, another one runs on a thread of its own for each call.
+    An asynchronous function is awaited in the engine's loop, another one runs on a thread of its
+    own for each call.
     """
 
     remembers = False

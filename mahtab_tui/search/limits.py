@@ -27,7 +27,8 @@ class Limits:
     max_usd: float | None = None
     max_seconds: float | None = None
     max_answer: int = 1_000_000
-    """Characters of the whole search's answer; those of sub-calls are shorter, since there may be many."""
+    """Characters of the whole search's answer; those of sub-calls are shorter, since there may be
+    many."""
     concurrency: int | None = None
     """Model calls at a time; None: what suits the model."""
     turn_seconds: float = 30.0
@@ -61,7 +62,8 @@ _LEAST = {
 
 
 def limits_of(settings: Mapping[str, Any] | None = None, /, **given: Any) -> Limits:
-    """Combine the given limits with the settings, which replace those that are None. Raises `ValueError` with a sentence for the user."""
+    """Combine the given limits with the settings, which replace those that are None. Raises
+    `ValueError` with a sentence for the user."""
     chosen = {name: value for name, value in given.items() if value is not None}
     for name, value in chosen.items():
         whole = name in _LEAST

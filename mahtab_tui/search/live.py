@@ -146,14 +146,16 @@ class LiveNode:
 
 
 class EndedNodes:
-    """The ended nodes of one tree that can be run again, limited by what they hold: texts that code has made, queries, answers."""
+    """The ended nodes of one tree that can be run again, limited by what they hold: texts that code
+    has made, queries, answers."""
 
     def __init__(self) -> None:
         self._nodes: deque[tuple[LiveNode, int]] = deque()
         self._held = 0
 
     def add(self, node: LiveNode, size: int) -> list[LiveNode]:
-        """Add a node that holds `size` bytes. Returns the nodes that were forgotten to make room, itself too if it is too large."""
+        """Add a node that holds `size` bytes. Returns the nodes that were forgotten to make room,
+        itself too if it is too large."""
         self._nodes.append((node, size + _NODE))
         self._held += size + _NODE
         forgotten = []

@@ -75,10 +75,12 @@ class KeptLog:
 
 
 class Log:
-    """Writes one event a line, without streamed pieces, since the complete text follows. Any thread may call it."""
+    """Writes one event a line, without streamed pieces, since the complete text follows. Any thread
+    may call it."""
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
-        """Create a file that only its owner can read. Raises `OSError`, also if the file exists and is not a log."""
+        """Create a file that only its owner can read. Raises `OSError`, also if the file exists and
+        is not a log."""
         if path.is_file() and not _is_replaceable(path):
             raise FileExistsError(
                 errno.EEXIST, "The file exists and is not the log of a search", str(path)
@@ -97,7 +99,8 @@ class Log:
             raise
 
     def write(self, record: Record) -> None:
-        """Write an event. After a failure nothing more is written, and the search goes on without its log."""
+        """Write an event. After a failure nothing more is written, and the search goes on without
+        its log."""
         if isinstance(record, SearchChatStream):
             return
         with self._lock:

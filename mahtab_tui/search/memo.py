@@ -23,7 +23,8 @@ class Memo:
     def __init__(self) -> None:
         self._answers: dict[_Question, tuple[str, NodeOutcome, list[TextRun]]] = {}
         """The answering node's id, its outcome, and where its text is from."""
-        # A node waits only for a node of its own depth, or for a plain call, so that no two can wait for each other.
+        # A node waits only for a node of its own depth, or for a plain call, so that no two can
+        # wait for each other.
         self._running: dict[
             tuple[_Question, int], tuple[LiveNode, asyncio.Future[NodeOutcome]]
         ] = {}
@@ -31,7 +32,8 @@ class Memo:
     async def answer(
         self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]], events: Events
     ) -> NodeOutcome:
-        """Return the answer of an equal node, also of one that still runs; otherwise do the work. A retry always does its own work."""
+        """Return the answer of an equal node, also of one that still runs; otherwise do the work. A
+        retry always does its own work."""
         if node.parent is None:
             return await work(node)
         question = (
@@ -73,7 +75,8 @@ class Memo:
 
 
 def _moved(spans: Sequence[Span], old: list[TextRun], new: list[TextRun]) -> Sequence[Span]:
-    """Return spans of the root's text that are in one text as those of an equal text from elsewhere, as far as it is from the root's text."""
+    """Return spans of the root's text that are in one text as those of an equal text from
+    elsewhere, as far as it is from the root's text."""
     if old == new:
         return spans
     inside = [
@@ -97,7 +100,8 @@ async def _digest(source: NodeSource) -> bytes:
 
 
 def _digest_now(source: NodeSource) -> bytes:
-    """Compute the digest piece by piece: copies of all parts of a fan-out might not fit into memory."""
+    """Compute the digest piece by piece: copies of all parts of a fan-out might not fit into
+    memory."""
     digest = hashlib.blake2b(digest_size=16)
     text = source.text.text
     for number, (start, end) in enumerate(source.places or ((0, len(text)),)):

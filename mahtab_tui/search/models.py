@@ -47,8 +47,9 @@ class ChatModel:
         self.remembers = isinstance(llm, ChatClaudeCLI)
         self.priced = is_priced(llm)
         self.usd_per_token = usd_per_token(llm)
-        # Providers' packages keep one asynchronous client for the whole process, whose connections belong to the loop that opened them,
-        # so that it fails when a second loop uses it (the caller's, the next search's). Their synchronous client works on any thread.
+        # Providers' packages keep one asynchronous client for the whole process, whose connections
+        # belong to the loop that opened them, so that it fails when a second loop uses it (the
+        # caller's, the next search's). Their synchronous client works on any thread.
         self.native = (
             type(llm)._stream is BaseChatModel._stream
             and type(llm)._astream is not BaseChatModel._astream
@@ -69,7 +70,8 @@ class ChatModel:
         on_notice: OnNotice | None = None,
         sampling: Sampling | None = None,
     ) -> ChatModel:
-        """Make it from a name or from a LangChain model. Raises `ModelError`, also if the model does not take a sampling option."""
+        """Make it from a name or from a LangChain model. Raises `ModelError`, also if the model
+        does not take a sampling option."""
         name = given if isinstance(given, str) else model_name(given) or given._llm_type
         llm = make_llm(given, on_notice=on_notice) if isinstance(given, str) else given
         return cls(with_sampling(llm, name, sampling or {}), name, secrets or Secrets())
@@ -120,9 +122,11 @@ class ChatModel:
         return reader.reply()
 
     def lease(self, conversation: NodeConversation) -> ModelInstance:
-        """Take an instance for one call: the one that knows the conversation, one whose conversation has ended, a new one, or the longest unused.
+        """Take an instance for one call: the one that knows the conversation, one whose
+        conversation has ended, a new one, or the longest unused.
 
-        One more is made than may be in use, so that a node that waited for its children finds the one that knows its conversation.
+        One more is made than may be in use, so that a node that waited for its children finds the
+        one that knows its conversation.
         """
         if isinstance(self.llm, ChatReplay):  # each conversation reads the file from its beginning
             return conversation.instance or ModelInstance(_fresh(self.llm), own=True)
@@ -163,7 +167,8 @@ class ModelInstance:
     def __init__(self, llm: BaseChatModel, *, own: bool = False) -> None:
         self.llm = llm
         self.own = own
-        """Whether it never goes back to the pool: it belongs to one conversation, or all share it."""
+        """Whether it never goes back to the pool: it belongs to one conversation, or all share
+        it."""
         self.known_by: NodeConversation | None = None
 
 

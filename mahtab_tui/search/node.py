@@ -9,7 +9,8 @@ from typing import Literal
 from mahtab_tui.sandbox.text import Span
 
 State = Literal["waiting", "thinking", "running", "done", "partial", "error", "stopped"]
-"""Thinking: the model answers. Running: its code runs. Partial: the best answer that there was when a limit was reached."""
+"""Thinking: the model answers. Running: its code runs. Partial: the best answer that there was when
+a limit was reached."""
 
 STATES: tuple[State, ...] = (
     "done",

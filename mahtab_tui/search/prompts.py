@@ -1,4 +1,5 @@
-"""All texts that are sent to models during a search. Outside text is placed between tags that it cannot forge."""
+"""All texts that are sent to models during a search. Outside text is placed between tags that it
+cannot forge."""
 
 from __future__ import annotations
 
@@ -111,7 +112,8 @@ def system_prompt(
     gaps: str = "",
     tools: Sequence[DescribedTool] = (),
 ) -> str:
-    """Return the system prompt of a call at some depth, which is the same in every turn: what is available, how to work, and the limits.
+    """Return the system prompt of a call at some depth, which is the same in every turn: what is
+    available, how to work, and the limits.
 
     gaps: what the sandbox's Python lacks. tools: the caller's functions.
     """
@@ -195,7 +197,8 @@ def _first_of_several(query: str, text: Text, left: BudgetLeft) -> str:
 
 
 def turn_message(result: TurnResult, left: BudgetLeft, *, cut: bool = False) -> str:
-    """Report what a turn's code printed, how it ended, and what is left. cut: whether text after the code was dropped."""
+    """Report what a turn's code printed, how it ended, and what is left. cut: whether text after
+    the code was dropped."""
     output = escape_for_model(result.output).rstrip("\n")
     shown = shorten(output, LONGEST_OUTPUT) if output.strip() else "(nothing was printed)"
     head = f'status="{result.status}" characters="{result.chars}"'
@@ -226,7 +229,8 @@ def feedback_message(feedback: str, left: BudgetLeft) -> str:
 
 
 def last_message(why: str, query: str, found: str = "") -> str:
-    """Ask for the best answer so far. why: a sentence saying what is used up. found: results that the model may not have seen."""
+    """Ask for the best answer so far. why: a sentence saying what is used up. found: results that
+    the model may not have seen."""
     return _joined(
         f"{LAST_CALL} {why}",
         "Answer the query now in words, from what you have found so far, with figures. Say in a sentence what is still open. Write no code.",
@@ -241,7 +245,8 @@ def plain_system() -> str:
 
 
 def plain_message(query: str, text: str) -> str:
-    """Return a plain call's message: the query and all of the text. The query is repeated after a long text."""
+    """Return a plain call's message: the query and all of the text. The query is repeated after a
+    long text."""
     if not text:
         return _tagged(QUERY, query)
     again = (
@@ -318,7 +323,8 @@ def _tools(tools: Sequence[DescribedTool], seconds: float) -> str:
 
 
 def _preview(text: str, most: int = PREVIEW) -> list[str]:
-    """Return the beginning of a text, of at most so many characters, and half as much of its end."""
+    """Return the beginning of a text, of at most so many characters, and half as much of its
+    end."""
     if len(text) <= most + most // 2:
         return ["This is all of it:", _tagged(TEXT, text)] if text else []
     return [

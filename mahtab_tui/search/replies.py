@@ -54,7 +54,8 @@ class ReplyReader:
         self._metadata |= chunk.response_metadata
 
     def reply(self) -> Reply:
-        """Return the whole answer at its end. Raises `ModelError` if the service refused to answer."""
+        """Return the whole answer at its end. Raises `ModelError` if the service refused to
+        answer."""
         self._send()
         if is_refused(self._metadata):
             raise ModelError(REFUSED)
@@ -82,7 +83,8 @@ class ThreadedReader:
         self.reader = ReplyReader(llm, lambda words: self._send(on_words, words))
         self._stopped = threading.Event()
         self.ended = on_thread(self._read)
-        # An answer that nobody waits for may end in an error: take note of it, so that asyncio does not log it.
+        # An answer that nobody waits for may end in an error: take note of it, so that asyncio does
+        # not log it.
         self.ended.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     def stop(self) -> None:

@@ -34,7 +34,8 @@ class Request(NamedTuple):
     queries: tuple[str, ...]
     """One for each part."""
     parts: tuple[tuple[Span, ...] | Text, ...]
-    """Each is a text that code has made, or places in the node's text that are handed on together."""
+    """Each is a text that code has made, or places in the node's text that are handed on
+    together."""
     plain: bool
     """Whether it asks for a plain call."""
     many: bool

@@ -1,4 +1,5 @@
-"""What code in a sandbox can call: sub-calls, the caller's functions, the final answer, and reports of what it has read."""
+"""What code in a sandbox can call: sub-calls, the caller's functions, the final answer, and reports
+of what it has read."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from mahtab_tui.search.tools import Tools
 _MAX_GROUNDS = 4_096
 """Spans on which one answer may rest."""
 _SHORTEST_QUOTE = 16
-"""Characters of a sub-call's answer that is looked for in the answer; shorter ones stand in many answers by chance."""
+"""Characters of a sub-call's answer that is looked for in the answer; shorter ones stand in many
+answers by chance."""
 _MAX_TOUCHES = 20_000
 """Spans that one node may report as seen."""
 
@@ -56,7 +58,8 @@ class SandboxCalls:
         self._tools = tools
         self._touches = 0
         self._answers: dict[str, Sequence[Span]] = {}
-        """The parts of the root's text on which each answer of a sub-call rests; none if equal answers rest on different ones."""
+        """The parts of the root's text on which each answer of a sub-call rests; none if equal
+        answers rest on different ones."""
         self._tool_turn = 0
         self._tool_seconds = 0.0
         """What is left in that turn for its calls of tools."""

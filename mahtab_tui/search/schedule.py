@@ -20,9 +20,11 @@ _EARLY = 0.005
 
 
 class Gate:
-    """Lets a number of calls run at a time, first come, first served; fewer after an overload, and one more again with each success.
+    """Lets a number of calls run at a time, first come, first served; fewer after an overload, and
+    one more again with each success.
 
-    Only running calls hold a place. A node that waits for its children holds none, so there can be no deadlock.
+    Only running calls hold a place. A node that waits for its children holds none, so there can be
+    no deadlock.
     """
 
     def __init__(self, limit: int) -> None:
@@ -99,7 +101,8 @@ async def scheduled(
 ) -> T:
     """Make a call when it has a place, and again after a pause if the service was busy.
 
-    everyone: the gate of all calls of a search. gate: of the model's. on_pause: called with the seconds of each pause.
+    everyone: the gate of all calls of a search. gate: of the model's. on_pause: called with the
+    seconds of each pause.
     """
     tries = 0
     while True:

@@ -44,7 +44,8 @@ _STOPPING = 0.5
 """Seconds that a caller who gives up waits for the tree's last events."""
 
 Asking = Literal["ask", "run", "refuse"]
-"""What happens before a large fan-out: ask the user (by an event, which `Search.answer` answers), run it, or refuse it."""
+"""What happens before a large fan-out: ask the user (by an event, which `Search.answer` answers),
+run it, or refuse it."""
 
 
 class Search:
@@ -61,8 +62,8 @@ class Search:
     ) -> None:
         """emit: called with every event on the search's thread; must return quickly.
 
-        make_llm: makes a model from its name, as `get_llm` does. spending: of the session that runs the search. secrets: masked in
-        messages to models.
+        make_llm: makes a model from its name, as `get_llm` does. spending: of the session that runs
+        the search. secrets: masked in messages to models.
         """
         self._emit = emit
         self._spending = spending or Spending()
@@ -98,11 +99,14 @@ class Search:
         emit: Emit | None = None,
         caller: Caller | None = None,
     ) -> SearchAnswer:
-        """Answer a query over a `Text` or any context that `contexts.take` accepts. An exception in the caller's thread (Ctrl+C) stops the tree.
+        """Answer a query over a `Text` or any context that `contexts.take` accepts. An exception in
+        the caller's thread (Ctrl+C) stops the tree.
 
-        tree: an id for the tree. sub_model: for all nodes but the root. about: attributes for the tree's first event (`cell`, `source`).
-        sampling: of both models. tools: functions of the caller that the search's code may call. emit: called with the events of this tree instead of the search's. caller: may make the caller give up.
-        Raises `ContextError`, `ModelError`, `SandboxError`, and `ValueError` for an empty query.
+        tree: an id for the tree. sub_model: for all nodes but the root. about: attributes for the
+        tree's first event (`cell`, `source`). sampling: of both models. tools: functions of the
+        caller that the search's code may call. emit: called with the events of this tree instead of
+        the search's. caller: may make the caller give up. Raises `ContextError`, `ModelError`,
+        `SandboxError`, and `ValueError` for an empty query.
         """
         if not query.strip():
             raise ValueError("The query is empty.")
@@ -129,14 +133,16 @@ class Search:
         about: Mapping[str, Any] | None = None,
         caller: Caller | None = None,
     ) -> SearchAnswer:
-        """Answer another query over a tree's text, with its models and within its limits. Raises `ValueError` if it is no longer in memory."""
+        """Answer another query over a tree's text, with its models and within its limits. Raises
+        `ValueError` if it is no longer in memory."""
         return self._wait(
             self._run(self._trees.get(tree), lambda engine: engine.run_again(query, about or {})),
             caller,
         )
 
     def packed_log(self, tree: str) -> bytes | None:
-        """Return a tree's log as `worker.search_log.unpacked` reads it; None if it is no longer in memory."""
+        """Return a tree's log as `worker.search_log.unpacked` reads it; None if it is no longer in
+        memory."""
         log = self._logs.get(tree)
         return None if log is None else log.packed()
 
@@ -192,7 +198,8 @@ class Search:
         self._later(answer)
 
     def close(self) -> None:
-        """Stop all trees, end sandboxes and models' processes. Callers that still wait or come later get a `stopped` answer."""
+        """Stop all trees, end sandboxes and models' processes. Callers that still wait or come
+        later get a `stopped` answer."""
         with self._entering:
             if self._closed:
                 return
@@ -317,7 +324,8 @@ class Search:
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the loop until it is stopped. `SystemExit` in a provider's task ends that task, not the searches."""
+    """Run the loop until it is stopped. `SystemExit` in a provider's task ends that task, not the
+    searches."""
     while True:
         try:
             return loop.run_forever()

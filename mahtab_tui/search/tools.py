@@ -1,4 +1,5 @@
-"""The caller's functions that the code of a search may call. They run in the caller's process, never here."""
+"""The caller's functions that the code of a search may call. They run in the caller's process,
+never here."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ class ToolRunner(Protocol):
         kwargs: Mapping[str, Any],
         done: Callable[[Mapping[str, Any]], None],
     ) -> None:
-        """Start a call. done: gets {"value": …} or {"error": a sentence}, on any thread, unless the call has been stopped."""
+        """Start a call. done: gets {"value": …} or {"error": a sentence}, on any thread, unless the
+        call has been stopped."""
 
     def stop(self, call: int) -> None:
         """End a call."""

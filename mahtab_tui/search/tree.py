@@ -36,7 +36,8 @@ from mahtab_tui.search.node import (
 )
 
 HELD = 16_000_000
-"""Characters of finished nodes that a tree keeps; beyond that, the texts of the oldest nodes are shortened."""
+"""Characters of finished nodes that a tree keeps; beyond that, the texts of the oldest nodes are
+shortened."""
 ENDS = 600
 """Characters that are kept of each shortened text."""
 ANSWER = 40_000
@@ -47,9 +48,11 @@ _OfTurn = SearchTurn | SearchChatStream | SearchChat | SearchReplIn | SearchRepl
 
 
 class Tree:
-    """One search. The cost of folding an event grows with the depth of its node, not with the number of nodes.
+    """One search. The cost of folding an event grows with the depth of its node, not with the
+    number of nodes.
 
-    Any part of a stream gives a tree: events that are repeated, unknown or inconsistent are skipped.
+    Any part of a stream gives a tree: events that are repeated, unknown or inconsistent are
+    skipped.
     """
 
     def __init__(self, id: str) -> None:
@@ -58,7 +61,8 @@ class Tree:
         self.roots: list[SearchNode] = []
         """The search itself first, then its retries and nodes whose parent is unknown."""
         self.limits: Mapping[str, float] = {}
-        """Those that are set of `max_calls`, `max_tokens`, `max_usd`, `max_seconds`, `max_depth`."""
+        """Those that are set of `max_calls`, `max_tokens`, `max_usd`, `max_seconds`,
+        `max_depth`."""
         self.cell: int | None = None
         self.coverage = Coverage()
         self.used = UsageSum()
@@ -234,7 +238,8 @@ class Tree:
             each.shape += 1
 
     def _hold(self, node: SearchNode) -> None:
-        """Keep the texts of a finished node, and shorten those of the oldest ones when there are too many."""
+        """Keep the texts of a finished node, and shorten those of the oldest ones when there are
+        too many."""
         size = len(node.query) + len(node.answer) + sum(turn.size for turn in node.turns)
         self._finished.append((node, size))
         self._held += size

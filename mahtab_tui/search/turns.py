@@ -70,9 +70,11 @@ class Exploration:
         """Reserved for the last call."""
 
     async def run(self, ask: Ask, deadline: Deadline) -> NodeOutcome:
-        """Run turns until there is an answer; when turns, budget or time are used up, return the best answer so far.
+        """Run turns until there is an answer; when turns, budget or time are used up, return the
+        best answer so far.
 
-        Raises `BudgetSpent` if the budget does not allow a first call, `SandboxError`, and a model's errors while nothing has been found.
+        Raises `BudgetSpent` if the budget does not allow a first call, `SandboxError`, and a
+        model's errors while nothing has been found.
         """
         text = self._node.source.take()
         depth, gaps = self._node.depth, self._sandboxes.gaps
@@ -115,7 +117,8 @@ class Exploration:
     async def _until(
         self, end: float | None, work: Awaitable[tuple[NodeOutcome | None, str]]
     ) -> tuple[NodeOutcome | None, str]:
-        """Return the outcome, or None and the reason: the time is up, or the model failed after something had been found."""
+        """Return the outcome, or None and the reason: the time is up, or the model failed after
+        something had been found."""
         try:
             async with asyncio.timeout_at(end) as limit:
                 return await work
@@ -172,7 +175,8 @@ class Exploration:
         return None, f"rlm() ran out of turns ({self._limits.max_turns})."
 
     def _tell(self, result: TurnResult, message: str) -> None:
-        """Report a turn's result. When the conversation has become long, earlier outputs are shortened to their heads; code is kept."""
+        """Report a turn's result. When the conversation has become long, earlier outputs are
+        shortened to their heads; code is kept."""
         added = Message("user", message)
         self._conversation.add(added)
         self._outputs.append((added, result))
@@ -250,7 +254,8 @@ class Exploration:
         return NodeOutcome(last_answer(said.text), "partial"), ""
 
     def _keep(self) -> None:
-        """Reserve what a last call after one more turn would take. Raises `BudgetSpent`; the earlier reservation then stays."""
+        """Reserve what a last call after one more turn would take. Raises `BudgetSpent`; the
+        earlier reservation then stays."""
         wanted = self._calls.estimate(self._node.model, self._conversation.chars + 2 * _OUTPUT)
         self._calls.budget.hold(wanted.minus(self._kept))
         self._kept = wanted

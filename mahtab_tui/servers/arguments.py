@@ -20,7 +20,8 @@ _MOST_ERRORS = 20
 _MOST_STEPS = 20_000
 """Keywords that are looked at for one call."""
 _SLOW = frozenset({"uniqueItems"})
-"""Keywords that take a time that grows with the square of the value's size; the server checks them."""
+"""Keywords that take a time that grows with the square of the value's size; the server checks
+them."""
 _TYPES = Draft202012Validator.TYPE_CHECKER
 _MOST = 20_000
 """Values in a schema. A larger one is not checked here, but by the server."""
@@ -37,7 +38,8 @@ class _NoCheck(Exception):
 
 
 class ArgumentChecker:
-    """Checks with a limited number of steps, because a schema may branch without end. One thread at a time may use it."""
+    """Checks with a limited number of steps, because a schema may branch without end. One thread at
+    a time may use it."""
 
     def __init__(self) -> None:
         self._left = 0
@@ -63,7 +65,8 @@ class ArgumentChecker:
         )
 
     def check(self, arguments: Mapping[str, Any], schema: Any) -> None:
-        """Check the arguments. Raises `ArgumentsError`. What the schema leaves unclear is left to the server."""
+        """Check the arguments. Raises `ArgumentsError`. What the schema leaves unclear is left to
+        the server."""
         if not isinstance(schema, Mapping) or _size(schema) > _MOST:
             return
         self._left, self._seconds = _MOST_STEPS, _PATIENCE
@@ -133,7 +136,8 @@ class ArgumentChecker:
 
 
 def _without_dialects(schema: Any) -> Any:
-    """Drop each ``$schema``, which would make the library use a validator of its own, without our limits."""
+    """Drop each ``$schema``, which would make the library use a validator of its own, without our
+    limits."""
     if isinstance(schema, Mapping):
         return {
             name: _without_dialects(each)
@@ -144,7 +148,8 @@ def _without_dialects(schema: Any) -> Any:
 
 
 def _exclusive(limit: Literal["minimum", "maximum"]) -> _Check:
-    """Make the check of an exclusive limit: a number, or before draft 6 a mark at the inclusive one."""
+    """Make the check of an exclusive limit: a number, or before draft 6 a mark at the inclusive
+    one."""
     exclusive = Draft202012Validator.VALIDATORS[f"exclusive{limit.title()}"]
 
     def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:

@@ -87,7 +87,8 @@ class Connection:
         await self.ready()
 
     async def _start(self) -> None:
-        """Begin to start the server, for the first time or again. Raises `ServerError` if it has ended too often."""
+        """Begin to start the server, for the first time or again. Raises `ServerError` if it has
+        ended too often."""
         name, why, died = (
             self._state.name,
             self._state.why,
@@ -142,7 +143,8 @@ class Connection:
         if client is None:
             raise ServerError(f"The server {self._state.name} has just ended.")
         self._state.used.setdefault(wire)
-        # Not `Client.call_tool`, which would check the result against the server's own patterns without a time limit.
+        # Not `Client.call_tool`, which would check the result against the server's own patterns
+        # without a time limit.
         request = types.CallToolRequest(
             params=types.CallToolRequestParams(name=wire, arguments=dict(arguments))
         )
@@ -318,7 +320,8 @@ def _about(client: Client) -> str:
 
 
 def _in_words(error: BaseException) -> str:
-    """Return the reason of a failure, without a full stop; of a group, that of its first exception."""
+    """Return the reason of a failure, without a full stop; of a group, that of its first
+    exception."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, ValidationError):

@@ -19,7 +19,8 @@ _PATIENCE = 10.0
 
 
 def found(servers: Servers, words: str, most: int, meaning: SemanticIndex | None = None) -> str:
-    """Return the tools that fit, the best first, one a line; and a line for each server that cannot be started. Starts all servers.
+    """Return the tools that fit, the best first, one a line; and a line for each server that cannot
+    be started. Starts all servers.
 
     meaning: None to find them by words alone.
     """

@@ -1,4 +1,5 @@
-"""Logins to servers, kept for later sessions in a file that only the user can read. Loads nothing of the SDK."""
+"""Logins to servers, kept for later sessions in a file that only the user can read. Loads nothing
+of the SDK."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ class KeptLogins:
     """What is kept of each login, by the server's address. Any thread may call it."""
 
     def __init__(self, path: Path | None, add_secret: Callable[[str], None]) -> None:
-        """path: None keeps logins for this session only. add_secret: called with what has to be masked from now on."""
+        """path: None keeps logins for this session only. add_secret: called with what has to be
+        masked from now on."""
         self._path = path
         self._add_secret = add_secret
         self._lock = threading.Lock()

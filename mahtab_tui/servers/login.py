@@ -1,4 +1,5 @@
-"""Logging in to a server over HTTP (OAuth). The SDK speaks the protocol; here are the user's browser, which comes back to a port, and the tokens."""
+"""Logging in to a server over HTTP (OAuth). The SDK speaks the protocol; here are the user's
+browser, which comes back to a port, and the tokens."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ _BROWSER_SECONDS = 10.0
 
 
 def login_to(url: str, kept: KeptLogins, ask: Callable[[str], None]) -> OAuthClientProvider:
-    """Return what logs in to a server when it wants that. ask: called with the address that the user has to visit, and with "" after that."""
+    """Return what logs in to a server when it wants that. ask: called with the address that the
+    user has to visit, and with "" after that."""
     login = _Login(url, kept, ask)
     metadata = OAuthClientMetadata(
         client_name="mahtab-tui", redirect_uris=[AnyUrl(f"http://{_HOST}:{login.port}{_BACK}")]

@@ -1,4 +1,5 @@
-"""Mends and judges what servers send, so that nothing unreadable leaves a call waiting or makes all tools unusable."""
+"""Mends and judges what servers send, so that nothing unreadable leaves a call waiting or makes all
+tools unusable."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ def answered_by(line: bytes, waiting: dict[str, Any]) -> list[Any]:
 
 
 class MendedTools(anyio.abc.ObjectReceiveStream[SessionMessage | Exception]):
-    """Messages of a server, in which a tool with an odd description does not make the others unusable."""
+    """Messages of a server, in which a tool with an odd description does not make the others
+    unusable."""
 
     def __init__(self, received: ReceivedStream, note: Callable[[str], object]) -> None:
         """note: called with a sentence about each odd tool."""

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 LONGEST_ERROR = 4_000
 MOST_OUTSIDE_TEXTS = 2 * 1024 * 1024
-"""Bytes of JSON outside its strings. Reading more would keep all other threads waiting for seconds."""
+"""Bytes of JSON outside its strings. Reading more would keep all other threads waiting for
+seconds."""
 
 
 def parts_of(result: CallToolResult, output_schema: Any) -> list[dict[str, Any]]:
@@ -39,7 +40,8 @@ def error_text(content: Sequence[ContentBlock]) -> str:
 
 
 def _wraps(schema: Any) -> bool:
-    """Whether a server has put a value into an object, since structured content must be one: with the only property ``result``."""
+    """Whether a server has put a value into an object, since structured content must be one: with
+    the only property ``result``."""
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     return isinstance(properties, Mapping) and set(properties) == {"result"}
 

@@ -40,7 +40,8 @@ class Servers:
         reserved: frozenset[str] = frozenset(),
         start_seconds: float = START_SECONDS,
     ) -> None:
-        """folder: where programs run by default. tell: called with sentences for the user. logins: by default they are forgotten with the session.
+        """folder: where programs run by default. tell: called with sentences for the user. logins:
+        by default they are forgotten with the session.
 
         reserved: names that no server may have.
         """
@@ -60,7 +61,8 @@ class Servers:
         self._closed = False
 
     def ready(self, python: str) -> Future[None]:
-        """Start a server, if it does not run. The future may have `ServerError`; cancelling it leaves the server alone."""
+        """Start a server, if it does not run. The future may have `ServerError`; cancelling it
+        leaves the server alone."""
         return self._submit(lambda: self._connection(python).ready())
 
     def restart(self, python: str) -> Future[None]:
@@ -69,13 +71,15 @@ class Servers:
     def prepare(
         self, python: str, wire: str, arguments: Mapping[str, Any]
     ) -> Future[ToolSignature]:
-        """Start a server and check the arguments of a call; the future has the tool, or `ServerError`."""
+        """Start a server and check the arguments of a call; the future has the tool, or
+        `ServerError`."""
         return self._submit(lambda: self._connection(python).prepare(wire, arguments))
 
     def call(
         self, python: str, wire: str, arguments: Mapping[str, Any]
     ) -> Future[list[dict[str, Any]]]:
-        """Call a tool; the future has the parts of its result, or `ServerError`. Cancelling it cancels the call."""
+        """Call a tool; the future has the parts of its result, or `ServerError`. Cancelling it
+        cancels the call."""
         return self._submit(lambda: self._connection(python).call(wire, arguments))
 
     def close(self) -> None:

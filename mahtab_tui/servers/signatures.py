@@ -1,4 +1,5 @@
-"""Describes a tool as a Python function, from its JSON schema, which a hostile server may have written."""
+"""Describes a tool as a Python function, from its JSON schema, which a hostile server may have
+written."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ class ToolSignature(NamedTuple):
 
 
 def identifier(name: str, taken: Container[str] = (), *, private: str = "tool") -> str:
-    """Return a valid name that is not taken. private: put before a name that begins with an underscore or a digit."""
+    """Return a valid name that is not taken. private: put before a name that begins with an
+    underscore or a digit."""
     base = _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME]
     if not base.strip("_") or base[0] in "_0123456789":
         base = f"{private}_{base.lstrip('_')}".rstrip("_")
@@ -85,7 +87,8 @@ def identifier(name: str, taken: Container[str] = (), *, private: str = "tool") 
 
 
 def with_required(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Add the properties that a schema requires and does not describe, so that they can be given."""
+    """Add the properties that a schema requires and does not describe, so that they can be
+    given."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, Mapping) or not isinstance(required, list):
         return schema

@@ -82,7 +82,8 @@ class ServerState:
         self.revision = 0
         """Counts the changes of the tools."""
         self.used: dict[str, None] = {}
-        """The tools that were called, in the order of their first call: what the model is told changes seldom."""
+        """The tools that were called, in the order of their first call: what the model is told
+        changes seldom."""
         self.messages = ServerMessages()
 
     @property
@@ -95,7 +96,8 @@ class ServerState:
         )
 
     def used_tools(self) -> list[str]:
-        """Return how the tools that were called are called, and what they do; of many, those that came last."""
+        """Return how the tools that were called are called, and what they do; of many, those that
+        came last."""
         tools = (self.tools.get(wire) for wire in list(self.used)[-_USED:])
         return [
             f"{tool.name}{tool.written}: {tool.summary}"[:_LONGEST_LINE]

@@ -1,7 +1,9 @@
-"""How messages reach a server: over the pipes of a program that ends with this one, or over streamable HTTP. No message is too long for memory.
+"""How messages reach a server: over the pipes of a program that ends with this one, or over
+streamable HTTP. No message is too long for memory.
 
-The SDK's own transport over pipes is not used, because it reads lines of any length, in a time that grows with the square of the length, and its
-program outlives a killed parent if it does not read its stdin.
+The SDK's own transport over pipes is not used, because it reads lines of any length, in a time that
+grows with the square of the length, and its program outlives a killed parent if it does not read
+its stdin.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ GRACE = 0.5
 _LOOK_AGAIN = 0.01
 """Seconds."""
 _BUSY, _REST = 0.02, 0.02
-"""Seconds for which messages are read without a pause, and of the pause, in which other threads go on."""
+"""Seconds for which messages are read without a pause, and of the pause, in which other threads go
+on."""
 _HTTP_TIMEOUT = httpx2.Timeout(
     30.0, read=None
 )  # a tool may take as long as it likes; the user can stop it
@@ -76,7 +79,8 @@ class Closed:
 
 
 class PipeTransport:
-    """A program's stdin and stdout, as the SDK's `Transport`. Enter it on a thread that lives as long as the program."""
+    """A program's stdin and stdout, as the SDK's `Transport`. Enter it on a thread that lives as
+    long as the program."""
 
     def __init__(
         self, server: McpServer, folder: Path, messages: ServerMessages, closed: Closed
@@ -156,7 +160,8 @@ class PipeTransport:
             incoming.close()
 
     def _messages_in(self, line: bytes) -> Sequence[JSONRPCMessage]:
-        """Return the message of a line; if it cannot be read, the failures of the requests that wait for it."""
+        """Return the message of a line; if it cannot be read, the failures of the requests that
+        wait for it."""
         try:
             message = _parsed(line)
         except ValidationError as error:
@@ -214,7 +219,8 @@ class PipeTransport:
         """Wait a moment for its end."""
         loop = asyncio.get_running_loop()
         until = loop.time() + GRACE
-        # Not `Process.wait`, which waits also for what the program has started, if that has its pipes.
+        # Not `Process.wait`, which waits also for what the program has started, if that has its
+        # pipes.
         while self._process.returncode is None and loop.time() < until:
             await asyncio.sleep(_LOOK_AGAIN)
         return self._process.returncode
@@ -236,7 +242,8 @@ def _parsed(line: bytes) -> JSONRPCMessage:
 async def http_transport(
     server: McpServer, login: httpx2.Auth | None, messages: ServerMessages
 ) -> AsyncIterator[Streams]:
-    """Speak with an address, as the SDK's `Transport`. login: what logs in if the server wants that."""
+    """Speak with an address, as the SDK's `Transport`. login: what logs in if the server wants
+    that."""
     headers = {
         "accept-encoding": "identity",
         **server.headers,

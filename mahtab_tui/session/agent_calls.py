@@ -55,7 +55,8 @@ class AgentCalls:
         }
 
     def serve(self, agent: JoinedAgent, call: AgentCall, what: str, args: Mapping[str, Any]) -> Any:
-        """Answer a call with a JSON value. Calls of a paused agent wait. Raises `AgentCallRefused`."""
+        """Answer a call with a JSON value. Calls of a paused agent wait. Raises
+        `AgentCallRefused`."""
         served = self._serve.get(what)
         if served is None:
             raise AgentCallRefused(f"The session knows no {what!r}.")
@@ -96,8 +97,8 @@ class AgentCalls:
     def _approved(
         self, agent: JoinedAgent, call: AgentCall, request: str, code: str
     ) -> tuple[str, tuple[str, ...], bool]:
-        """Return the code that the rules and the user let run, the private variables about which the user was asked, and whether it runs in a
-        locked fork first.
+        """Return the code that the rules and the user let run, the private variables about which
+        the user was asked, and whether it runs in a locked fork first.
 
         Raises `AgentCallDeclined` and `AgentCallRefused`.
         """
@@ -228,7 +229,8 @@ class AgentCalls:
         return line[:HEAD] + (" …" if more or len(line) > HEAD else "")
 
     def _ask(self, agent: JoinedAgent, call: AgentCall, action: str) -> None:
-        """Ask the user about an action on the environment, which always needs approval, but not in the agent's own session. Raises `AgentCallDeclined` and `AgentCallRefused`."""
+        """Ask the user about an action on the environment, which always needs approval, but not in
+        the agent's own session. Raises `AgentCallDeclined` and `AgentCallRefused`."""
         if agent.owns_session:
             return
         agents = self._session.joined_agents
@@ -236,7 +238,8 @@ class AgentCalls:
         agents.approved(agent, call, agents.new_call(), action, is_code=False)
 
     def _checked(self, agent: JoinedAgent, code: str) -> str:
-        """Return code, or a description of an action, with Python's line ends. Raises `AgentCallRefused` if it holds dangerous characters."""
+        """Return code, or a description of an action, with Python's line ends. Raises
+        `AgentCallRefused` if it holds dangerous characters."""
         code = code.replace("\r\n", "\n")
         if why := refusal(code):
             self._session.notice(f"Code from {agent.name} was not run. {why}", "warning")

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 
 Attach = Literal["nothing", "files and variables", "commands too"]
-"""Which mentions in a question are followed. A question from code, such as `ask()` in a cell, must attach nothing: it may hold anything."""
+"""Which mentions in a question are followed. A question from code, such as `ask()` in a cell, must
+attach nothing: it may hold anything."""
 
 
 @dataclass(eq=False, repr=False)
@@ -78,7 +79,8 @@ class AgentThread:
             threading.Thread(target=self._prepare, name="agent-warm-up", daemon=True).start()
 
     def ask(self, prompt: str, *, attach: Attach = "nothing") -> str:
-        """Ask and wait; returns the final words. attach: which mentions in the question are followed. Raises `ModelError`."""
+        """Ask and wait; returns the final words. attach: which mentions in the question are
+        followed. Raises `ModelError`."""
         prompt = self._turns.secrets.mask(prompt)
         with self._turns.turn():
             self._withdrawn.clear()
@@ -105,7 +107,8 @@ class AgentThread:
         return agent.ask_sync(prompt, shown=turn)
 
     def ask_from_cell(self, prompt: str) -> str:
-        """Ask from a running cell, which waits: the agent's own cells run inside it. Raises `ModelError`."""
+        """Ask from a running cell, which waits: the agent's own cells run inside it. Raises
+        `ModelError`."""
         with self._turns.asked_from_cell():
             return self.ask(prompt)
 
@@ -128,7 +131,8 @@ class AgentThread:
 
     @property
     def sees(self) -> bool | None:
-        """Whether the model takes pictures; None if that is not known. Waits until the model is loaded."""
+        """Whether the model takes pictures; None if that is not known. Waits until the model is
+        loaded."""
         try:
             return self.agent.sees
         except ModelError:  # reported when the question is asked
@@ -156,7 +160,8 @@ class AgentThread:
         threading.Thread(target=work, name="agent-change", daemon=True).start()
 
     def compact(self, keep: str) -> None:
-        """Summarise the conversation before the last question, on a thread. keep: what the summary shall keep, in the user's words."""
+        """Summarise the conversation before the last question, on a thread. keep: what the summary
+        shall keep, in the user's words."""
 
         def work() -> None:
             with self._turns.turn():
@@ -251,7 +256,8 @@ def conversation(past: Sequence[Record]) -> list[KeptMessage]:
 
 
 def summary(past: Sequence[Record]) -> ConversationSummary | None:
-    """Return the summary of the beginning of a resumed conversation, unless the user has hidden or replaced something in it since."""
+    """Return the summary of the beginning of a resumed conversation, unless the user has hidden or
+    replaced something in it since."""
     made: ConversationSummary | None = None
     later: set[str] = set()
     for record in past:

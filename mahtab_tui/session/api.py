@@ -70,7 +70,8 @@ class SessionState(BaseModel):
     globals_ns: SkipValidation[dict[str, Any]] = Field(
         default_factory=dict, exclude=True, repr=False
     )
-    """The namespace: the caller's own dictionary, not a copy. Empty if the kernel is another process."""
+    """The namespace: the caller's own dictionary, not a copy. Empty if the kernel is another
+    process."""
     messages: list[Message] = Field(default_factory=list)
     """The conversation, in words and code."""
     repl_activity: list[Annotated[Record, PlainSerializer(as_json), BeforeValidator(_record)]] = (
@@ -116,7 +117,8 @@ class SessionState(BaseModel):
         return result.output or result.detail, result.status is not Status.OK
 
     def undo(self, cell: int | None = None) -> Restoration:
-        """Restore the namespace to before a cell ran; without one, before what ran last. Raises `KernelError`."""
+        """Restore the namespace to before a cell ran; without one, before what ran last. Raises
+        `KernelError`."""
         undo = self._open().undo
         return undo.undo(undo.last_step() if cell is None else cell)
 
@@ -185,7 +187,8 @@ class _Listener(logging.Handler):
 
 
 def execute_code(code: str, session: SessionState) -> tuple[str, bool]:
-    """Run a cell in a session's namespace; returns its output, including value or traceback, and whether it failed.
+    """Run a cell in a session's namespace; returns its output, including value or traceback, and
+    whether it failed.
 
     The cell is stopped with an error after 10,000 characters of output.
     """

@@ -31,7 +31,8 @@ SizedPicture = tuple[EncodedPicture, str]
 
 
 def measured_file(path: Path) -> str | None:
-    """Return a picture's pixels and bytes from the head of its file; None for other files. Raises `PictureError` and `OSError`."""
+    """Return a picture's pixels and bytes from the head of its file; None for other files. Raises
+    `PictureError` and `OSError`."""
     with opened(path) as file:
         if not is_picture(file.read(HEAD)):
             return None
@@ -51,7 +52,8 @@ def picture_of_file(path: Path) -> SizedPicture:
 
 
 def measured_variable(kernel: Kernel, name: str) -> str | None:
-    """Return the size of a variable's picture without drawing it; None if the variable is not a picture. Raises `KernelError`."""
+    """Return the size of a variable's picture without drawing it; None if the variable is not a
+    picture. Raises `KernelError`."""
     look = InspectorClient(kernel)
     found = look.measure((("name", name),))
     if found is None:
@@ -61,7 +63,8 @@ def measured_variable(kernel: Kernel, name: str) -> str | None:
 
 
 def picture_of_variable(kernel: Kernel, name: str) -> SizedPicture:
-    """Draw a variable's picture, which may run its own code. Raises `PictureError` and `KernelError`."""
+    """Draw a variable's picture, which may run its own code. Raises `PictureError` and
+    `KernelError`."""
     return _sized(InspectorClient(kernel).picture((("name", name),)))
 
 

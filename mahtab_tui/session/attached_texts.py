@@ -1,4 +1,5 @@
-"""Reads the texts that questions mention: files, folders, commands. Long texts are shortened to head and tail."""
+"""Reads the texts that questions mention: files, folders, commands. Long texts are shortened to
+head and tail."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def size_of(count: int) -> str:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file by a path without links. Raises `OSError`, also if a pipe or a link has replaced the file meanwhile."""
+    """Open a file by a path without links. Raises `OSError`, also if a pipe or a link has replaced
+    the file meanwhile."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -66,7 +68,8 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read(path: Path, mention: Mention, size: str, stopped: Callable[[], bool]) -> tuple[str, str]:
-    """Return the text of a file, or of some lines, and its size in words. Raises `OSError` and `BinaryFile`."""
+    """Return the text of a file, or of some lines, and its size in words. Raises `OSError` and
+    `BinaryFile`."""
     with opened(path) as file:
         if mention.start is None:
             return _ends(file, os.fstat(file.fileno()).st_size), size
@@ -89,7 +92,8 @@ def read(path: Path, mention: Mention, size: str, stopped: Callable[[], bool]) -
 def _as_utf8(file: IO[bytes]) -> Callable[[int], bytes]:
     """Return a function that reads a line of at most so many bytes or characters.
 
-    Files marked as UTF-16 or UTF-32, in which a newline byte need not end a line, are converted to UTF-8.
+    Files marked as UTF-16 or UTF-32, in which a newline byte need not end a line, are converted to
+    UTF-8.
     """
     encoding = marked_encoding(file.read(4))
     file.seek(0)
@@ -100,7 +104,8 @@ def _as_utf8(file: IO[bytes]) -> Callable[[int], bytes]:
 
 
 def _lines(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -> Iterator[bytes]:
-    """Yield lines, each cut to `_BYTES`, however long it is. Raises `OSError` after `_SEARCHED` bytes, and if stopped."""
+    """Yield lines, each cut to `_BYTES`, however long it is. Raises `OSError` after `_SEARCHED`
+    bytes, and if stopped."""
     whole = True
     searched = 0
     for piece in iter(lambda: readline(_BYTES), b""):
@@ -126,7 +131,8 @@ def _ends(file: IO[bytes], size: int) -> str:
 
 
 def _both_decoded(head: bytes, tail: bytes) -> tuple[str, str]:
-    """Decode both ends of a file in the same encoding, dropping characters that were cut. Raises `BinaryFile`."""
+    """Decode both ends of a file in the same encoding, dropping characters that were cut. Raises
+    `BinaryFile`."""
     if (mark := mark_of(head)) not in (b"", codecs.BOM_UTF8):
         return decoded(head), decoded(mark + tail)
     if b"\0" in head or b"\0" in tail:
@@ -152,7 +158,8 @@ def shortened(text: str) -> str:
 
 
 def outline(folder: Path, stopped: Callable[[], bool]) -> tuple[str, str]:
-    """List the source files below a folder with their sizes; returns the list and the number of files in words."""
+    """List the source files below a folder with their sizes; returns the list and the number of
+    files in words."""
     from mahtab_tui.knowledge.code import CodeError, list_files
 
     try:
@@ -174,7 +181,8 @@ def outline(folder: Path, stopped: Callable[[], bool]) -> tuple[str, str]:
 
 
 def printed(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[str, str]:
-    """Run a command; returns its output and errors, and its exit code or size in words. When the time is up, it is killed with its children."""
+    """Run a command; returns its output and errors, and its exit code or size in words. When the
+    time is up, it is killed with its children."""
     with tempfile.TemporaryFile() as output:
         running = subprocess.Popen(
             tie_to_parent(["/bin/sh", "-c", command]),

@@ -1,4 +1,5 @@
-"""Finds, completes and collects the attachments of a question: files, outlines of folders, variables, pictures and output of commands."""
+"""Finds, completes and collects the attachments of a question: files, outlines of folders,
+variables, pictures and output of commands."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def element_of(record: UserAttachment) -> str:
 
 
 class Attachments:
-    """Finds what questions mention, in the kernel's working directory and namespace. It waits for the kernel: never call it on the main thread."""
+    """Finds what questions mention, in the kernel's working directory and namespace. It waits for
+    the kernel: never call it on the main thread."""
 
     def __init__(
         self,
@@ -65,7 +67,8 @@ class Attachments:
     def chips(
         self, question: str, sees: Callable[[], bool | None] = lambda: None
     ) -> list[MentionChip]:
-        """Preview the attachments of a question. Only the heads of pictures are read, and no command runs.
+        """Preview the attachments of a question. Only the heads of pictures are read, and no
+        command runs.
 
         sees: whether the model takes pictures; None if that is not known.
         """
@@ -97,7 +100,8 @@ class Attachments:
     def gather(
         self, question: str, stopped: Callable[[], bool], *, commands: bool
     ) -> list[Attachment]:
-        """Collect the attachments of a question. commands: whether to run the commands that it mentions.
+        """Collect the attachments of a question. commands: whether to run the commands that it
+        mentions.
 
         A mention of nothing that exists counts as words, unless it looks like a path.
         """
@@ -129,7 +133,8 @@ class Attachments:
         )
         for mention in found:
             if mention.kind == "command" and is_large(question):
-                # It may be part of a pasted text, which the editor shows as one word: nobody has read it.
+                # It may be part of a pasted text, which the editor shows as one word: nobody has
+                # read it.
                 yield (
                     mention,
                     MentionChip(mention.label, "not run: the question is long", missing=True),
@@ -315,9 +320,11 @@ def _cells(mention: Mention) -> range:
 
 
 def followed(named: Path, projects: Iterable[Path]) -> tuple[Path, str]:
-    """Follow all links in an absolute path, which need not exist. Returns it, and if there was a link also where it is below its folder.
+    """Follow all links in an absolute path, which need not exist. Returns it, and if there was a
+    link also where it is below its folder.
 
-    projects: folders that links must not leave. Links outside of them must stay in their own folder. Raises `LinkLeadsOut`.
+    projects: folders that links must not leave. Links outside of them must stay in their own
+    folder. Raises `LinkLeadsOut`.
     """
     named, real = Path(os.path.normpath(named)), Path(os.path.realpath(named))
     folder = next((project for project in projects if named.is_relative_to(project)), named.parent)

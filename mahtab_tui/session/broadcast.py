@@ -18,7 +18,8 @@ WAITING = 10_000
 
 KEPT = 2_000
 CHARACTERS = 20_000_000
-"""Limits of the recent records that are kept, in number and characters. Pieces of streams are kept until the whole record follows."""
+"""Limits of the recent records that are kept, in number and characters. Pieces of streams are kept
+until the whole record follows."""
 
 GROWING = 1_000_000
 """Characters that are kept of the end of a stream."""
@@ -126,7 +127,8 @@ class Broadcast(logging.Handler):
 
 
 def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[Record]:
-    """Yield what a watcher sees of the records of a resumed session. same_kernel: the kernel has waited, and cells that have not ended go on."""
+    """Yield what a watcher sees of the records of a resumed session. same_kernel: the kernel has
+    waited, and cells that have not ended go on."""
     for record in past:
         waits = (
             isinstance(record, records.Approval | records.Input) and record.state == "waiting"

@@ -79,18 +79,21 @@ class Cells:
         """Called with the number of a cell that was interrupted."""
         self._running: list[str] = []
         self._parties: dict[int, tuple[str, str]] = {}
-        """Of running cells: whose it is ("user", "assistant", "agent"), and the name of who wrote it."""
+        """Of running cells: whose it is ("user", "assistant", "agent"), and the name of who wrote
+        it."""
         self._writers: dict[int, tuple[str, str]] = {}
         """The same of all cells."""
         self._used: dict[int, tuple[str, ...]] = {}
         """The private variables that running cells use."""
         self._alone = threading.Lock()
-        """Held by cells of agents and the model that are not nested: they wait for each other before their time limits start."""
+        """Held by cells of agents and the model that are not nested: they wait for each other
+        before their time limits start."""
         self.finished: deque[FinishedCell] = deque(maxlen=REMEMBERED)
         """The cells that have ended, newest last."""
         self.provenance = Provenance()
         self._naming = threading.Lock()
-        """Held while it is logged who has made names, so that a list of them does not come after newer ones."""
+        """Held while it is logged who has made names, so that a list of them does not come after
+        newer ones."""
         self._provenance_before: dict[int, Provenance] = {}
         self.turns: dict[int, int] = {}
         """Which question each of the model's cells belongs to."""
@@ -103,7 +106,8 @@ class Cells:
         """Set when a cell has called `exit()`."""
 
     def finished_since(self, seen: FinishedCell | None) -> list[FinishedCell]:
-        """Return the cells that ended after a given one, newest last; all remembered ones for None."""
+        """Return the cells that ended after a given one, newest last; all remembered ones for
+        None."""
         finished = list(self.finished)
         return finished[finished.index(seen) + 1 :] if seen in finished else finished
 
@@ -128,7 +132,8 @@ class Cells:
         return "assistant" in self._running
 
     def foreign_party(self, cell: int | None) -> str | None:
-        """Return who else than the user wrote the code that runs now. cell: which cell it belongs to, as far as the kernel can tell.
+        """Return who else than the user wrote the code that runs now. cell: which cell it belongs
+        to, as far as the kernel can tell.
 
         While a cell of others runs, all code is theirs.
         """
@@ -153,11 +158,13 @@ class Cells:
         lock: Lock | None = None,
         **attrs: Any,
     ) -> CellResult:
-        """Run one cell to its end. `attrs` are fields of its records (turn, step and block of the model; `guest` of an agent).
+        """Run one cell to its end. `attrs` are fields of its records (turn, step and block of the
+        model; `guest` of an agent).
 
-        bounded: limits the run. begun: called with the cell's number when it starts. listener: gets the output, as the bus does. given_up:
-        called after waiting for another agent's cell; if it returns true, the cell does not run. allowed: private variables that it may use, so
-        that its output is told. lock: run it in a locked fork.
+        bounded: limits the run. begun: called with the cell's number when it starts. listener: gets
+        the output, as the bus does. given_up: called after waiting for another agent's cell; if it
+        returns true, the cell does not run. allowed: private variables that it may use, so that its
+        output is told. lock: run it in a locked fork.
         """
         with contextlib.nullcontext() if nested or origin == "user" else self._alone:
             if given_up():
@@ -201,7 +208,8 @@ class Cells:
             return result
 
     def go_on(self, started: records.ReplIn, nested: bool) -> None:
-        """Wait for the end of a cell that began on an earlier screen, and log it. nested: it runs inside another."""
+        """Wait for the end of a cell that began on an earlier screen, and log it. nested: it runs
+        inside another."""
         cell = started.cell
         assert cell is not None
         origin: Origin = "user" if isinstance(started, records.UserReplIn) else "assistant"
@@ -325,7 +333,8 @@ class Cells:
         return self._provenance_before.get(cell, self.provenance)
 
     def leave(self) -> None:
-        """Leave the program once the running cell has ended, since leaving would cut it off. Raises `RuntimeError` in an agent's cell."""
+        """Leave the program once the running cell has ended, since leaving would cut it off. Raises
+        `RuntimeError` in an agent's cell."""
         if self.agent_runs:
             raise RuntimeError(
                 "The session belongs to the user: exit() in an agent's code does not end it."
@@ -333,7 +342,8 @@ class Cells:
         self._leaves.set()
 
     def follow(self, state: KernelState) -> None:
-        """Follow the kernel's state: when it dies, its names are gone; a new one may start with some."""
+        """Follow the kernel's state: when it dies, its names are gone; a new one may start with
+        some."""
         if state.is_over:
             self._dead = True
             self._keeping.lost()
@@ -359,7 +369,8 @@ class Cells:
         )
 
     def adopt_again(self, makers: Mapping[str, records.Namespace]) -> None:
-        """Log the names of a kernel that has waited. makers: the records of the cells that have made names, by name. Raises `KernelError`."""
+        """Log the names of a kernel that has waited. makers: the records of the cells that have
+        made names, by name. Raises `KernelError`."""
         with self._naming:
             variables = self._kernel.variables()
             made: dict[tuple[int, str, int | None], list[Variable]] = {}

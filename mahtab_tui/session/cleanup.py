@@ -20,8 +20,9 @@ _OLD = 24 * 60 * 60
 
 
 def remove_leftovers() -> None:
-    """Remove unused lock files and sockets, records of sessions that were never finished, old temporary pictures, and folders that earlier
-    versions made for `claude`. Waits for sockets. Raises `StoreError` if the session file was damaged."""
+    """Remove unused lock files and sockets, records of sessions that were never finished, old
+    temporary pictures, and folders that earlier versions made for `claude`. Waits for sockets.
+    Raises `StoreError` if the session file was damaged."""
     locked_sessions()
     with contextlib.suppress(SharingError):
         running_sessions()

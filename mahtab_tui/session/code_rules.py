@@ -1,4 +1,5 @@
-"""Applies the user's rules to the text of code. `deny` and `ask` are a convenience, not a protection: code can call things by other names."""
+"""Applies the user's rules to the text of code. `deny` and `ask` are a convenience, not a
+protection: code can call things by other names."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ class CodeRules:
         return self._why
 
     def explain_once(self, why: str) -> str:
-        """Return the sentence that says why read-only code asks here, the first time; then an empty text."""
+        """Return the sentence that says why read-only code asks here, the first time; then an empty
+        text."""
         first, self._explained = not self._explained, True
         return f"allow: {READ_ONLY} cannot be enforced here: {why}" if first else ""
 
@@ -82,7 +84,8 @@ def verdict_of(rules: Sequence[Rule], code: str) -> Verdict:
 
 
 def calls_in(code: str) -> list[Call]:
-    """Return the calls in code, and the functions that it names, by full names without aliases; none if it is too long or not plain Python."""
+    """Return the calls in code, and the functions that it names, by full names without aliases;
+    none if it is too long or not plain Python."""
     tree = parsed(code) if len(code) <= _LONGEST else None
     if tree is None:
         return []
@@ -102,7 +105,8 @@ def calls_in(code: str) -> list[Call]:
 
 
 def only_call(code: str) -> Call | None:
-    """Return the call that code consists of, if all its arguments are texts, numbers, `True`, `False` or `None`; else None."""
+    """Return the call that code consists of, if all its arguments are texts, numbers, `True`,
+    `False` or `None`; else None."""
     tree = parsed(code) if len(code) <= _LONGEST else None
     match tree:
         case ast.Module(body=[ast.Expr(value=ast.Call(func=ast.Name() | ast.Attribute()) as node)]):
@@ -120,7 +124,8 @@ def exact_rule(call: Call) -> str:
 
 
 def _literal(value: object) -> str:
-    """Return a value as a rule writes it; a text as a glob that fits only this text, within quotes."""
+    """Return a value as a rule writes it; a text as a glob that fits only this text, within
+    quotes."""
     if not isinstance(value, str):
         return repr(value)
     glob = "".join(f"[{character}]" if character in "*?[" else character for character in value)
@@ -180,7 +185,8 @@ def _imported_names(tree: ast.AST) -> dict[str, str]:
 
 
 def _dotted(node: ast.AST, names: dict[str, str]) -> str:
-    """Return the full name of a name or an attribute, ``?.read`` for one of something without a name; empty for anything else."""
+    """Return the full name of a name or an attribute, ``?.read`` for one of something without a
+    name; empty for anything else."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

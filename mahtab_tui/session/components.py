@@ -1,4 +1,5 @@
-"""Builds the parts of a session that work: loaded when the first of them is wanted, so that the first picture of a screen waits for none."""
+"""Builds the parts of a session that work: loaded when the first of them is wanted, so that the
+first picture of a screen waits for none."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
     from mahtab_tui.session.suggestions import Suggestions
 
 _PATIENCE, _HURRY = 5.0, 0.5
-"""Seconds to wait for the variables to be written when the user leaves, and when a signal ends the program."""
+"""Seconds to wait for the variables to be written when the user leaves, and when a signal ends the
+program."""
 
 
 class Components:
@@ -194,7 +196,8 @@ class Components:
             handler.flush()
 
     def close(self, *, keep_kernel: bool, hurry: bool, leave: bool) -> None:
-        """End all of them; the arguments are those of `Session.close`. Nothing follows on the bus."""
+        """End all of them; the arguments are those of `Session.close`. Nothing follows on the
+        bus."""
         leave = leave and self.kernel.outlives
         self.inbox.close()
         if leave:  # before anything that it waits for is answered

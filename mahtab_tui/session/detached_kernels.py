@@ -26,7 +26,8 @@ _CODE = 60
 
 
 def waiting_elsewhere() -> list[Noted]:
-    """Return the kernels on other machines whose sessions no program has open, without asking whether they are still there."""
+    """Return the kernels on other machines whose sessions no program has open, without asking
+    whether they are still there."""
     open_now = locked_sessions()
     return [noted for noted in noted_kernels() if noted.session not in open_now]
 
@@ -49,7 +50,8 @@ def end_surplus_kernels() -> None:
 
 
 def facts_about_waiting_kernels() -> dict[str, str]:
-    """Return what each kernel without a screen does, how long it has computed and its memory, by session."""
+    """Return what each kernel without a screen does, how long it has computed and its memory, by
+    session."""
     here = {kernel.session: f"{work(kernel)}, {_use(kernel)}" for kernel in waiting_here()}
     return {
         noted.session: f"started {begun(noted)} ago on {one_line(noted.station.label)}"
@@ -77,7 +79,8 @@ def _use(kernel: WaitingKernel) -> str:
 
 
 def sentences_about_waiting_kernels() -> Iterator[str]:
-    """Yield a sentence for each kernel without a screen: what it does, where, and how to resume or stop it."""
+    """Yield a sentence for each kernel without a screen: what it does, where, and how to resume or
+    stop it."""
     for kernel in waiting_here():
         if kernel.has_run:
             code = f"still running cell {kernel.cell} in the background. Code: {_code(kernel)}"

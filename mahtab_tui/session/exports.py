@@ -43,7 +43,8 @@ class ExportOrder(NamedTuple):
 
 
 def order_of(typed: str, session_name: str, folder: Path) -> ExportOrder:
-    """Read ``[FILE] [shown] [whole]``, in any order; a name with spaces is in quotes. Raises `BadExport`."""
+    """Read ``[FILE] [shown] [whole]``, in any order; a name with spaces is in quotes. Raises
+    `BadExport`."""
     files, flags = list[str](), set[str]()
     try:
         words = shlex.split(typed)
@@ -90,9 +91,11 @@ def export_session(
     whole: bool = False,
     over: bool = False,
 ) -> str:
-    """Export a saved session, and say so in a sentence. told: covers what must not be written. The others: as in `ExportOrder`.
+    """Export a saved session, and say so in a sentence. told: covers what must not be written. The
+    others: as in `ExportOrder`.
 
-    Raises `StoreError`, `NothingToExport`, `OSError`; `FileExistsError` if the file is there and not `over`.
+    Raises `StoreError`, `NothingToExport`, `OSError`; `FileExistsError` if the file is there and
+    not `over`.
     """
     from mahtab_tui.store.resume import database
     from mahtab_tui.store.sqlite import ALL, load_records

@@ -13,7 +13,8 @@ class Frontend(Protocol):
     """Whether a user sees the questions on the bus and can answer them."""
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
-        """Give the terminal to a program until it ends; returns its exit code. Raises `RuntimeError` if there is no terminal."""
+        """Give the terminal to a program until it ends; returns its exit code. Raises
+        `RuntimeError` if there is no terminal."""
 
     def leave(self) -> None:
         """Leave, because code called `exit()`. Confirm first if it was the model's code."""

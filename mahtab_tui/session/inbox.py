@@ -53,7 +53,8 @@ class Inbox:
     def put_cells(
         self, cells: Sequence[tuple[str, Callable[[], None]]], entered: Callable[[list[int]], None]
     ) -> None:
-        """Add cells of the user, each with the function that runs it. entered: called with their ids before anybody can take one."""
+        """Add cells of the user, each with the function that runs it. entered: called with their
+        ids before anybody can take one."""
         with self._changed:
             items = [Item(next(self._numbers), "python", code, work=work) for code, work in cells]
             entered([item.id for item in items])
@@ -83,7 +84,8 @@ class Inbox:
         self._tell()
 
     def take(self, mode: Mode) -> Item | None:
-        """Finish the previous input of a mode and wait for the next one; None when the inbox is closed."""
+        """Finish the previous input of a mode and wait for the next one; None when the inbox is
+        closed."""
         with self._changed:
             self._serving.discard(mode)
             while True:
@@ -136,7 +138,8 @@ class Inbox:
             self._changed.notify_all()
 
     def _tell(self) -> None:
-        """Log the inputs that wait behind another or are held back, but not those that are about to be taken."""
+        """Log the inputs that wait behind another or are held back, but not those that are about to
+        be taken."""
         waiting = [
             item for item in self._items if item.mode in self._serving or item.party in self._held
         ]

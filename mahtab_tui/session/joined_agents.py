@@ -59,7 +59,8 @@ class AgentCall:
 
     @contextmanager
     def stoppable(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Let `cancel` call `stop` within this context. Raises `AgentCallRefused` if the call was cancelled before."""
+        """Let `cancel` call `stop` within this context. Raises `AgentCallRefused` if the call was
+        cancelled before."""
         with self._lock:
             if self.cancelled:
                 raise AgentCallRefused("The call was cancelled.")
@@ -129,7 +130,8 @@ class JoinedAgents:
     ) -> JoinedAgent:
         """Add an agent, with a name and a colour of its own. told: the last finished cell.
 
-        While a pause lasts, new agents are paused too: the paused agent could come back under another name.
+        While a pause lasts, new agents are paused too: the paused agent could come back under
+        another name.
         """
         base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
         with self._lock:
@@ -156,7 +158,8 @@ class JoinedAgents:
         return agent
 
     def left(self, agent: JoinedAgent, *, stop: bool) -> None:
-        """Remove an agent whose connection is gone, and withdraw its waiting calls. stop: also end its running cell."""
+        """Remove an agent whose connection is gone, and withdraw its waiting calls. stop: also end
+        its running cell."""
         with self._lock:
             if agent not in self._agents:
                 return
@@ -175,7 +178,8 @@ class JoinedAgents:
         self._notice(f"{agent.name} has left the session.{goes_on}")
 
     def pause(self, name: str = "") -> str:
-        """Pause or resume an agent; returns a sentence. name: may be empty if there is only one agent."""
+        """Pause or resume an agent; returns a sentence. name: may be empty if there is only one
+        agent."""
         agent = self._named(name)
         if isinstance(agent, str):
             if name not in self._pauses:
@@ -250,9 +254,11 @@ class JoinedAgents:
         is_code: bool = True,
         why: str | None = None,
     ) -> str:
-        """Ask the user to approve code; returns the code to run, which they may have edited. Raises `AgentCallDeclined` and `AgentCallRefused`.
+        """Ask the user to approve code; returns the code to run, which they may have edited. Raises
+        `AgentCallDeclined` and `AgentCallRefused`.
 
-        is_code: False for the description of an action, which cannot be edited. why: why it waits, if the approval mode is not ``ask``.
+        is_code: False for the description of an action, which cannot be edited. why: why it waits,
+        if the approval mode is not ``ask``.
         """
         about = Approval(
             code,

@@ -1,4 +1,5 @@
-"""What the user does with the kernel itself: reset it, kill it, take another one. All of it on threads; errors become notices."""
+"""What the user does with the kernel itself: reset it, kill it, take another one. All of it on
+threads; errors become notices."""
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ class KernelControl:
         self._on_thread("The interpreter was not changed", work)
 
     def move(self, address: str) -> None:
-        """Go on with a kernel at another place; empty for this machine. What was saved there of this session comes back."""
+        """Go on with a kernel at another place; empty for this machine. What was saved there of
+        this session comes back."""
 
         def work() -> None:
             if self._make is None:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 JUPYTER = ("jupyter:", "jupyter+", "existing:")
 """How addresses of Jupyter kernels begin."""
 SHORT = 0.25
-"""Hours that a kernel elsewhere waits for its wire, where none shall outlive its screen: it cannot tell which of them is gone."""
+"""Hours that a kernel elsewhere waits for its wire, where none shall outlive its screen: it cannot
+tell which of them is gone."""
 
 
 class Waiting(NamedTuple):
@@ -37,10 +38,11 @@ def process_kernel(
     session: str = "",
     waiting: Waiting | None = None,
 ) -> Kernel:
-    """Create a kernel in a process of its own, as the settings say. keep: where its namespace is kept; None for nowhere.
+    """Create a kernel in a process of its own, as the settings say. keep: where its namespace is
+    kept; None for nowhere.
 
-    session: the id of the session for which it may outlive its screen; empty for none. waiting: a kernel that has done so, wherever the settings
-    say that a new one runs. Raises `KernelError`.
+    session: the id of the session for which it may outlive its screen; empty for none. waiting: a
+    kernel that has done so, wherever the settings say that a new one runs. Raises `KernelError`.
     """
     waiting = waiting or Waiting()
     if waiting.elsewhere is not None:
@@ -64,7 +66,8 @@ def process_kernel(
 
 
 def kernel_at(settings: Settings, keep: KeepPlace | None, session: str, address: str) -> Kernel:
-    """Create a kernel of a session at another place. address: as for ``--kernel``; empty for this machine. Raises `KernelError`."""
+    """Create a kernel of a session at another place. address: as for ``--kernel``; empty for this
+    machine. Raises `KernelError`."""
     return process_kernel(
         settings.model_copy(update={"kernel": address or None}), keep, session=session
     )
@@ -91,7 +94,8 @@ class LocalDetachable(LocalLauncher):
     """This machine, where kernels outlive their screen."""
 
     def __init__(self, session: str, hours: float, waiting: Connections | None) -> None:
-        """hours: how long an idle kernel waits. waiting: the session's kernel, if it has one; the first `start` returns it."""
+        """hours: how long an idle kernel waits. waiting: the session's kernel, if it has one; the
+        first `start` returns it."""
         self._session = session
         self._hours = hours
         self._waiting = waiting
@@ -129,7 +133,8 @@ def _place(settings: Settings, session: str, waiting: Waiting) -> Launcher | Non
 
 
 def startup_code(*, there: bool = False) -> str:
-    """Return code that runs the user's ``startup.py`` in the kernel's namespace; empty if there is none. there: the kernel cannot read it."""
+    """Return code that runs the user's ``startup.py`` in the kernel's namespace; empty if there is
+    none. there: the kernel cannot read it."""
     path = home_folder() / "startup.py"
     if not path.is_file():
         return ""

@@ -61,7 +61,8 @@ class Knowledge:
         threading.Thread(target=load, name="skills", daemon=True).start()
 
     def read_instructions(self) -> Found:
-        """Read the instructions for the model; tell the user of what is held back or cannot be read, once."""
+        """Read the instructions for the model; tell the user of what is held back or cannot be
+        read, once."""
         from mahtab_tui.knowledge.instructions import Found, find
 
         with self._making:
@@ -133,7 +134,8 @@ class Knowledge:
 
     @property
     def meaning(self) -> SemanticIndex | None:
-        """Search by meaning; None if no embedding model is set. The model is loaded and asked by the first search."""
+        """Search by meaning; None if no embedding model is set. The model is loaded and asked by
+        the first search."""
         settings = self._settings
         if settings.embedding_model is None:
             return None

@@ -34,7 +34,8 @@ _AT_ONCE = _OF_THE_AGENT | {
 
 
 def change_setting(session: Session, key: str, value: Any) -> bool:
-    """Change a setting for this session; returns whether it takes effect before the next start. Raises `ModelError`."""
+    """Change a setting for this session; returns whether it takes effect before the next start.
+    Raises `ModelError`."""
     settings, agent = session.settings, session.agent
     if value is not None and key.endswith("_model") and key != "embedding_model":
         check_model(value, **settings.model_access())

@@ -84,7 +84,8 @@ class LoadingCell(NamedTuple):
 
 
 def look_at_files(paths: Sequence[Path]) -> list[DataFile]:
-    """Read the start of each file, and choose a different variable name for each. Raises `CannotLoad`."""
+    """Read the start of each file, and choose a different variable name for each. Raises
+    `CannotLoad`."""
     files: list[DataFile] = []
     for path in paths:
         wanted, names = variable_name(path), {file.name for file in files}
@@ -155,7 +156,8 @@ def _suffix(path: Path) -> str:
 
 
 def loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingCell:
-    """Return the cell that loads a file. folder: the kernel's working directory. pandas: whether the kernel can import it."""
+    """Return the cell that loads a file. folder: the kernel's working directory. pandas: whether
+    the kernel can import it."""
     name, suffix = file.name, _suffix(file.path)
     module = _COMPRESSED[file.path.suffix.lower()] if suffix != file.path.suffix.lower() else ""
     path = ascii(
@@ -207,7 +209,8 @@ def loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingCell:
 
 
 def variable_name(path: Path) -> str:
-    """Return a Python name for a file that hides no other name: ``my-data 2.csv`` is my_data_2, ``list.txt`` is list_."""
+    """Return a Python name for a file that hides no other name: ``my-data 2.csv`` is my_data_2,
+    ``list.txt`` is list_."""
     stem = unicodedata.normalize(
         "NFKC",
         path.stem.removesuffix(_suffix(path)) if path.suffix.lower() in _COMPRESSED else path.stem,

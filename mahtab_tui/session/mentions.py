@@ -54,7 +54,8 @@ class Mention(NamedTuple):
 
 
 def mentions(question: str) -> list[Mention]:
-    """Return the mentions in a question, each once, in order. They may not exist: an ``@`` may also be a decorator."""
+    """Return the mentions in a question, each once, in order. They may not exist: an ``@`` may also
+    be a decorator."""
     return list(dict.fromkeys(_found(question)))
 
 

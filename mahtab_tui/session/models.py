@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 ANSWER_TOKENS = 8_192
-"""Maximum tokens of an answer if the session's cost is limited: the worst cost of a call must be known before it."""
+"""Maximum tokens of an answer if the session's cost is limited: the worst cost of a call must be
+known before it."""
 
 
 class Models:
@@ -48,7 +49,8 @@ class Models:
             )
 
     def reflection(self) -> BaseChatModel | None:
-        """Create the model for checks and summaries; None if no separate model is set. Raises `ModelError`."""
+        """Create the model for checks and summaries; None if no separate model is set. Raises
+        `ModelError`."""
         name = self._settings.reflection_model
         try:
             return self.make(name) if name else None

@@ -1,4 +1,5 @@
-"""Keeps the namespace on disk while the session runs, and brings it back into a new kernel of the session."""
+"""Keeps the namespace on disk while the session runs, and brings it back into a new kernel of the
+session."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ RESTORING, RESTORED, NOT_KEPT = "restoring", "restored", "not kept"
 
 
 class NamespaceStore:
-    """Writes the namespace after cells, and reads it into a new kernel. Methods may be called from any thread."""
+    """Writes the namespace after cells, and reads it into a new kernel. Methods may be called from
+    any thread."""
 
     def __init__(self, log: logging.Logger, kernel: Kernel) -> None:
         self._log = log
@@ -44,7 +46,8 @@ class NamespaceStore:
         self._time = WRITING
         """Seconds for writing."""
         self._changes = self._attempted = self._written = 0
-        """How many cells have run; how many had when it was last tried to write the namespace, and when that was done."""
+        """How many cells have run; how many had when it was last tried to write the namespace, and
+        when that was done."""
         self._cells = 0
         """Cells that run or wait: nothing is read between them but what they mention."""
         self._pending: dict[str, KeptFile] = {}
@@ -90,7 +93,8 @@ class NamespaceStore:
             ).start()
 
     def attached(self, carried: Sequence[str] | None, lost: Sequence[str]) -> None:
-        """Go on with a kernel that has waited: its variables are there. carried, lost: what it was last told; None if it was told nothing."""
+        """Go on with a kernel that has waited: its variables are there. carried, lost: what it was
+        last told; None if it was told nothing."""
         kept = None if self._ends else self._kernel.kept()
         if kept is None:
             return
@@ -130,7 +134,8 @@ class NamespaceStore:
         self._waits_for_all = frozenset(variable.name for variable in kinds)
 
     def show(self) -> None:
-        """Log the variables that are not in the namespace: those on their way, and those that are not kept."""
+        """Log the variables that are not in the namespace: those on their way, and those that are
+        not kept."""
         waiting = [
             variable_row(variable, "restoring")
             for file in list(self._pending.values())

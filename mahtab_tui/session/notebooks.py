@@ -29,10 +29,12 @@ LONGEST = 1_000_000
 """Characters of one cell's output that are written."""
 
 PAUSE = 2.0
-"""Seconds from a change until a file that is kept up to date is written, and between two attempts."""
+"""Seconds from a change until a file that is kept up to date is written, and between two
+attempts."""
 
 SHARE = 20
-"""The pause is at least this many times the duration of the last write: a large file must not keep the machine busy."""
+"""The pause is at least this many times the duration of the last write: a large file must not keep
+the machine busy."""
 
 _CHANGES = (
     records.ReplOut
@@ -52,7 +54,8 @@ class NoSuchCell(Exception):
 
 
 class Notebook(logging.Handler):
-    """Follows the session's records, so that it knows what its cells have become. Methods may be called from any thread."""
+    """Follows the session's records, so that it knows what its cells have become. Methods may be
+    called from any thread."""
 
     def __init__(
         self,
@@ -65,7 +68,8 @@ class Notebook(logging.Handler):
         everything: Callable[[], Sequence[Record]] = tuple,
         kernel_language: Callable[[], str] = str,
     ) -> None:
-        """past: the last records of a resumed session. everything: returns all of them that are kept, or raises `StoreError`.
+        """past: the last records of a resumed session. everything: returns all of them that are
+        kept, or raises `StoreError`.
 
         kernel_language: returns the language that the kernel runs, if it is not Python.
         If the session has opened the file earlier, its cells are not shown again.
@@ -117,7 +121,8 @@ class Notebook(logging.Handler):
     def _resume(
         self, file: NotebookFile, opened: records.NotebookFile, past: Sequence[Record]
     ) -> None:
-        """Go on with a file that this session has opened earlier. If another program has changed it since, its cells are shown again."""
+        """Go on with a file that this session has opened earlier. If another program has changed it
+        since, its cells are shown again."""
         written = next(
             (
                 record
@@ -209,7 +214,8 @@ class Notebook(logging.Handler):
                 )
 
     def stored_output(self, place: int) -> str | None:
-        """Return all output that a cell has in the file as it was read; None if there is no such cell any more."""
+        """Return all output that a cell has in the file as it was read; None if there is no such
+        cell any more."""
         try:
             return "".join(output.text for output in outputs_of(self._cell(place), whole=True))
         except NoSuchCell:
@@ -218,7 +224,8 @@ class Notebook(logging.Handler):
     # Running
 
     def run(self, place: int, source: str | None = None) -> None:
-        """Run a cell. source: what it is now, as the screen shows it; None for what it was last. Raises `NoSuchCell`."""
+        """Run a cell. source: what it is now, as the screen shows it; None for what it was last.
+        Raises `NoSuchCell`."""
         cell = self._cell(place)
         if cell["cell_type"] != "code":
             raise NoSuchCell(f"Notebook cell {place} is not a code cell.")
@@ -239,7 +246,8 @@ class Notebook(logging.Handler):
         self._run_in_order([place])
 
     def run_up_to(self, place: int | None = None) -> None:
-        """Run all cells of code up to a place, or to the end, until one fails. Raises `NoSuchCell`."""
+        """Run all cells of code up to a place, or to the end, until one fails. Raises
+        `NoSuchCell`."""
         if place is not None:
             self._cell(place)
         last = self._first + len(self._file.cells) - 1 if place is None else place
@@ -300,9 +308,11 @@ class Notebook(logging.Handler):
     # Saving
 
     def save(self) -> str:
-        """Write the file and return a sentence about it; do nothing and return "" if the file has all of it.
+        """Write the file and return a sentence about it; do nothing and return "" if the file has
+        all of it.
 
-        If another program has changed the file meanwhile, write a new one beside it, and go on with that. Raises `OSError`.
+        If another program has changed the file meanwhile, write a new one beside it, and go on with
+        that. Raises `OSError`.
         """
         with self._lock:
             changes = self._changes

@@ -18,7 +18,8 @@ _UNMARKED = "{name} is no longer private: models and agents may see what it cont
 
 
 class PrivateNames(logging.Handler):
-    """Marks names as private, and says what may be told. A name is marked, not an object; the mark stays if the name is deleted."""
+    """Marks names as private, and says what may be told. A name is marked, not an object; the mark
+    stays if the name is deleted."""
 
     def __init__(
         self,
@@ -78,7 +79,8 @@ class PrivateNames(logging.Handler):
         )
 
     def uses(self, code: str) -> tuple[str, ...]:
-        """Return the private variables that code can reach, as far as that can be told. Waits for the kernel."""
+        """Return the private variables that code can reach, as far as that can be told. Waits for
+        the kernel."""
         return self._asked(self.names, [code]).used[0] if self.names else ()
 
     def refresh(self) -> None:
@@ -104,8 +106,9 @@ class PrivateNames(logging.Handler):
         return [self.shown(variable) for variable in self._kernel.variables()]
 
     def unrelated(self, names: Sequence[str], data: Iterable[str]) -> list[str]:
-        """Return those of some variables that hold nothing of private ones, and that no cell has used together with one, as far as the cells'
-        code tells. data: the variables through which values may have passed. Waits for the kernel."""
+        """Return those of some variables that hold nothing of private ones, and that no cell has
+        used together with one, as far as the cells' code tells. data: the variables through which
+        values may have passed. Waits for the kernel."""
         if not self.names:
             return list(names)
         from mahtab_tui.kernel.worker.private_use import mentioned

@@ -1,4 +1,5 @@
-"""Cells that an earlier screen has left: found in the session's records when its kernel has waited."""
+"""Cells that an earlier screen has left: found in the session's records when its kernel has
+waited."""
 
 from __future__ import annotations
 

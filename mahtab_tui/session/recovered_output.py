@@ -1,4 +1,5 @@
-"""Output of cells whose kernel ended while there was no screen: it becomes a record of the session."""
+"""Output of cells whose kernel ended while there was no screen: it becomes a record of the
+session."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from mahtab_tui.store.sqlite import SqliteStore
 
 
 def with_last_outputs(store: SqliteStore, past: Sequence[Record], secrets: Secrets) -> list[Record]:
-    """Return the past records of a resumed session, with the whole output of a cell in which its kernel ended. Raises `StoreError`."""
+    """Return the past records of a resumed session, with the whole output of a cell in which its
+    kernel ended. Raises `StoreError`."""
     told = list(past)
     for cell, output, path in last_outputs(store.session):
         # What the screen has stored of it before it went is its beginning.

@@ -31,7 +31,8 @@ class UserRequests(Generic[T]):
         return str(next(self._numbers))
 
     def wait(self, request: str, withdrawn: Callable[[], bool] = lambda: False) -> T:
-        """Wait for the answer to a question, unless `withdrawn()` is true. Raises `RequestCancelled`."""
+        """Wait for the answer to a question, unless `withdrawn()` is true. Raises
+        `RequestCancelled`."""
         with self._lock:
             question = self._open.setdefault(request, Future())
             if withdrawn():
@@ -76,7 +77,8 @@ def ask_about(
     about: Approval,
     stop: Callable[[], object],
 ) -> Decision | str:
-    """Ask the user about a call that waits. Returns their decision to let it go on, or the end of a sentence that says that they did not.
+    """Ask the user about a call that waits. Returns their decision to let it go on, or the end of a
+    sentence that says that they did not.
 
     stop: stops the model's turn, if they want that. Raises `RequestCancelled`.
     """

@@ -1,4 +1,5 @@
-"""Approval mode ``review``: the model's code runs at once, and what it has changed waits until the user keeps or undoes it."""
+"""Approval mode ``review``: the model's code runs at once, and what it has changed waits until the
+user keeps or undoes it."""
 
 from __future__ import annotations
 
@@ -25,10 +26,12 @@ class Reviews:
     def review(
         self, cell: int, request: str, party: str, wait: Callable[[str], Decision]
     ) -> Decision:
-        """Show what a cell has changed, and wait until the user keeps or undoes it; returns `keep` at once if it has changed nothing.
+        """Show what a cell has changed, and wait until the user keeps or undoes it; returns `keep`
+        at once if it has changed nothing.
 
-        request: an id for the question. wait: returns the user's decision on it. If other cells have run meanwhile, an undo would take them
-        back too, so the user is asked about all of them.
+        request: an id for the question. wait: returns the user's decision on it. If other cells
+        have run meanwhile, an undo would take them back too, so the user is asked about all of
+        them.
         """
         while True:
             asked = self._changes(cell, Review(request=f"{request}.review", party=party))
@@ -57,7 +60,8 @@ class Reviews:
         )
 
     def _take_back(self, cells: tuple[int, ...]) -> bool:
-        """Undo cells, unless others have run since, which the user has not seen here; returns whether they were undone."""
+        """Undo cells, unless others have run since, which the user has not seen here; returns
+        whether they were undone."""
         now = self._undo.cells_from(cells[0])
         if now != cells:
             emit(

@@ -1,4 +1,5 @@
-"""The way from a search to the functions of a cell, which run in the kernel: it fetches one request after the other."""
+"""The way from a search to the functions of a cell, which run in the kernel: it fetches one request
+after the other."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ _MOST = 50
 
 
 class KernelTools:
-    """Implements `search.tools.ToolRunner` by requests that the kernel fetches. Any thread may call it."""
+    """Implements `search.tools.ToolRunner` by requests that the kernel fetches. Any thread may call
+    it."""
 
     def __init__(self) -> None:
         self.described: list[DescribedTool] = []

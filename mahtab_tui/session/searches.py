@@ -70,7 +70,8 @@ class Searches:
         """Texts from another machine, in pieces, by tree."""
 
     def take_text(self, tree: str, text: str) -> None:
-        """Take a piece of the text about which a kernel on another machine will ask. Raises `RuntimeError`."""
+        """Take a piece of the text about which a kernel on another machine will ask. Raises
+        `RuntimeError`."""
         pieces = self._told.setdefault(tree, [])
         pieces.append(text)
         if sum(map(len, pieces)) > LONGEST_TOLD or len(self._told) > _MOST_TOLD:
@@ -80,7 +81,8 @@ class Searches:
             )
 
     def _text(self, tree: str, file: str) -> str:
-        """Return the text of a search: from a file of the kernel's, or what another machine has told. Raises `OSError`, `ValueError`."""
+        """Return the text of a search: from a file of the kernel's, or what another machine has
+        told. Raises `OSError`, `ValueError`."""
         if not self._kernel.info().place:
             return _read(Path(file))
         if tree not in self._told:
@@ -90,9 +92,11 @@ class Searches:
     def from_cell(
         self, args: Mapping[str, Any], cell: int, session_model: str | BaseChatModel
     ) -> dict[str, Any]:
-        """Serve `rlm(…)` in a cell: run a search, or one again with another query, and return a `worker.answers.Result` as a dict.
+        """Serve `rlm(…)` in a cell: run a search, or one again with another query, and return a
+        `worker.answers.Result` as a dict.
 
-        If there is no answer, the dict has `failed`, a sentence. Raises `RuntimeError` with a sentence if it cannot run.
+        If there is no answer, the dict has `failed`, a sentence. Raises `RuntimeError` with a
+        sentence if it cannot run.
         """
         from mahtab_tui.kernel.worker.contexts import ContextText
         from mahtab_tui.llm.base import ModelError
@@ -151,14 +155,16 @@ class Searches:
         }
 
     def log(self, tree: str) -> str:
-        """Return the log of a search as text, which its answer had no room for. Raises `RuntimeError`."""
+        """Return the log of a search as text, which its answer had no room for. Raises
+        `RuntimeError`."""
         log = None if self._search is None else self._search.packed_log(tree)
         if log is None:
             raise RuntimeError("The log of this search is no longer in memory.")
         return base64.b64encode(log).decode()
 
     def tools_of(self, tree: str, described: Sequence[DescribedTool] | None = None) -> KernelTools:
-        """Return the way to the functions of a cell that a search may call; the kernel may ask before its search begins."""
+        """Return the way to the functions of a cell that a search may call; the kernel may ask
+        before its search begins."""
         from mahtab_tui.session.search_tools import KernelTools
 
         with self._making:

@@ -1,4 +1,5 @@
-"""Calls the tools of MCP servers for cells; asks the user before the model or an agent calls one that may change something."""
+"""Calls the tools of MCP servers for cells; asks the user before the model or an agent calls one
+that may change something."""
 
 from __future__ import annotations
 
@@ -84,7 +85,8 @@ class ServerCalls:
         ]
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
-        """Answer a call of the kernel: ``mcp_tools``, ``mcp_call``, ``mcp_cancel`` or ``mcp_search``."""
+        """Answer a call of the kernel: ``mcp_tools``, ``mcp_call``, ``mcp_cancel`` or
+        ``mcp_search``."""
         from mahtab_tui.servers.state import ServerError
 
         if name == "mcp_cancel":
@@ -110,7 +112,8 @@ class ServerCalls:
             return {"failed": "The call was cancelled."}
 
     def cancel(self, cell: int | None = None) -> None:
-        """Cancel the calls of a cell, also those that its threads wait for; all of them if the kernel has ended."""
+        """Cancel the calls of a cell, also those that its threads wait for; all of them if the
+        kernel has ended."""
         for open_call in list(self._open.values()):
             if cell in (None, open_call.cell):
                 open_call.cancel()
@@ -154,7 +157,8 @@ class ServerCalls:
         arguments: Mapping[str, Any],
         cell: int | None,
     ) -> None:
-        """Ask the user, unless it is their own cell that calls, or a rule decides. Raises `ServerError` if the call must not be made."""
+        """Ask the user, unless it is their own cell that calls, or a rule decides. Raises
+        `ServerError` if the call must not be made."""
         from mahtab_tui.servers.state import ServerError
 
         party = self._cells.foreign_party(cell)

@@ -66,7 +66,8 @@ class _Part(Generic[T]):
 
 
 class Session:
-    """A conversation over one namespace. Methods may be called from any thread, and return at once unless they say otherwise.
+    """A conversation over one namespace. Methods may be called from any thread, and return at once
+    unless they say otherwise.
 
     Its parts are loaded and built when the first of them is wanted, by `start` at the latest.
     """
@@ -85,13 +86,16 @@ class Session:
         by_program: bool = False,
         no_trace: bool = False,
     ) -> None:
-        """kernel: or all that the session stands on, store included, which is made when the first of its parts is wanted.
-        past: the records of a resumed session, in order. files: are loaded into variables once the kernel has started.
-        notebook: a file whose cells are shown and can be run.
+        """kernel: or all that the session stands on, store included, which is made when the first
+        of its parts is wanted. past: the records of a resumed session, in order. files: are loaded
+        into variables once the kernel has started. notebook: a file whose cells are shown and can
+        be run.
 
-        by_program: a program uses the session, without a user at the keyboard. It provides the agent (`AgentThread.adopt`), `input()` fails,
-        and the last exchange is neither saved for the next session nor loaded from the previous one, unless the program asks for it.
-        no_trace: nothing of the session is written anywhere, so that exchange is neither saved nor loaded here, too.
+        by_program: a program uses the session, without a user at the keyboard. It provides the
+        agent (`AgentThread.adopt`), `input()` fails, and the last exchange is neither saved for the
+        next session nor loaded from the previous one, unless the program asks for it. no_trace:
+        nothing of the session is written anywhere, so that exchange is neither saved nor loaded
+        here, too.
         """
         self.settings = settings
         self.no_trace = no_trace
@@ -102,7 +106,8 @@ class Session:
             kernel = Lazy.of(SessionBackend(kernel, store))
         self.ground = kernel
         self.ready: Future[bool] = Future()
-        """Set when the first kernel is ready: whether its Python has pandas. Raises `KernelError` if the kernel could not start."""
+        """Set when the first kernel is ready: whether its Python has pandas. Raises `KernelError`
+        if the kernel could not start."""
         self._closed = False
         self._face = face
         self._name = name
@@ -123,7 +128,8 @@ class Session:
         self._parts_later.get()
 
     def listen(self, begin: Callable[[logging.Logger], None]) -> None:
-        """Call something with the bus before any record passes it, or at once if its parts are built. It adds a handler."""
+        """Call something with the bus before any record passes it, or at once if its parts are
+        built. It adds a handler."""
         if self.built:
             begin(self.log)
         else:
@@ -212,7 +218,8 @@ class Session:
     def close(self, *, keep_kernel: bool = False, hurry: bool = False, leave: bool = False) -> None:
         """End the model, the threads and, unless `keep_kernel`, the kernel. Waits for them.
 
-        hurry: do not wait long for variables to be written. leave: let the kernel go on alone, if it can.
+        hurry: do not wait long for variables to be written. leave: let the kernel go on alone, if
+        it can.
         """
         if self._closed:
             return
@@ -239,7 +246,8 @@ class Session:
     # Entries
 
     def hide(self, entry: str, hidden: bool) -> None:
-        """Hide an entry from the model from the next question on, or unhide it. entry: its name, from `bus.left_out`."""
+        """Hide an entry from the model from the next question on, or unhide it. entry: its name,
+        from `bus.left_out`."""
         self.entries.hide(entry, hidden)
 
     def pin(self, entry: str, pinned: bool) -> None:
@@ -247,7 +255,8 @@ class Session:
         self.entries.pin(entry, pinned)
 
     def replace(self, entry: str, mode: Mode, text: str) -> bool:
-        """Submit an input in place of an earlier one, which is removed from the model's conversation with all after it. The namespace stays.
+        """Submit an input in place of an earlier one, which is removed from the model's
+        conversation with all after it. The namespace stays.
 
         Returns False, and does nothing, while an input runs or waits.
         """
@@ -278,7 +287,8 @@ class Session:
         return None
 
     def compact(self, keep: str) -> None:
-        """Summarise the conversation before the last question, on a thread. keep: what the summary shall keep, in the user's words."""
+        """Summarise the conversation before the last question, on a thread. keep: what the summary
+        shall keep, in the user's words."""
         if self.turns.in_turn:
             self.notice(
                 "The model is working. Wait until it ends, or stop it; then /compact.", "warning"
@@ -310,7 +320,8 @@ class Session:
 
     @property
     def model(self) -> str:
-        """The full name of the model that answers; empty while servers on this machine are asked for one."""
+        """The full name of the model that answers; empty while servers on this machine are asked
+        for one."""
         if self.built:
             return self.profile.model
         return self._first_model.result() if self._first_model.done() else ""
@@ -324,7 +335,8 @@ class Session:
         self.profile.set_approval(approval)
 
     def set_model(self, model: str) -> None:
-        """Answer with another model from the next question on; the conversation stays. Raises `ModelError`."""
+        """Answer with another model from the next question on; the conversation stays. Raises
+        `ModelError`."""
         from mahtab_tui.llm.providers import check_model, full_name
 
         model = full_name(model, self.settings.provider)
@@ -351,7 +363,8 @@ class Session:
         return store.session if isinstance(store, SqliteStore) else ""
 
     def output(self, cell: int) -> str | None:
-        """Return the whole output of a cell from the store; None if it was not kept. Waits. Raises `StoreError`."""
+        """Return the whole output of a cell from the store; None if it was not kept. Waits. Raises
+        `StoreError`."""
         store = self.ground.get().store
         return None if store is None else store.output(cell)
 
@@ -362,11 +375,13 @@ class Session:
         return InspectorClient(self.kernel)
 
     def rebuilding_cell(self, name: str) -> str:
-        """Return the cells that made a variable which was not kept, in order, as one cell; empty if they are not known."""
+        """Return the cells that made a variable which was not kept, in order, as one cell; empty if
+        they are not known."""
         return self._parts.rebuilding.code_for(name, self.keeping.missing)
 
     def in_use(self) -> str:
-        """Say what undo and the saved variables use of what they may, and which instructions the model gets, a line each.
+        """Say what undo and the saved variables use of what they may, and which instructions the
+        model gets, a line each.
 
         Waits for the kernel. Raises `KernelError`.
         """
@@ -379,7 +394,8 @@ class Session:
         return "\n".join(line for line in (undo, saved, self.knowledge.in_use()) if line)
 
     def context_use(self) -> ContextUse:
-        """Count what the next question would send. Waits for the kernel, and for the model's package. Raises `KernelError`, `ModelError`."""
+        """Count what the next question would send. Waits for the kernel, and for the model's
+        package. Raises `KernelError`, `ModelError`."""
         from mahtab_tui.session.context_use import context_use
 
         return context_use(*self.agent.agent.context_sizes(self.private.variables()))
@@ -390,7 +406,8 @@ class Session:
         return [] if store is None else store.everything()
 
     def complete(self, code: str, cursor: int) -> Completions:
-        """Complete the code at the cursor. Waits for the kernel, at most half a second. Raises `KernelError`."""
+        """Complete the code at the cursor. Waits for the kernel, at most half a second. Raises
+        `KernelError`."""
         return self.kernel.complete(code, cursor)
 
     def explain(self, code: str, cursor: int) -> Explanation | None:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
 
 SEND_TIMEOUT = 5
-"""Seconds that an agent may take to read. A slower one is disconnected, so that it does not block the session."""
+"""Seconds that an agent may take to read. A slower one is disconnected, so that it does not block
+the session."""
 
 FAREWELL = 1.0
 """Seconds for a disconnected agent to read why."""
@@ -43,7 +44,8 @@ class AgentService:
         self._connections: set[_Connection] = set()
 
     def serve(self, connected: socket.socket, *, owns_session: bool = False) -> None:
-        """Serve what is at the other end of a socket, on a thread. owns_session: it is an agent whose own session this is."""
+        """Serve what is at the other end of a socket, on a thread. owns_session: it is an agent
+        whose own session this is."""
         connection = _Connection(connected, self, owns_session=owns_session)
         self._connections.add(connection)
         threading.Thread(target=connection.serve, name="share-agent", daemon=True).start()
@@ -149,11 +151,13 @@ class _Connection:
             self._ended.set()
 
     def leave(self, sentence: str) -> None:
-        """Close the connection, with a sentence for the agent. Waits a moment until the agent has read it."""
+        """Close the connection, with a sentence for the agent. Waits a moment until the agent has
+        read it."""
         self._leaving = True
         self._send({"op": "bye", "text": sentence})
         with contextlib.suppress(OSError):
-            # Keep receiving for a moment: if the agent's writing failed, it would never read the sentence.
+            # Keep receiving for a moment: if the agent's writing failed, it would never read the
+            # sentence.
             self._socket.shutdown(socket.SHUT_WR)
             self._ended.wait(FAREWELL)
             self._socket.shutdown(socket.SHUT_RDWR)

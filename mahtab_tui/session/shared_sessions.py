@@ -1,4 +1,5 @@
-"""Finds and watches the running sessions on this machine: each has a socket in a folder that only its user can access."""
+"""Finds and watches the running sessions on this machine: each has a socket in a folder that only
+its user can access."""
 
 from __future__ import annotations
 
@@ -89,7 +90,8 @@ def running_sessions() -> list[RunningSession]:
 
 
 def session_for(name: str | None, project: Path) -> RunningSession:
-    """Return the only session with a name or process id, or in a project. Raises `SharingError` if there are none or several."""
+    """Return the only session with a name or process id, or in a project. Raises `SharingError` if
+    there are none or several."""
     running = running_sessions()
     if name is not None:
         found = [session for session in running if name in (session.name, str(session.pid))]
@@ -138,7 +140,8 @@ def _answering(folder: Path) -> Iterator[RunningSession]:
 
 
 def _frames(path: Path, op: str, patience: float | None = None) -> Iterator[Frame]:
-    """Ask a session for something, and yield what it sends. patience: for each piece. Raises `OSError`, `FrameError`."""
+    """Ask a session for something, and yield what it sends. patience: for each piece. Raises
+    `OSError`, `FrameError`."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(patience)
         connection.connect(str(path))
@@ -153,7 +156,8 @@ def record_frame(record: Record) -> Frame:
 
 
 def follow(running: RunningSession) -> Iterator[Record]:
-    """Yield the recent records of a session, then new ones until it ends. Raises `OSError` if it cannot be reached."""
+    """Yield the recent records of a session, then new ones until it ends. Raises `OSError` if it
+    cannot be reached."""
     with contextlib.suppress(FrameError):  # the session is damaged, or not a session
         for frame in _frames(running.path, "watch"):
             with contextlib.suppress(InvalidRecord):

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class Suggestions:
-    """Asks a model for suggestions, one at a time. After its first failure, which is reported, there are no more."""
+    """Asks a model for suggestions, one at a time. After its first failure, which is reported,
+    there are no more."""
 
     _log: logging.Logger
     _make_llm: Callable[[], BaseChatModel]
@@ -37,7 +38,8 @@ class Suggestions:
         self._failed = False
 
     def suggest(self, text: str, python: bool, wanted: Callable[[], bool]) -> str:
-        """Return the rest of the last line; empty if there is no suggestion, or it is no longer wanted. Waits for the model."""
+        """Return the rest of the last line; empty if there is no suggestion, or it is no longer
+        wanted. Waits for the model."""
         if self._failed:
             return ""
         try:
@@ -90,7 +92,8 @@ class Suggestions:
 
 
 def rest_of_line(text: str, said: str) -> str:
-    """Return what a model's answer adds to the last line of a text: one line, without fences and without repeating the line.
+    """Return what a model's answer adds to the last line of a text: one line, without fences and
+    without repeating the line.
 
     Empty if it holds hidden characters: the user would enter what they cannot see.
     """

@@ -41,7 +41,8 @@ _RECENT = 10
 """Cells whose variables are described to the model."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _MOST_DATA = 50_000
-"""Characters of what the model was told of variables in which words of a question are looked for."""
+"""Characters of what the model was told of variables in which words of a question are looked
+for."""
 _COMMON = frozenset(
     "what which with from that this have does many much there were the and for are how was all who why can you not head row column thi ha doe clas".split()
 )
@@ -75,7 +76,8 @@ class TurnHost:
         self._allowed: tuple[str, ...] = ()
         """The private variables about which the user was asked for the code that runs next."""
         self._ran_apart: CellResult | None = None
-        """The result of the code that is carried out next, if it has run in a locked fork already."""
+        """The result of the code that is carried out next, if it has run in a locked fork
+        already."""
         self.last = max(
             (record.turn or 0 for record in past if isinstance(record, UserChat | AssistantChat)),
             default=0,
@@ -178,7 +180,8 @@ class TurnHost:
         )
 
     def _run_apart(self, request: ApprovalRequest, lock: Lock) -> str:
-        """Run code in a locked fork; returns what it needs more than the lock lets it, as a clause. `execute` then has the result."""
+        """Run code in a locked fork; returns what it needs more than the lock lets it, as a clause.
+        `execute` then has the result."""
         self._ran_apart = None
         result = self._run(
             request.code, turn=request.turn, step=request.step, block=request.block, lock=lock
@@ -236,7 +239,8 @@ class TurnHost:
         return self._must_ask(needs) if needs else Decision("run")
 
     def _plan(self, request: ApprovalRequest, why: str) -> Decision:
-        """Run code of a plan in a locked fork, where all that it makes stays, or refuse it. why: why it must not run there."""
+        """Run code of a plan in a locked fork, where all that it makes stays, or refuse it. why:
+        why it must not run there."""
         why = (
             why
             or ("it uses a private variable" if self._allowed else "")
@@ -250,7 +254,8 @@ class TurnHost:
         )
 
     def _must_ask(self, why: str) -> Decision | str:
-        """Return why the user must be asked; if there is nobody, the decision that the code does not run."""
+        """Return why the user must be asked; if there is nobody, the decision that the code does
+        not run."""
         return (
             why
             if self.can_ask
@@ -278,7 +283,8 @@ class TurnHost:
     def attach(
         self, question: str, turn: int, stopped: Callable[[], bool], *, commands: bool
     ) -> None:
-        """Attach what a question mentions. commands: whether to run the commands that it mentions."""
+        """Attach what a question mentions. commands: whether to run the commands that it
+        mentions."""
         elements = []
         for attachment in self._attachments.gather(question, stopped, commands=commands):
             picture = attachment.picture

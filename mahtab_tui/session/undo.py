@@ -36,10 +36,12 @@ class Undo:
         self._lock = threading.Lock()
         self._undone: set[int] = set()
         self._last: tuple[tuple[int, ...], Provenance] | None = None
-        """The cells of the last undo, which a redo takes back, and who had made each name before it."""
+        """The cells of the last undo, which a redo takes back, and who had made each name before
+        it."""
 
     def in_use(self, steps: int, megabytes: int) -> str:
-        """Say how many cells can be undone now, and what memory only they need. steps, megabytes: the limits."""
+        """Say how many cells can be undone now, and what memory only they need. steps, megabytes:
+        the limits."""
         if not steps:
             return "Undo is off (undo_steps is 0)"
         kept = self._kernel.undo_steps()
@@ -64,7 +66,8 @@ class Undo:
         return self._kernel.preview_undo(cell)
 
     def cells_from(self, cell: int) -> tuple[int, ...]:
-        """Return the cells that an undo of one takes back: that one and those after it, except for those already undone."""
+        """Return the cells that an undo of one takes back: that one and those after it, except for
+        those already undone."""
         found = tuple(
             number
             for number in range(max(cell, 1), self._cells.last + 1)
@@ -84,7 +87,8 @@ class Undo:
             self._turns -= 1
 
     def undo(self, cell: int) -> Restoration:
-        """Restore the namespace to what it was before a cell ran; the cells after it are undone too."""
+        """Restore the namespace to what it was before a cell ran; the cells after it are undone
+        too."""
         if self._turns:
             raise KernelError(BUSY)
         return self.take_back(cell)
@@ -152,7 +156,8 @@ class Undo:
 
 
 def restored_rows(changes: Iterable[Change]) -> tuple[records.Change, ...]:
-    """Convert the changes of a `Restoration` for records and the screen. A name that goes is described as it is."""
+    """Convert the changes of a `Restoration` for records and the screen. A name that goes is
+    described as it is."""
     return tuple(
         variable_row(change.before, change.change)
         if change.variable is None and change.before is not None

@@ -35,10 +35,12 @@ def describe_for_model(
     recent_codes: Sequence[str],
     known: str = "",
 ) -> dict[str, str]:
-    """Return a text for each variable as the model gets it: those that matter described, the others in a line each.
+    """Return a text for each variable as the model gets it: those that matter described, the others
+    in a line each.
 
-    recent_codes: the code of the last cells, the newest last. known: the conversation so far; what stands in it is not described again.
-    Nothing private is described, nor what cells have used together with it. Raises `KernelError`.
+    recent_codes: the code of the last cells, the newest last. known: the conversation so far; what
+    stands in it is not described again. Nothing private is described, nor what cells have used
+    together with it. Raises `KernelError`.
     """
     variables = private.variables()
     described = _describe(
@@ -57,7 +59,8 @@ def describe_for_model(
 def describe_changes(
     kernel: Kernel, private: PrivateNames, changes: Sequence[Change], *, printed: bool
 ) -> str:
-    """Return the variables that a cell has made or changed: a line each if it has printed something, otherwise described.
+    """Return the variables that a cell has made or changed: a line each if it has printed
+    something, otherwise described.
 
     Raises `KernelError`.
     """
@@ -92,7 +95,8 @@ def _describe(
 def choose_described(
     variables: Sequence[Variable], question: str, recent_codes: Sequence[str]
 ) -> list[str]:
-    """Return the names that are worth a description, the most important first: those in the question, those in recent code, tables."""
+    """Return the names that are worth a description, the most important first: those in the
+    question, those in recent code, tables."""
     from mahtab_tui.kernel.worker.private_use import mentioned
 
     newest = [v for v in reversed(variables) if not v.underscored and not _is_whole(v)]

@@ -34,7 +34,8 @@ class Rebuilding(logging.Handler):
             )
 
     def code_for(self, name: str, missing: Collection[str]) -> str:
-        """Return the cells that made a variable, in order, as one cell, with those that made what they need; empty if they are not known.
+        """Return the cells that made a variable, in order, as one cell, with those that made what
+        they need; empty if they are not known.
 
         missing: the variables that are not there.
         """

@@ -1,4 +1,5 @@
-"""Rules about code that runs without asking, asks, or never runs: ``allow: read_only``, ``ask: open(*, "w")``, ``deny: os.system(*)``."""
+"""Rules about code that runs without asking, asks, or never runs: ``allow: read_only``, ``ask:
+open(*, "w")``, ``deny: os.system(*)``."""
 
 from __future__ import annotations
 
@@ -72,7 +73,8 @@ class Rule(NamedTuple):
     """As the user has written it."""
 
     def matches(self, call: Call) -> bool:
-        """Whether a call is one of those. An argument that is not known counts against the code: it fits in `deny` and `ask`, not in `allow`."""
+        """Whether a call is one of those. An argument that is not known counts against the code: it
+        fits in `deny` and `ask`, not in `allow`."""
         strict = self.action == "allow"
         if not fnmatchcase(call.name, self.name):
             return False
@@ -97,7 +99,8 @@ class Rule(NamedTuple):
 
 
 def split_rules(text: str) -> list[str]:
-    """Return the rules in a text, which has semicolons between them; those within quotes do not count."""
+    """Return the rules in a text, which has semicolons between them; those within quotes do not
+    count."""
     return [rule.strip() for rule in _ONE.findall(text) if rule.strip()]
 
 

@@ -1,4 +1,5 @@
-"""MCP servers as they are configured: in ``[mcp.NAME]``, and in the project's ``.mcp.json``, whose format is that of Claude Code."""
+"""MCP servers as they are configured: in ``[mcp.NAME]``, and in the project's ``.mcp.json``, whose
+format is that of Claude Code."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ class McpServer(BaseModel):
         return WITHIN_URL.sub(MASK, self.url or " ".join((self.command or "", *self.args)))
 
     def expanded(self) -> McpServer:
-        """Return it with ``${VARIABLE}`` and ``${VARIABLE:-default}`` replaced. Raises `LookupError` with a sentence."""
+        """Return it with ``${VARIABLE}`` and ``${VARIABLE:-default}`` replaced. Raises
+        `LookupError` with a sentence."""
         return McpServer.model_validate(_expanded(self.model_dump()))
 
     def secrets(self) -> Iterator[str]:
@@ -108,7 +110,8 @@ class McpJson(NamedTuple):
 
     servers: dict[str, dict[str, Any]]
     problems: tuple[str, ...] = ()
-    """Sentences about what cannot be used; other programs use the file too, so it keeps nothing from starting."""
+    """Sentences about what cannot be used; other programs use the file too, so it keeps nothing
+    from starting."""
 
 
 def read_mcp_json(path: Path) -> McpJson:
@@ -147,7 +150,8 @@ def read_mcp_json(path: Path) -> McpJson:
 
 
 def _checked(given: Any) -> tuple[dict[str, Any], str]:
-    """Return what is known of a definition, without what only other programs know; or what is wrong with it."""
+    """Return what is known of a definition, without what only other programs know; or what is wrong
+    with it."""
     if not isinstance(given, dict):
         return {}, "it is not a table"
     if given.get("type", "stdio") not in ("stdio", "http", "streamable-http"):

@@ -1,6 +1,7 @@
 """Where things are on disk, and the one model of all settings.
 
-Precedence: command line > ``MAHTAB_*`` environment > ``.env`` > the project's ``.mahtab/config.toml`` > ``~/.mahtab/config.toml`` > defaults.
+Precedence: command line > ``MAHTAB_*`` environment > ``.env`` > the project's
+``.mahtab/config.toml`` > ``~/.mahtab/config.toml`` > defaults.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ PictureMode = Literal["auto", "kitty", "sixel", "blocks"]
 
 
 def resource_folder(name: str) -> Path:
-    """Return a folder that ships with the program (`styles`, `skills`): inside the package when installed, beside it in a checkout."""
+    """Return a folder that ships with the program (`styles`, `skills`): inside the package when
+    installed, beside it in a checkout."""
     inside = PACKAGE / name
     return inside if inside.is_dir() else PACKAGE.parent / name
 
@@ -116,7 +118,8 @@ class Settings(BaseSettings):
     """The values from the command line."""
     _held_back: tuple[str, ...] = PrivateAttr(())
     _other_keys: tuple[str, ...] = PrivateAttr(())
-    """Keys outside the settings that are secrets too: those of untrusted files, and those in the environment."""
+    """Keys outside the settings that are secrets too: those of untrusted files, and those in the
+    environment."""
 
     model: str | None = Field(
         None,
@@ -333,7 +336,8 @@ class Settings(BaseSettings):
         }
 
     def model_access(self) -> dict[str, Any]:
-        """Return what is needed to reach a provider, with the argument names of `llm.providers.get_llm`."""
+        """Return what is needed to reach a provider, with the argument names of
+        `llm.providers.get_llm`."""
         keys = {name: key.get_secret_value() for name, key in self.api_keys.items()}
         return {
             "provider": self.provider,
@@ -358,16 +362,19 @@ class Settings(BaseSettings):
         )
 
     def place_of(self, key: str) -> ValueOrigin:
-        """Return where a value, or an entry of a table ("keymap.help"), comes from. Raises `SettingsError` if a file can no longer be read."""
+        """Return where a value, or an entry of a table ("keymap.help"), comes from. Raises
+        `SettingsError` if a file can no longer be read."""
         return place_of(type(self), key, self._given)
 
     @property
     def held_back(self) -> tuple[str, ...]:
-        """A sentence for each file with values that are not used: the user has not trusted them, a server cannot be used, a setting was removed."""
+        """A sentence for each file with values that are not used: the user has not trusted them, a
+        server cannot be used, a setting was removed."""
         return self._held_back
 
     def of_project(self, key: str) -> bool:
-        """Return whether the value comes from a file of the project, which anybody may have written. Raises `SettingsError` as `place_of`."""
+        """Return whether the value comes from a file of the project, which anybody may have
+        written. Raises `SettingsError` as `place_of`."""
         place, (project, own) = self.place_of(key), config_files(project_folder())
         return place.text.startswith(ENV_FILE) or place.file == project != own
 
@@ -401,7 +408,8 @@ class Settings(BaseSettings):
 
 
 def load_settings(**given: Any) -> Settings:
-    """Return the effective settings; `given` are those of the command line, None if not given. Raises `SettingsError`."""
+    """Return the effective settings; `given` are those of the command line, None if not given.
+    Raises `SettingsError`."""
     try:
         settings = Settings(**{key: value for key, value in given.items() if value is not None})
         settings._given.update(given)
@@ -452,7 +460,8 @@ def _key(error: ValidationError) -> str:
 
 
 def _checked(held: HeldBack) -> HeldBack:
-    """Check values that are not trusted yet, so that errors in them are reported too. Raises `SettingsError`."""
+    """Check values that are not trusted yet, so that errors in them are reported too. Raises
+    `SettingsError`."""
     draft = Settings.model_construct()
     for key, value in held.values.items():
         try:

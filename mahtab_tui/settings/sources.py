@@ -36,7 +36,8 @@ REMOVED = frozenset(
 
 
 class SettingsError(Exception):
-    """A setting that cannot be used; the message says which one, where it is, and what is allowed."""
+    """A setting that cannot be used; the message says which one, where it is, and what is
+    allowed."""
 
 
 def home_folder() -> Path:
@@ -45,7 +46,8 @@ def home_folder() -> Path:
 
 
 def project_folder() -> Path:
-    """Return the folder in which the program works. Raises `SettingsError` if it has been deleted since."""
+    """Return the folder in which the program works. Raises `SettingsError` if it has been deleted
+    since."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -77,7 +79,8 @@ def trust_record() -> Path:
 def held_back(
     settings_cls: type[BaseSettings], path: Path, values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the values of a configuration file that the user has not trusted yet; never any of the user's own file. Raises `SettingsError`."""
+    """Return the values of a configuration file that the user has not trusted yet; never any of the
+    user's own file. Raises `SettingsError`."""
     project = project_folder()
     own = config_files(project)[1]
     if path == own or os.path.realpath(project) == os.path.realpath(Path.home()):
@@ -125,7 +128,8 @@ class HeldBack(NamedTuple):
 
 
 def all_held_back(settings_cls: type[BaseSettings]) -> list[HeldBack]:
-    """Return the untrusted values of the project's files, strongest file first. Raises `SettingsError`."""
+    """Return the untrusted values of the project's files, strongest file first. Raises
+    `SettingsError`."""
     env, (file, _) = env_file(), config_files(project_folder())
     values = held_back(settings_cls, env, EnvFile(DotEnvSettingsSource(settings_cls)).values())
     found = [
@@ -147,7 +151,8 @@ def all_held_back(settings_cls: type[BaseSettings]) -> list[HeldBack]:
 
 
 class _BadLines(logging.Filter):
-    """A filter for the logger of python-dotenv, which warns of a bad line on every reading: each is reported once, as a sentence."""
+    """A filter for the logger of python-dotenv, which warns of a bad line on every reading: each is
+    reported once, as a sentence."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -241,7 +246,8 @@ def _mcp_values() -> dict[str, Any]:
 
 
 def _read_known(settings_cls: type[BaseSettings], path: Path) -> dict[str, Any]:
-    """Return the values of a configuration file. Raises `SettingsError` if it cannot be read, or has a key that was never a setting."""
+    """Return the values of a configuration file. Raises `SettingsError` if it cannot be read, or
+    has a key that was never a setting."""
     values = {key: value for key, value in read_config(path).items() if key not in REMOVED}
     for key in values:
         if key not in settings_cls.model_fields:
@@ -252,7 +258,8 @@ def _read_known(settings_cls: type[BaseSettings], path: Path) -> dict[str, Any]:
 
 
 def removed_settings(settings_cls: type[BaseSettings]) -> list[str]:
-    """Return a sentence for each file that still names settings which were removed. Raises `SettingsError`."""
+    """Return a sentence for each file that still names settings which were removed. Raises
+    `SettingsError`."""
     env = EnvFile(DotEnvSettingsSource(settings_cls))
     found = [
         (env_file(), env.removed()),
@@ -284,7 +291,8 @@ def no_setting(settings_cls: type[BaseSettings], key: str) -> str:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Return the values of a configuration file, unchecked. Raises `SettingsError` if it cannot be read."""
+    """Return the values of a configuration file, unchecked. Raises `SettingsError` if it cannot be
+    read."""
     try:
         return tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
@@ -339,7 +347,8 @@ def _line(lines: list[str], pattern: str, start: int) -> int | None:
 
 class ValueOrigin(NamedTuple):
     text: str
-    """For a message: `COMMAND_LINE`, a variable of the environment, a file and a line, or `DEFAULT`."""
+    """For a message: `COMMAND_LINE`, a variable of the environment, a file and a line, or
+    `DEFAULT`."""
     file: Path | None = None
     """The configuration file, if it is one."""
 
@@ -349,13 +358,15 @@ def variable_of(key: str) -> str:
 
 
 def _variables_of(key: str, value: Any) -> list[str]:
-    """Return the names of a setting in ``.env``, where providers' keys have variables of their own too."""
+    """Return the names of a setting in ``.env``, where providers' keys have variables of their own
+    too."""
     names = value if key == "api_keys" and isinstance(value, Mapping) else ()
     return [variable_of(key), *(f"{name}{_KEY_ENDING}".upper() for name in names)]
 
 
 def place_of(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]) -> ValueOrigin:
-    """Return where the effective value of a setting, or of an entry of a table ("keymap.help"), comes from. `given`: as for `load_settings`."""
+    """Return where the effective value of a setting, or of an entry of a table ("keymap.help"),
+    comes from. `given`: as for `load_settings`."""
     table, _, name = key.partition(".")
     for place, values in _places(settings_cls, key, given):
         value = values.get(table)

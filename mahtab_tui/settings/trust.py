@@ -1,7 +1,8 @@
-"""Which settings a project's files may set without being trusted, and the record of what the user trusts: a project may come from anybody.
+"""Which settings a project's files may set without being trusted, and the record of what the user
+trusts: a project may come from anybody.
 
-The lists here name the settings that only change how things look, or make the program more careful. Every other setting takes effect only after
-the user trusts it, also one that is added later.
+The lists here name the settings that only change how things look, or make the program more careful.
+Every other setting takes effect only after the user trusts it, also one that is added later.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _KEY = re.compile(r"f([1-6]|1\d|2[0-4])|alt\+([a-z0-9]|left|right|up|down)")
 
 
 def guarded(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a project's file that must be trusted first. own: the user's values without that file, at least limits and keys."""
+    """Return the values of a project's file that must be trusted first. own: the user's values
+    without that file, at least limits and keys."""
     return {
         key: value for key, value in values.items() if not _is_harmless(key, value, own.get(key))
     }
@@ -61,7 +63,8 @@ def _is_at_most(value: Any, own: Any) -> bool:
 
 
 def allowed(record: Path, file: Path) -> dict[str, str]:
-    """Return the digests of the trusted values of a file, by key; empty if the record cannot be read."""
+    """Return the digests of the trusted values of a file, by key; empty if the record cannot be
+    read."""
     return allowed_in(read_record(record), file)
 
 
@@ -95,11 +98,13 @@ def with_allowed(record: Path, files: Mapping[Path, Mapping[str, Any]]) -> str:
 
 
 def digest(value: Any) -> str:
-    """Return a hash that recognises a value, so that a changed value must be trusted again. The value may be a secret and is not stored."""
+    """Return a hash that recognises a value, so that a changed value must be trusted again. The
+    value may be a secret and is not stored."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _name(file: Path) -> str:
-    """Return the file with the real path of its project. The file itself may be a link, which the project could point anywhere."""
+    """Return the file with the real path of its project. The file itself may be a link, which the
+    project could point anywhere."""
     project = file.parent.parent if file.parent.name == ".mahtab" else file.parent
     return str(Path(os.path.realpath(project)) / file.relative_to(project))

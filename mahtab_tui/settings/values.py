@@ -27,7 +27,8 @@ class SettingEntry(NamedTuple):
 
 
 def entries(settings: Settings) -> list[SettingEntry]:
-    """Return all settings in order, each entry of a table separately. Raises `SettingsError` if a source can no longer be used."""
+    """Return all settings in order, each entry of a table separately. Raises `SettingsError` if a
+    source can no longer be used."""
     sources = settings.reloaded()
     found: list[SettingEntry] = []
     for key, field in Settings.model_fields.items():
@@ -85,7 +86,8 @@ def _types(annotation: Any) -> tuple[Any, ...]:
 
 
 def validated(key: str, value: Any) -> Any:
-    """Return the value with the setting's type; `key` may be an entry of a table ("keymap.help"). Raises `SettingsError`."""
+    """Return the value with the setting's type; `key` may be an entry of a table ("keymap.help").
+    Raises `SettingsError`."""
     table, dot, name = key.partition(".")
     if table not in Settings.model_fields:
         sentence = no_setting(Settings, table)
@@ -105,9 +107,11 @@ def validated(key: str, value: Any) -> Any:
 
 
 def written(key: str, text: str) -> Any:
-    """Typed text as the value for a configuration file: a text, a number, a boolean, a list or a table of texts.
+    """Typed text as the value for a configuration file: a text, a number, a boolean, a list or a
+    table of texts.
 
-    A table is typed as ``name=value name=value``. Raises `SettingsError` if the setting does not accept it.
+    A table is typed as ``name=value name=value``. Raises `SettingsError` if the setting does not
+    accept it.
     """
     given: Any = text
     if "." not in key and key in Settings.model_fields and is_table(key):

@@ -1,4 +1,5 @@
-"""Change one value of a configuration file and leave the rest as it is. Files are replaced in one step, so no reader finds half a file."""
+"""Change one value of a configuration file and leave the rest as it is. Files are replaced in one
+step, so no reader finds half a file."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ _HEAD = """\
 
 
 def set_value(path: Path, key: str, value: Any) -> None:
-    """Write a value made by `values.written`. A value that the user writes into a project's file is trusted.
+    """Write a value made by `values.written`. A value that the user writes into a project's file is
+    trusted.
 
     Raises `SettingsError` if the file cannot be read or written.
     """
@@ -54,7 +56,8 @@ def set_value(path: Path, key: str, value: Any) -> None:
 
 
 def add_rules(path: Path, rules: Sequence[str]) -> None:
-    """Add rules for code to those in a configuration file. Raises `SettingsError` as `set_value`."""
+    """Add rules for code to those in a configuration file. Raises `SettingsError` as
+    `set_value`."""
     before = validated("approval_rules", read_config(path).get("approval_rules", ()))
     set_value(path, "approval_rules", [*before, *(rule for rule in rules if rule not in before)])
 
@@ -70,7 +73,8 @@ def allow_files(files: Mapping[Path, Mapping[str, Any]]) -> None:
 
 
 def unset(path: Path, key: str) -> bool:
-    """Remove a value from the file; False if it was not there. Raises `SettingsError` as `set_value`."""
+    """Remove a value from the file; False if it was not there. Raises `SettingsError` as
+    `set_value`."""
     table, dot, name = key.partition(".")
     values = read_config(path)
     if table not in values or (
@@ -106,7 +110,8 @@ def _change(path: Path, change: Callable[[TOMLDocument], None]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file in one step; a link stays a link, and only its owner can read a new file. Raises `SettingsError`."""
+    """Replace a file in one step; a link stays a link, and only its owner can read a new file.
+    Raises `SettingsError`."""
     target = Path(os.path.realpath(path))
     draft = None
     try:

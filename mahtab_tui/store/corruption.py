@@ -15,10 +15,11 @@ _WAL, _SHM = "-wal", "-shm"
 
 
 def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection:
-    """Open a database, each statement of which is a transaction of its own; a new file is readable by this user only.
+    """Open a database, each statement of which is a transaction of its own; a new file is readable
+    by this user only.
 
-    path: None for memory. tables: statements that make them; empty if the caller prepares it. wait: seconds to wait for another program's write.
-    Raises `sqlite3.Error`, `OSError`.
+    path: None for memory. tables: statements that make them; empty if the caller prepares it. wait:
+    seconds to wait for another program's write. Raises `sqlite3.Error`, `OSError`.
     """
     if path is not None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -38,7 +39,8 @@ def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Return whether the file's content is wrong, not just its use at the moment (locked, full, not permitted)."""
+    """Return whether the file's content is wrong, not just its use at the moment (locked, full, not
+    permitted)."""
     return isinstance(error, sqlite3.DatabaseError) and getattr(
         error, "sqlite_errorcode", 0
     ) & 0xFF in (
@@ -67,9 +69,11 @@ def file_identity(path: Path) -> tuple[int, int] | None:
 
 
 def set_aside(path: Path, damaged: tuple[int, int] | None) -> Path | None:
-    """Rename a damaged database; returns its new name. No connection of this process may have it open.
+    """Rename a damaged database; returns its new name. No connection of this process may have it
+    open.
 
-    damaged: the `file_identity` of the damaged file. Returns None if another program has set it aside meanwhile. Raises `OSError`.
+    damaged: the `file_identity` of the damaged file. Returns None if another program has set it
+    aside meanwhile. Raises `OSError`.
     """
     with _alone(path.parent):
         if damaged is None or file_identity(path) != damaged:

@@ -25,7 +25,8 @@ SCHEMA = 2
 """The version of the tables (`user_version`)."""
 
 WAIT = 0.5
-"""Seconds to wait for another program's write. Loggers wait with it, so it is short; failed writes are tried again."""
+"""Seconds to wait for another program's write. Loggers wait with it, so it is short; failed writes
+are tried again."""
 
 PATIENCE = 30.0
 """Seconds to wait for others where no logger waits, and giving up would leave half a session."""
@@ -51,7 +52,8 @@ create table if not exists digest (
 """
 
 _INDEX = "create virtual table if not exists said using fts5(text, content='', detail=none, prefix='2 3', tokenize='ascii')"
-"""What was said and run, as words only (`store.digest` makes them): for finding records, not for reading them."""
+"""What was said and run, as words only (`store.digest` makes them): for finding records, not for
+reading them."""
 
 _UNFINISHED = (
     "with recursive written(id) as (select min(session) from record union all"
@@ -64,9 +66,11 @@ _REMOVE = "delete from record where number in (select number from record where s
 
 @contextlib.contextmanager
 def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterator[None]:
-    """Turn errors of SQLite and the file system into `StoreError`. A damaged file is set aside, so that the next opening begins a new one.
+    """Turn errors of SQLite and the file system into `StoreError`. A damaged file is set aside, so
+    that the next opening begins a new one.
 
-    identity: the `file_identity` of a file that is already open. Connections must be closed before an error leaves the block.
+    identity: the `file_identity` of a file that is already open. Connections must be closed before
+    an error leaves the block.
     """
     identity = identity or file_identity(path)
     try:
@@ -107,7 +111,8 @@ def _without_damaged(path: Path, identity: tuple[int, int] | None) -> str:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the database; a new one is readable by this user only. One that cannot be written is opened for reading. Raises `StoreError`."""
+    """Open the database; a new one is readable by this user only. One that cannot be written is
+    opened for reading. Raises `StoreError`."""
     with as_sentences(path):
         if is_read_only(path):
             return _opened_for_reading(path)
@@ -173,7 +178,8 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextlib.contextmanager
 def new_session(path: Path, session: str) -> Iterator[sqlite3.Connection]:
-    """Open the database for a session that is written in several transactions, its row last. If that fails, its records are deleted again.
+    """Open the database for a session that is written in several transactions, its row last. If
+    that fails, its records are deleted again.
 
     Raises `StoreError`.
     """
@@ -192,7 +198,8 @@ def new_session(path: Path, session: str) -> Iterator[sqlite3.Connection]:
 
 
 def remove_unfinished(path: Path) -> None:
-    """Delete the records of new sessions whose program was killed while it wrote them, in steps. Raises `StoreError`."""
+    """Delete the records of new sessions whose program was killed while it wrote them, in steps.
+    Raises `StoreError`."""
     if not path.exists():
         return
     with as_sentences(path), contextlib.closing(connect(path)) as connection:
@@ -218,7 +225,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def make_index(connection: sqlite3.Connection) -> bool:
-    """Create the index of words if it is missing; returns whether this SQLite can use it. Raises `sqlite3.Error`."""
+    """Create the index of words if it is missing; returns whether this SQLite can use it. Raises
+    `sqlite3.Error`."""
     try:
         connection.execute(_INDEX)
         connection.execute("select rowid from said where rowid = 0")
@@ -230,7 +238,8 @@ def make_index(connection: sqlite3.Connection) -> bool:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch to a write-ahead log. SQLite does not wait here, so if two programs start a new file at once, one must try again."""
+    """Switch to a write-ahead log. SQLite does not wait here, so if two programs start a new file
+    at once, one must try again."""
     ends_at = time.monotonic() + WAIT
     while True:
         try:

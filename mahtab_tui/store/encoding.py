@@ -1,4 +1,5 @@
-"""Encodes text and attributes for SQLite. It rejects lone surrogates, so text with them is stored as bytes."""
+"""Encodes text and attributes for SQLite. It rejects lone surrogates, so text with them is stored
+as bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 STEP = 65_536
-"""Characters of a long attribute, such as a picture, to encode at once: other threads wait meanwhile."""
+"""Characters of a long attribute, such as a picture, to encode at once: other threads wait
+meanwhile."""
 
 
 def stored(text: str) -> str | bytes:
@@ -30,7 +32,8 @@ def restored(value: object) -> str:
 
 
 def readable(value: bytes) -> str:
-    """Return text from a file that may be damaged, for `sqlite3.Connection.text_factory`: invalid bytes become question marks."""
+    """Return text from a file that may be damaged, for `sqlite3.Connection.text_factory`: invalid
+    bytes become question marks."""
     return value.decode("utf-8", "replace")
 
 

@@ -21,7 +21,8 @@ _QUESTION = (
 
 
 def fork(session: str, entry: str = "") -> str:
-    """Make a new session that begins as another one, or as it was before an entry (as `bus.left_out` names it); returns its id.
+    """Make a new session that begins as another one, or as it was before an entry (as
+    `bus.left_out` names it); returns its id.
 
     A copy of all of it has the variables that were kept, too. Raises `StoreError`.
     """
@@ -46,7 +47,8 @@ def fork(session: str, entry: str = "") -> str:
 
 
 def _start(session: str, entry: str) -> tuple[int, str, int]:
-    """Return the number of the record with which an entry begins, its name, and its cell; 0 if it is none. Raises `StoreError`."""
+    """Return the number of the record with which an entry begins, its name, and its cell; 0 if it
+    is none. Raises `StoreError`."""
     found = _ENTRY.match(entry)
     if found is None:
         raise StoreError(

@@ -33,12 +33,14 @@ class HistoryEntry(NamedTuple):
 
 
 class History:
-    """The input history, shared by all running programs. Nothing here raises: `problem` is a sentence about what went wrong."""
+    """The input history, shared by all running programs. Nothing here raises: `problem` is a
+    sentence about what went wrong."""
 
     def __init__(
         self, path: Path, project: str, mask: Callable[[str], str] = str, *, no_trace: bool = False
     ) -> None:
-        """mask: removes secrets from an input before it is stored. no_trace: new inputs are kept in memory only."""
+        """mask: removes secrets from an input before it is stored. no_trace: new inputs are kept in
+        memory only."""
         self.problem = ""
         self._path = path
         self._project = project
@@ -69,7 +71,8 @@ class History:
         return list(seen.values())
 
     def search(self, query: str, limit: int = 100) -> list[HistoryEntry]:
-        """Return the inputs that contain the letters of a query in order; the closest together first, then in the order of `entries`."""
+        """Return the inputs that contain the letters of a query in order; the closest together
+        first, then in the order of `entries`."""
         wanted = query.lower()
         ranked = []
         for place, entry in enumerate(self.entries(limit=_SEARCHED)):
@@ -112,7 +115,8 @@ class History:
         return _connect(None)
 
     def _set_aside(self) -> bool:
-        """Rename a damaged file, from which something may be recovered by hand. False if even that fails."""
+        """Rename a damaged file, from which something may be recovered by hand. False if even that
+        fails."""
         try:
             aside = set_aside(self._path, self._identity)
         except OSError:
@@ -146,7 +150,8 @@ def _copied(path: Path) -> sqlite3.Connection:
 
 
 def letters_between(text: str, wanted: str) -> int | None:
-    """Return the number of other letters between those of `wanted` at their first occurrence in order; None if they do not occur."""
+    """Return the number of other letters between those of `wanted` at their first occurrence in
+    order; None if they do not occur."""
     if wanted in text:
         return 0
     place, first = -1, -1

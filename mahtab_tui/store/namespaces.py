@@ -1,4 +1,5 @@
-"""Where the variables of sessions are kept: one folder for each session in ``~/.mahtab/namespaces``, which only the user can read."""
+"""Where the variables of sessions are kept: one folder for each session in
+``~/.mahtab/namespaces``, which only the user can read."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _KEY_BYTES = 32
 
 
 def keep_place(session: str, megabytes: int) -> KeepPlace | None:
-    """Return where a session's variables are kept; None if they cannot be. Creates the folder above it, and the user's key."""
+    """Return where a session's variables are kept; None if they cannot be. Creates the folder above
+    it, and the user's key."""
     if sys.platform != "linux":  # elsewhere, forking a kernel that has loaded libraries is not safe
         return None
     try:
@@ -34,7 +36,8 @@ def is_kept(session: str) -> bool:
 
 
 def copy_namespace(session: str, copy: str) -> None:
-    """Give a new session the variables of another one. The files never change, so both share them; what cannot be copied is left out."""
+    """Give a new session the variables of another one. The files never change, so both share them;
+    what cannot be copied is left out."""
     source, target = _folder(session), _folder(copy)
     with contextlib.suppress(OSError):
         target.mkdir(mode=0o700)
@@ -63,7 +66,8 @@ def _folder(session: str) -> Path:
 
 
 def _key() -> bytes:
-    """Return the key that signs what this user's sessions write; create it the first time. Raises `OSError`."""
+    """Return the key that signs what this user's sessions write; create it the first time. Raises
+    `OSError`."""
     path = _above() / "key"
     with contextlib.suppress(FileExistsError):
         new = path.with_name(f"key.{os.getpid()}")

@@ -17,7 +17,8 @@ SHOWN = 300
 LONGEST = 10_000
 """Characters of an output that it shows: half of them from the beginning, half from the end."""
 LONGEST_SAID = 20_000
-"""Those of a question, an answer or a cell: reading a long answer's Markdown would keep the screen busy."""
+"""Those of a question, an answer or a cell: reading a long answer's Markdown would keep the screen
+busy."""
 PRIVATE = "# This cell uses a private variable, so it is left out."
 
 _COUNT = "select count(*) from record where session = ?"
@@ -28,7 +29,8 @@ _MARKS = "select time, tag, attrs, text from record where session = ? and tag = 
 
 
 def preview(path: Path, session: str, place: int = 0) -> list[Record]:
-    """Return the last records of a session, or those around the one at a place (from 1), without cells that use private variables.
+    """Return the last records of a session, or those around the one at a place (from 1), without
+    cells that use private variables.
 
     Those that cannot be read are counted in a notice. Raises `StoreError`.
     """
@@ -59,7 +61,8 @@ def _shortened(record: Record) -> Record:
 
 
 def without_private(record: Record, left_out: HiddenEntries) -> Record | None:
-    """Return what of a record may be shown to others than the user: nothing of private variables and of cells that use them."""
+    """Return what of a record may be shown to others than the user: nothing of private variables
+    and of cells that use them."""
     if isinstance(record, records.Display) and record.cell is not None:
         return None if left_out.held_back(cell_entry(record.cell)) else record
     if isinstance(record, records.Namespace | records.Review):

@@ -14,7 +14,8 @@ StoredRow = tuple[Any, Any, Any, Any]
 
 
 def decoded(row: StoredRow) -> Record | None:
-    """Return a record from its time, tag, attributes and text; None if a newer version wrote it. Raises `InvalidRecord`."""
+    """Return a record from its time, tag, attributes and text; None if a newer version wrote it.
+    Raises `InvalidRecord`."""
     moment, tag, attrs, text = row
     try:
         values = json.loads(attrs)

@@ -60,7 +60,8 @@ def new_id() -> str:
 
 
 def find_session(session: str | None, project: Path | None) -> SessionRow:
-    """Find a session by the beginning of its id; None for the last one, of a project or of all. Raises `NoSession`."""
+    """Find a session by the beginning of its id; None for the last one, of a project or of all.
+    Raises `NoSession`."""
     folder = None if project is None else str(project)
     try:
         rows = list_sessions(
@@ -82,7 +83,8 @@ def find_session(session: str | None, project: Path | None) -> SessionRow:
 def resumed_store(
     row: SessionRow, *, variables: bool = False
 ) -> tuple[SqliteStore, str, list[Record]]:
-    """Return the store of a session, its name, and its past records. Raises `NoSession`, or `HeldElsewhere` if another program has it open.
+    """Return the store of a session, its name, and its past records. Raises `NoSession`, or
+    `HeldElsewhere` if another program has it open.
 
     variables: whether those that were kept come back, too.
     """
@@ -129,7 +131,8 @@ def resumed_store(
 
 
 def going_on(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Record]:
-    """Return the past records of a resumed session whose kernel has waited. cell: the number of the one that runs there; 0 for none."""
+    """Return the past records of a resumed session whose kernel has waited. cell: the number of the
+    one that runs there; 0 for none."""
     store.cells_go_on = True
     kept = list(past)
     if kept and isinstance(kept[-1], Notice):
@@ -162,7 +165,8 @@ def _about_cut_answer(past: Sequence[Record]) -> str:
 def forked_store(
     row: SessionRow, *, variables: bool = False
 ) -> tuple[SqliteStore, str, list[Record]]:
-    """Return the store of a new session that begins with a copy of another one's records, its name, and its past records. Raises `NoSession`."""
+    """Return the store of a new session that begins with a copy of another one's records, its name,
+    and its past records. Raises `NoSession`."""
     copy = new_id()
     try:
         fork_session(database(), row.id, copy)
@@ -177,7 +181,8 @@ def forked_store(
 
 
 def remove_session(row: SessionRow) -> None:
-    """Delete a session: its records and its variables. Raises `NoSession` if a program has it open or its kernel waits, `StoreError`."""
+    """Delete a session: its records and its variables. Raises `NoSession` if a program has it open
+    or its kernel waits, `StoreError`."""
     from mahtab_tui.kernel.detached.waiting import last_outputs, waiting_kernels
     from mahtab_tui.kernel.remote.notes import noted_kernels
     from mahtab_tui.store.session_index import delete_session

@@ -1,8 +1,10 @@
-"""What is known of each session without reading its records: title, model, cost, size, and an index of the words in it.
+"""What is known of each session without reading its records: title, model, cost, size, and an index
+of the words in it.
 
-A digest is written in the transaction that writes a record. Sessions of older versions, and copies, are behind: `catch_up` reads them
-in small steps. The index has a row for each record with words, and one (`_ABOUT`) for the session's id, folder and title. It holds no
-texts, so a row is deleted by giving the same words again.
+A digest is written in the transaction that writes a record. Sessions of older versions, and copies,
+are behind: `catch_up` reads them in small steps. The index has a row for each record with words,
+and one (`_ABOUT`) for the session's id, folder and title. It holds no texts, so a row is deleted by
+giving the same words again.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ _NOTHING = "Nothing of this session is saved yet, so it has no title."
 _ABOUT = 0
 """The place of a session's own row, before those of its records."""
 _OUTPUT, _INPUT = 4_000, 100_000
-"""Characters of an output, and of anything else, that are in the index: half of them from the beginning, half from the end."""
+"""Characters of an output, and of anything else, that are in the index: half of them from the
+beginning, half from the end."""
 SAID = (
     records.UserChat,
     records.AssistantChat,
@@ -81,7 +84,8 @@ class Place(NamedTuple):
 
 
 def words(text: str) -> str:
-    """Return the words of a text, separated by spaces, as they are compared: without case, accents and punctuation."""
+    """Return the words of a text, separated by spaces, as they are compared: without case, accents
+    and punctuation."""
     text = plain(text).lower()
     if text.isascii():
         return _NO_WORD.sub(" ", text)
@@ -94,7 +98,8 @@ def words(text: str) -> str:
 
 
 def words_of(record: Record) -> str:
-    """Return the words of a record that are in the index: of what was said and run, but of no output of a private variable."""
+    """Return the words of a record that are in the index: of what was said and run, but of no
+    output of a private variable."""
     if isinstance(record, SAID):
         return words(shortened(record.text, _INPUT))
     if isinstance(record, records.AssistantTool | records.NotebookOutput) or (
@@ -110,7 +115,8 @@ def shortened(text: str, longest: int) -> str:
 
 
 def folder_word(project: str) -> str:
-    """Return the word that stands for a folder with each record: no text has it. Two folders may have the same one."""
+    """Return the word that stands for a folder with each record: no text has it. Two folders may
+    have the same one."""
     return f"§{zlib.crc32(project.encode('utf-8', 'replace')):x}"
 
 
@@ -123,7 +129,8 @@ def title_of(text: str) -> str:
 
 
 class SessionIndex:
-    """Writes the digest of one session. Every method is called within a transaction and raises `sqlite3.Error`."""
+    """Writes the digest of one session. Every method is called within a transaction and raises
+    `sqlite3.Error`."""
 
     def __init__(self, connection: sqlite3.Connection, session: str) -> None:
         self._connection = connection
@@ -134,7 +141,8 @@ class SessionIndex:
         ).fetchone()
         self._number: int = row[0]
         self._upto: int | None = row[1]
-        """The number of the last record that was read; None until the session itself is in the index."""
+        """The number of the last record that was read; None until the session itself is in the
+        index."""
         self._records: int = row[2]
         project = connection.execute(
             "select project from session where id = ?", (session,)
@@ -153,7 +161,8 @@ class SessionIndex:
             self._say_about()
 
     def note(self, number: int, record: Record | None, size: int) -> None:
-        """Add a record that was just written, as the last one. record: None if it cannot be read. size: characters of it as stored."""
+        """Add a record that was just written, as the last one. record: None if it cannot be read.
+        size: characters of it as stored."""
         if self.behind:
             return
         cost = record.cost or 0.0 if isinstance(record, records.Usage) else 0.0
@@ -199,7 +208,8 @@ class SessionIndex:
         return len(rows) == STEP
 
     def remove_step(self) -> bool:
-        """Delete the last records of the session from the index and from disk; returns whether there are more. At the end the digest goes, too."""
+        """Delete the last records of the session from the index and from disk; returns whether
+        there are more. At the end the digest goes, too."""
         query = "select number, time, tag, attrs, text from record where session = ? order by number desc limit ?"
         rows = self._connection.execute(query, (self._session, STEP)).fetchall()
         for number, *row in rows:
@@ -260,8 +270,9 @@ class SessionIndex:
 
 
 def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
-    """Read sessions that are behind, for so many seconds at most; returns how many still are. pause: how much longer than each step to wait
-    after it, so that nothing else has to. Raises `StoreError`."""
+    """Read sessions that are behind, for so many seconds at most; returns how many still are.
+    pause: how much longer than each step to wait after it, so that nothing else has to. Raises
+    `StoreError`."""
     if not path.exists():
         return 0
     with opened(path) as connection:
@@ -339,7 +350,8 @@ def rename_session(path: Path, session: str, title: str) -> None:
 
 
 def delete_session(path: Path, session: str) -> None:
-    """Delete a session, from its end, in steps between which others can write. Raises `StoreError`."""
+    """Delete a session, from its end, in steps between which others can write. Raises
+    `StoreError`."""
     if not path.exists():
         return
     more = True

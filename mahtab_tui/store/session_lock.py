@@ -1,7 +1,7 @@
 """Lock files that decide which program may write a session.
 
-The lock is the system's (`flock`), so it ends with the program, however that ends. If the file is deleted and another program locks a new one,
-the first program notices that before it writes again.
+The lock is the system's (`flock`), so it ends with the program, however that ends. If the file is
+deleted and another program locks a new one, the first program notices that before it writes again.
 """
 
 from __future__ import annotations

@@ -55,7 +55,8 @@ class Hit(NamedTuple):
 
     session: SessionRow
     excerpt: str
-    """Of its newest record with the words, in one line; empty if only its title or folder has them."""
+    """Of its newest record with the words, in one line; empty if only its title or folder has
+    them."""
     place: int = 0
     """The number of that record within the session, from 1; 0 for none."""
 
@@ -76,7 +77,8 @@ def wanted_words(typed: str) -> list[str]:
 
 
 def find_sessions(path: Path, typed: str, project: str | None = None, *, limit: int = 100) -> Found:
-    """Return the sessions of a project, or of all, with an entry that has all the words, the newest first; the last word may be a beginning.
+    """Return the sessions of a project, or of all, with an entry that has all the words, the newest
+    first; the last word may be a beginning.
 
     Raises `StoreError`.
     """
@@ -126,7 +128,8 @@ def _hits(
 
 
 def _query(wanted: Sequence[str], project: str | None) -> str:
-    """Return the words in FTS5's language; each is one of its tokens, so nothing in it has a meaning there."""
+    """Return the words in FTS5's language; each is one of its tokens, so nothing in it has a
+    meaning there."""
     folder = [] if project is None else [folder_word(project)]
     return " ".join(f'"{word}"' for word in (*folder, *wanted)) + (
         " *" if len(wanted[-1]) > 1 else ""
@@ -149,7 +152,8 @@ def _left_out(connection: sqlite3.Connection, session: str) -> HiddenEntries:
 
 
 def pattern_of(wanted: Sequence[str]) -> str:
-    """Return a regular expression for words of a search, which have no accents, as they may be in a text: with accents, or without."""
+    """Return a regular expression for words of a search, which have no accents, as they may be in a
+    text: with accents, or without."""
     accented = _accented()
     words = (
         "".join(f"[{re.escape(letter)}{accented.get(letter, '')}]{_ACCENTS}" for letter in word)

@@ -36,7 +36,8 @@ _SURROUNDINGS = (
     | records.NotebookCell
     | records.NotebookOutput
 )
-"""Records that are logged before anything happens. Alone they do not make a session; they are written with what follows."""
+"""Records that are logged before anything happens. Alone they do not make a session; they are
+written with what follows."""
 
 INSERT = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
 _ATTRS = "case when json_valid(attrs) then attrs else '{}' end"
@@ -59,7 +60,8 @@ _COPY = (
     " select ?, time, tag, case when tag = ? and json_valid(attrs) then json_set(attrs, '$.kept', json('false')) else attrs end, text"
     " from record where session = ? and number > ? and number <= ? order by number"
 )
-"""Copies records of a session. A notebook that the session keeps up to date is not kept up to date by the copy, too."""
+"""Copies records of a session. A notebook that the session keeps up to date is not kept up to date
+by the copy, too."""
 _COPIED = 500
 """Records to copy in one transaction, so that other programs can write in between."""
 
@@ -93,7 +95,8 @@ class SessionRow(NamedTuple):
     first: str
     """The beginning of the first question or cell."""
     title: str = ""
-    """The first line of the first question, or what the user has renamed it to; empty before the first question."""
+    """The first line of the first question, or what the user has renamed it to; empty before the
+    first question."""
     model: str = ""
     """The short name of the model that answered last."""
     cost: float = 0.0
@@ -118,7 +121,8 @@ class RecordPage(NamedTuple):
 
 
 class SqliteStore:
-    """The records of one session. The file is opened at the first record, so an empty session leaves nothing behind."""
+    """The records of one session. The file is opened at the first record, so an empty session
+    leaves nothing behind."""
 
     def __init__(
         self,
@@ -129,7 +133,8 @@ class SqliteStore:
         project: str = "",
         claim: SessionLock | None = None,
     ) -> None:
-        """claim: the right to write the session; once it is lost, every write raises `StoreError`."""
+        """claim: the right to write the session; once it is lost, every write raises
+        `StoreError`."""
         self.path = path
         self.claim = claim
         self.session = session
@@ -192,7 +197,8 @@ class SqliteStore:
                 connection.execute("insert or replace into partial values (?, ?, ?, ?, ?, ?)", row)
 
     def output(self, cell: int) -> str | None:
-        """Return everything a cell has printed; None if it was not stored or the cell still runs. Raises `StoreError`."""
+        """Return everything a cell has printed; None if it was not stored or the cell still runs.
+        Raises `StoreError`."""
         rows = (
             fetched(self.path, _OUTPUT, (self.session, *sorted(tags.OUTPUTS), cell))
             if self._is_own
@@ -211,7 +217,8 @@ class SqliteStore:
 
     @property
     def _is_own(self) -> bool:
-        """Whether the stored records are this program's: once the claim is lost, another program's cells have the same numbers."""
+        """Whether the stored records are this program's: once the claim is lost, another program's
+        cells have the same numbers."""
         return self.path.exists() and not (self.claim is not None and self.claim.lost)
 
     def close(self) -> None:
@@ -244,7 +251,8 @@ class SqliteStore:
         self._begun = True
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        """Write the session's row, and turn streams that a killed program left unfinished into records before their keys are used again."""
+        """Write the session's row, and turn streams that a killed program left unfinished into
+        records before their keys are used again."""
         from mahtab_tui.store.session_index import SessionIndex
 
         now = time.time()
@@ -292,7 +300,8 @@ def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
 
 
 def _left_over(connection: sqlite3.Connection, session: str) -> list[Record | StoredRow]:
-    """Return the streams that were unfinished when the program was killed; unreadable ones as stored."""
+    """Return the streams that were unfinished when the program was killed; unreadable ones as
+    stored."""
     rows: list[StoredRow] = connection.execute(
         "select time, tag, attrs, text from partial where session = ? order by time", (session,)
     ).fetchall()
@@ -361,10 +370,11 @@ def _moment(value: object) -> float:
 
 
 def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
-    """Return the last records of a session. limit: how many, or `ALL`. Unreadable records are skipped and counted; those that only a newer version
-    knows are skipped.
+    """Return the last records of a session. limit: how many, or `ALL`. Unreadable records are
+    skipped and counted; those that only a newer version knows are skipped.
 
-    Streams that were unfinished when the program was killed come last, marked ``cut``. Raises `StoreError`.
+    Streams that were unfinished when the program was killed come last, marked ``cut``. Raises
+    `StoreError`.
     """
     if not path.exists():
         return RecordPage([], 0)
@@ -394,7 +404,8 @@ def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
 
 
 def fork_session(path: Path, session: str, copy: str, *, before: int | None = None) -> None:
-    """Make a new session with the id `copy` and another one's current records. before: only those before this number. Raises `StoreError`."""
+    """Make a new session with the id `copy` and another one's current records. before: only those
+    before this number. Raises `StoreError`."""
     with new_session(path, copy) as connection:
         (last,) = connection.execute(
             "select coalesce(max(number), 0) from record where session = ? and (? is null or number < ?)",
@@ -424,7 +435,8 @@ def fork_session(path: Path, session: str, copy: str, *, before: int | None = No
 
 
 def start_of_cell(path: Path, session: str, cell: int) -> int | None:
-    """Return the number of the record with which a cell began, or of the question that it answers; None if there is none. Raises `StoreError`."""
+    """Return the number of the record with which a cell began, or of the question that it answers;
+    None if there is none. Raises `StoreError`."""
     began = fetched(path, _CELL, (session, tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN, cell))
     if not began or began[0][1] is None:
         return int(began[0][0]) if began else None

@@ -1,6 +1,7 @@
 """Vectors of texts, kept for all sessions, so that each text is sent to an embedding model once.
 
-They have a file of their own beside the sessions': a session's file is locked for short writes only, and vectors are large and can be made again.
+They have a file of their own beside the sessions': a session's file is locked for short writes
+only, and vectors are large and can be made again.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ _AT_ONCE = 500
 
 
 class Vectors:
-    """Vectors by model and digest of the text. Any thread may call it. Nothing here raises: without the file, vectors are kept in memory."""
+    """Vectors by model and digest of the text. Any thread may call it. Nothing here raises: without
+    the file, vectors are kept in memory."""
 
     def __init__(self, path: Path | None, on_problem: Callable[[str], None]) -> None:
-        """path: the file; None for memory only. on_problem: called with a sentence if the file cannot be used."""
+        """path: the file; None for memory only. on_problem: called with a sentence if the file
+        cannot be used."""
         self._path = path
         self._on_problem = on_problem
         self._lock = threading.Lock()

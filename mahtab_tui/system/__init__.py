@@ -1,1 +1,2 @@
-"""What the operating system and the interpreter need care with: processes, folders, waiting, imports."""
+"""What the operating system and the interpreter need care with: processes, folders, waiting,
+imports."""

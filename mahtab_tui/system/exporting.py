@@ -1,4 +1,5 @@
-"""Variables of the environment that have langchain-core send what happens here: to LangSmith, or to a collector of OpenTelemetry."""
+"""Variables of the environment that have langchain-core send what happens here: to LangSmith, or to
+a collector of OpenTelemetry."""
 
 from __future__ import annotations
 

@@ -1,11 +1,15 @@
 """Importing beside the main thread.
 
-Python locks each module while it imports it. Where a package imports a part of itself and another thread imports that part, each holds what the
-other one wants; one of them then fails with `_DeadlockError`, wherever it is. Three rules exclude that:
+Python locks each module while it imports it. Where a package imports a part of itself and another
+thread imports that part, each holds what the other one wants; one of them then fails with
+`_DeadlockError`, wherever it is. Three rules exclude that:
 
-1. What the screen needs after its first picture, the main thread imports itself, a module between two messages (`tui/late_imports.py`).
-2. Other threads import the models' libraries in their `turn`: one thread at a time, and not before the main thread has what it needs.
-3. What the main thread imports later is of no library that other threads import; our own modules import one another in no circle.
+1. What the screen needs after its first picture, the main thread imports itself, a module between
+   two messages (`tui/late_imports.py`).
+2. Other threads import the models' libraries in their `turn`: one thread at a time, and not before
+   the main thread has what it needs.
+3. What the main thread imports later is of no library that other threads import; our own modules
+   import one another in no circle.
 """
 
 from __future__ import annotations
@@ -41,7 +45,8 @@ class ImportOrder:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """While a thread imports a large library. Waits for its turn; not for the main thread of a screen."""
+        """While a thread imports a large library. Waits for its turn; not for the main thread of a
+        screen."""
         self.wait_for_screen()
         with self._lock, _without_collecting():
             yield
@@ -49,7 +54,8 @@ class ImportOrder:
 
 @contextmanager
 def _without_collecting() -> Iterator[None]:
-    """Garbage is not looked for meanwhile: modules make hundreds of thousands of objects, which all stay."""
+    """Garbage is not looked for meanwhile: modules make hundreds of thousands of objects, which all
+    stay."""
     collecting = gc.isenabled()
     gc.disable()
     try:

@@ -10,7 +10,8 @@ T = TypeVar("T")
 
 
 class Lazy(Generic[T]):
-    """Makes a value once, for whichever thread wants it first; the others wait for it. What `make` raises is raised to each who asks."""
+    """Makes a value once, for whichever thread wants it first; the others wait for it. What `make`
+    raises is raised to each who asks."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make

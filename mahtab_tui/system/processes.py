@@ -1,4 +1,5 @@
-"""Ending a process: this one by a signal, as if nothing had handled it, and those that it starts together with it."""
+"""Ending a process: this one by a signal, as if nothing had handled it, and those that it starts
+together with it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ SHELL_CODE = 128
 
 
 def exit_by_signal(number: int) -> NoReturn:
-    """End the process by a signal, so that whoever waits for it sees that. Any thread may call it."""
+    """End the process by a signal, so that whoever waits for it sees that. Any thread may call
+    it."""
     try:
         import ctypes
 
@@ -41,11 +43,13 @@ if os.getppid() == int(parent):
 
 
 def tie_to_parent(command: Sequence[str], number: signal.Signals = signal.SIGKILL) -> list[str]:
-    """A command whose process Linux sends a signal when the *thread* that starts it ends: so also when this program is killed.
+    """A command whose process Linux sends a signal when the *thread* that starts it ends: so also
+    when this program is killed.
 
-    A thread that starts such a process has to live as long as that. The exit code is 127 where the program cannot be run. Other systems cannot
-    do this: there it is the command itself. (`preexec_fn` could do it, too, but forks: that copies this program's memory tables, 11 ms in which
-    no other thread goes on.)
+    A thread that starts such a process has to live as long as that. The exit code is 127 where the
+    program cannot be run. Other systems cannot do this: there it is the command itself.
+    (`preexec_fn` could do it, too, but forks: that copies this program's memory tables, 11 ms in
+    which no other thread goes on.)
     """
     if sys.platform != "linux":
         return list(command)

@@ -14,5 +14,6 @@ def safe_path() -> str:
 
 
 def find_program(name: str) -> str | None:
-    """Return the file of a program on the PATH, or the file that is named; None if there is none."""
+    """Return the file of a program on the PATH, or the file that is named; None if there is
+    none."""
     return shutil.which(name, path=safe_path())

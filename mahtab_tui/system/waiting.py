@@ -12,7 +12,8 @@ _AGAIN = 0.5
 
 
 def result_of(future: Future[T]) -> T:
-    """`future.result()`, for the main thread: a signal that comes in the moment before it sleeps does not wake it, so it looks up now and then."""
+    """`future.result()`, for the main thread: a signal that comes in the moment before it sleeps
+    does not wake it, so it looks up now and then."""
     while True:
         try:
             return future.result(_AGAIN)

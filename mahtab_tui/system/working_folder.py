@@ -1,4 +1,5 @@
-"""What to do where the working directory was deleted: go on in the nearest folder above it that is still there."""
+"""What to do where the working directory was deleted: go on in the nearest folder above it that is
+still there."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ _DELETED = " (deleted)"
 
 
 def existing_folder(path: str) -> str:
-    """The folder itself, or the nearest one above it that exists and can be entered; the home folder for a path that is not absolute."""
+    """The folder itself, or the nearest one above it that exists and can be entered; the home
+    folder for a path that is not absolute."""
     if not os.path.isabs(path):
         return str(Path.home())
     return next(
@@ -26,7 +28,8 @@ def moved(gone: str, now: str) -> str:
 
 
 def leave_deleted_folder() -> str:
-    """Where this process's working directory was deleted, change to the nearest folder above it; returns a sentence, empty where all is well."""
+    """Where this process's working directory was deleted, change to the nearest folder above it;
+    returns a sentence, empty where all is well."""
     try:
         os.getcwd()
     except FileNotFoundError:

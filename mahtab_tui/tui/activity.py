@@ -30,7 +30,8 @@ class Activity:
 
 
 class Activities:
-    """Knows what the model does now. since: seconds since the epoch; older records are past activities."""
+    """Knows what the model does now. since: seconds since the epoch; older records are past
+    activities."""
 
     def __init__(self, since: float) -> None:
         self.now: Activity | None = None

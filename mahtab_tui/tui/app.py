@@ -242,7 +242,8 @@ class MahtabApp(TerminalApp[int]):
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
         slash = parse_slash(message.text)
-        # In Python mode only what is a command: anything else after a slash gets Python's own error.
+        # In Python mode only what is a command: anything else after a slash gets Python's own
+        # error.
         if slash is not None and (message.mode == "ask" or slash[0] in BY_SLASH):
             self._run_slash(*slash)
         elif message.replaces.startswith("place ") and message.mode == "python":
@@ -324,14 +325,16 @@ class MahtabApp(TerminalApp[int]):
             await super().on_event(event)
 
     def _before_key(self, event: Key | Paste) -> bool:
-        """Close the question before leaving, which any key answers, and focus the editor if the key is text for it."""
+        """Close the question before leaving, which any key answers, and focus the editor if the key
+        is text for it."""
         taken = self.work.leaving.take_key(event.key if isinstance(event, Key) else "")
         if self._is_for_editor(event):
             self.panes.focus_code()
         return taken
 
     def _is_for_editor(self, event: Key | Paste) -> bool:
-        """Whether text is typed or pasted while no text field and no question has the focus. A space and Alt with a letter are keys of the panes."""
+        """Whether text is typed or pasted while no text field and no question has the focus. A
+        space and Alt with a letter are keys of the panes."""
         from mahtab_tui.tui.widgets.chips import Chips
 
         focused = self.focused
@@ -370,7 +373,8 @@ class MahtabApp(TerminalApp[int]):
             self.history.problem = ""
 
     def _ring(self, new: Sequence[Record]) -> None:
-        """Ring the terminal's bell for the end of a long cell and for what waits for the user, while the window has no focus."""
+        """Ring the terminal's bell for the end of a long cell and for what waits for the user,
+        while the window has no focus."""
         from mahtab_tui.bus import records
 
         waiting = records.Approval | records.Review | records.SearchFanOut

@@ -1,4 +1,5 @@
-"""Copies texts through the terminal (OSC 52), which works over ssh, and to the system's clipboard if there is one."""
+"""Copies texts through the terminal (OSC 52), which works over ssh, and to the system's clipboard
+if there is one."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ MOST = 1_000_000
 
 
 def copy(app: App[Any], text: str) -> None:
-    """Copy a text, and report where it went. The system's clipboard is a program that may be slow, so it runs on a thread."""
+    """Copy a text, and report where it went. The system's clipboard is a program that may be slow,
+    so it runs on a thread."""
     if len(text) > MOST:
         app.notify(
             f"{len(text):,} characters are too many for the clipboard.",
@@ -30,7 +32,8 @@ def copy(app: App[Any], text: str) -> None:
 
 
 def copy_selection(app: App[Any], otherwise: str) -> bool:
-    """Copy the selection of the focused text field, else another text, else the mouse selection; returns False if there is none."""
+    """Copy the selection of the focused text field, else another text, else the mouse selection;
+    returns False if there is none."""
     focused = app.screen.focused
     typed = focused.selected_text if isinstance(focused, Input | TextArea) else ""
     text = typed or otherwise or app.screen.get_selected_text()

@@ -1,8 +1,9 @@
 """Runs the garbage collector in slices between two keys, so that the screen does not hang.
 
-Reference cycles (widgets, messages, tasks) are freed only by a collection. Processor time on one core, in a session of 120 cells:
-the youngest generation 3 ms, the youngest two 14 ms, all 17 ms; all with the agent's libraries that were just loaded 100 ms, or 60 ms with the
-first picture's; nothing of either once they are frozen.
+Reference cycles (widgets, messages, tasks) are freed only by a collection. Processor time on one
+core, in a session of 120 cells: the youngest generation 3 ms, the youngest two 14 ms, all 17 ms;
+all with the agent's libraries that were just loaded 100 ms, or 60 ms with the first picture's;
+nothing of either once they are frozen.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ LONG_OVERDUE = 10 * WORTH_IT
 """As many make a full collection necessary even if it is never quiet."""
 
 HEAVY = 0.03
-"""Seconds of processor time of a full collection after which the remaining objects are frozen, such as those of libraries that were loaded late."""
+"""Seconds of processor time of a full collection after which the remaining objects are frozen, such
+as those of libraries that were loaded late."""
 
 _YOUNG, _NEVER = 5_000, 1_000_000_000
 
 
 class Collector:
-    """For a process of our own. Nothing is collected before the first picture; afterwards Python itself collects only the youngest generation."""
+    """For a process of our own. Nothing is collected before the first picture; afterwards Python
+    itself collects only the youngest generation."""
 
     def __init__(self) -> None:
         self._last_key = time.monotonic()

@@ -1,4 +1,5 @@
-"""Reports an error of the application itself: saves its traceback, and tells the user where it is and how to go on."""
+"""Reports an error of the application itself: saves its traceback, and tells the user where it is
+and how to go on."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class Crash(NamedTuple):
 
 
 def kept(error: BaseException, mask: Callable[[str], str] = str, *, saves: bool = True) -> Crash:
-    """Write an error's traceback, without the values of variables, to a file in the home folder. saves: False keeps it in memory only."""
+    """Write an error's traceback, without the values of variables, to a file in the home folder.
+    saves: False keeps it in memory only."""
     told = plain(mask("".join(traceback.format_exception(error))))
     words = one_line(mask(f"{type(error).__name__}: {error}"))[:_LONGEST]
     if not saves:

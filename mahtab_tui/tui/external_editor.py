@@ -48,7 +48,8 @@ def edited(app: TerminalApp[Any], text: str, ending: str) -> str:
 
 
 def open_in_editor(app: TerminalApp[Any], path: str, line: int) -> None:
-    """Open a file at a line (from 1; 0 if unknown), and wait until the editor ends. Raises `RuntimeError`."""
+    """Open a file at a line (from 1; 0 if unknown), and wait until the editor ends. Raises
+    `RuntimeError`."""
     command = editor_command()
     try:
         here = os.getcwd()
@@ -60,7 +61,8 @@ def open_in_editor(app: TerminalApp[Any], path: str, line: int) -> None:
 
 
 def at_line(editor: str, path: str, line: int) -> list[str]:
-    """The arguments that open a file at a line. Most editors know `+12 file`, as POSIX defines it for vi."""
+    """The arguments that open a file at a line. Most editors know `+12 file`, as POSIX defines it
+    for vi."""
     name = os.path.basename(editor)
     if not line:
         return [path]

@@ -33,7 +33,8 @@ def keys_that_signal_ignored() -> Iterator[None]:
 
 
 def run_suspended(app: TerminalApp[Any], argv: Sequence[str], cwd: str) -> int:
-    """Give the terminal to a program until it ends, on the application's thread; returns its exit code. Raises `RuntimeError`."""
+    """Give the terminal to a program until it ends, on the application's thread; returns its exit
+    code. Raises `RuntimeError`."""
     try:
         with (
             app.suspend(),

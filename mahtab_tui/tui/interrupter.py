@@ -25,7 +25,8 @@ class Interrupter:
         self._stopped_at = 0.0
 
     def stop(self) -> None:
-        """Stop the model or the cell; a second call within two seconds offers to kill the kernel."""
+        """Stop the model or the cell; a second call within two seconds offers to kill the
+        kernel."""
         if self._session.cell_runs and time.monotonic() - self._stopped_at < SECOND_STOP:
             self.ask_to_kill()
             return

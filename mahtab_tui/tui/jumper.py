@@ -27,7 +27,8 @@ class JumpTarget(NamedTuple):
 
 
 class JumpScreen(Dialog[Widget | None]):
-    """Draws a letter at the edge of each target, and lists the hidden ones; any other key closes."""
+    """Draws a letter at the edge of each target, and lists the hidden ones; any other key
+    closes."""
 
     def __init__(self, targets: Sequence[JumpTarget]) -> None:
         super().__init__()

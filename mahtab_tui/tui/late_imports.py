@@ -34,7 +34,8 @@ SESSION = (
     "mahtab_tui.tui.widgets.approval_row",
     "mahtab_tui.tui.widgets.review_row",
 )
-"""What a session needs to start, the transcript, and the rows that ask the user; each takes a few milliseconds."""
+"""What a session needs to start, the transcript, and the rows that ask the user; each takes a few
+milliseconds."""
 
 TRANSCRIPT = (
     "pygments.lexers.python",
@@ -56,7 +57,8 @@ class LateImports:
         session: Sequence[str] = (),
         begin: Sequence[Callable[[], object]] = (),
     ) -> None:
-        """session: modules to import first. begin: functions to call then; the modules of the transcript come after them."""
+        """session: modules to import first. begin: functions to call then; the modules of the
+        transcript come after them."""
         self._app = app
         self._left: Iterator[Callable[[], object]] = iter(
             [*map(_importing, session), *begin, *map(_importing, TRANSCRIPT)]

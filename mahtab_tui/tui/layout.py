@@ -20,7 +20,8 @@ TINY = 8
 """Lines below which the editor shows no hint."""
 
 NAMESPACE = 55
-"""Percent of the side's height that the namespace takes from the first search on, unless the user has moved the splitter."""
+"""Percent of the side's height that the namespace takes from the first search on, unless the user
+has moved the splitter."""
 
 STEP = 4
 """Percent by which a key moves a splitter."""
@@ -29,7 +30,8 @@ SIDE = 34
 """Percent of the width that the side panes take by default, unless the transcript leaves more."""
 
 MAIN = 126
-"""Columns of the transcript at most, with its edges and the splitter; the side panes take the rest."""
+"""Columns of the transcript at most, with its edges and the splitter; the side panes take the
+rest."""
 
 WIDEST = 70
 """Percent of the width that the side panes take at most."""
@@ -59,7 +61,8 @@ class PaneLayout(BaseModel):
         return min(max(width * SIDE // 100, width - MAIN), width * WIDEST // 100)
 
     def resized(self, how: Resize, width: int, namespace: int) -> PaneLayout:
-        """Change a size by one step, on a screen of this width. namespace: its height in percent."""
+        """Change a size by one step, on a screen of this width. namespace: its height in
+        percent."""
         step = STEP if how in ("wider", "taller") else -STEP
         if how in ("wider", "narrower"):
             return self.with_side(

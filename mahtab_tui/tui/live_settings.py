@@ -48,7 +48,8 @@ class LiveSettings:
             self._app.push_screen(screen)
 
     def change(self, key: str, value: Any) -> bool:
-        """Change a setting for this session; returns whether it has an effect at once. Raises `ModelError`."""
+        """Change a setting for this session; returns whether it has an effect at once. Raises
+        `ModelError`."""
         from mahtab_tui.session.live_settings import change_setting
 
         at_once = change_setting(self._session, key, value)

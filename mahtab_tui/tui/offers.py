@@ -1,4 +1,5 @@
-"""Offers lines to the user: a key puts the newest one into the input, and nothing runs until they enter it."""
+"""Offers lines to the user: a key puts the newest one into the input, and nothing runs until they
+enter it."""
 
 from __future__ import annotations
 
@@ -103,7 +104,8 @@ def welcome_of(
 
 
 def greeting_of(files: Sequence[DataFile]) -> list[tuple[str, ...]]:
-    """Return the lines of the greeting that name what can be done, with the files that become variables."""
+    """Return the lines of the greeting that name what can be done, with the files that become
+    variables."""
     table = next((file.name for file in files if file.is_table), "")
     text = next((file.name for file in files if file.is_long_text), "")
     lines: list[tuple[str, ...]] = [
@@ -141,7 +143,8 @@ def greeting_of(files: Sequence[DataFile]) -> list[tuple[str, ...]]:
 
 
 class Offers:
-    """Shows the greeting of the first screen, and the newest offer. Environments are searched on threads, because folders may be slow."""
+    """Shows the greeting of the first screen, and the newest offer. Environments are searched on
+    threads, because folders may be slow."""
 
     def __init__(self, app: TerminalApp[int], session: Session, panes: Panes) -> None:
         self._app = app
@@ -221,7 +224,8 @@ class Offers:
 
 
 def _environments(info: KernelInfo) -> list[PythonEnvironment]:
-    """Find the environments that the kernel could use; none for a kernel in the caller's own process."""
+    """Find the environments that the kernel could use; none for a kernel in the caller's own
+    process."""
     from mahtab_tui.kernel.environments import found_environments
 
     return (

@@ -53,7 +53,8 @@ ASK_INSTEAD = ' Without one, use: mahtab-tui ask "question".'
 
 
 def check_terminal(instead: str = "") -> None:
-    """Raise `NoTerminal` if the screen cannot be shown. instead: a sentence that says what to do without a terminal."""
+    """Raise `NoTerminal` if the screen cannot be shown. instead: a sentence that says what to do
+    without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise NoTerminal(f"This needs a terminal.{instead}")
     if os.environ.get("TERM", "") in ("", "dumb"):
@@ -69,7 +70,8 @@ def check_terminal(instead: str = "") -> None:
 
 
 def _check_open_files() -> None:
-    """Raise the limit of open files as far as allowed. Raises `NoTerminal` if that is too few for the screen."""
+    """Raise the limit of open files as far as allowed. Raises `NoTerminal` if that is too few for
+    the screen."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= _FILES:
         return
@@ -85,7 +87,8 @@ def _check_open_files() -> None:
 
 
 def end_with_terminal() -> None:
-    """Let a hangup end this process even under `nohup`, because it has nothing to do without its terminal."""
+    """Let a hangup end this process even under `nohup`, because it has nothing to do without its
+    terminal."""
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -116,8 +119,9 @@ def open_screen(
 ) -> Closed:
     """Show the screen until the user leaves. Raises `NoTerminal`.
 
-    ground: made behind the first picture, unless it is made already. collector: for a process of our own. moved: a sentence that says that the
-    folder was deleted, and which one is used instead. namespace_stays: whether the namespace outlives the screen. no_trace: write nothing of the
+    ground: made behind the first picture, unless it is made already. collector: for a process of
+    our own. moved: a sentence that says that the folder was deleted, and which one is used instead.
+    namespace_stays: whether the namespace outlives the screen. no_trace: write nothing of the
     session anywhere. files: become variables. notebook: its cells are shown.
     """
     check_terminal(ASK_INSTEAD)
@@ -142,7 +146,8 @@ def open_screen(
     afterwards: list[str] = []
 
     def line_came(text: str) -> None:
-        """Show a line that others wrote to the terminal: as a notice, or, once the screen is closed, below it."""
+        """Show a line that others wrote to the terminal: as a notice, or, once the screen is
+        closed, below it."""
         if face.app is None or not face.app.is_running:
             afterwards.append(text)
         elif session.built:
@@ -234,7 +239,8 @@ def open_screen(
 
 
 def watch_live(what: str | None) -> int:
-    """Follow a log file or a running session until the user leaves; returns the exit code. Raises `OSError`, `NoTerminal`."""
+    """Follow a log file or a running session until the user leaves; returns the exit code. Raises
+    `OSError`, `NoTerminal`."""
     from mahtab_tui.session.shared_sessions import SharingError, session_for
     from mahtab_tui.tui.watch_app import WatchApp, WatchedFile
 
@@ -250,7 +256,8 @@ def watch_live(what: str | None) -> int:
 
 
 def watch_session(running: RunningSession) -> int:
-    """Follow a running session until the user leaves; returns the exit code. Raises `NoTerminal`."""
+    """Follow a running session until the user leaves; returns the exit code. Raises
+    `NoTerminal`."""
     from mahtab_tui.tui.watch_app import WatchApp, WatchedSession
 
     settings = _prepared()
@@ -336,7 +343,8 @@ def _read_sessions(session: Session) -> None:
 
 
 def _exit_code(app: TerminalApp[Any], advice: str = "") -> int:
-    """The exit code: 1 after an error of the application, which this reports. advice: a sentence that says how to go on then."""
+    """The exit code: 1 after an error of the application, which this reports. advice: a sentence
+    that says how to go on then."""
     if app.crash is None:
         return app.return_code or 0
     print(app.crash.report(advice), file=sys.stderr)

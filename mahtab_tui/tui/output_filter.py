@@ -1,7 +1,7 @@
 """The last gate to the terminal: only what the renderer makes passes, whatever a widget draws.
 
-It has two parts: `TextOnly` removes control characters from what widgets draw, while text and style are still separate; the driver passes
-each piece that it writes through `let_out`.
+It has two parts: `TextOnly` removes control characters from what widgets draw, while text and style
+are still separate; the driver passes each piece that it writes through `let_out`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from textual.color import Color
 from textual.filter import LineFilter
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""C0, DEL, C1, and the characters that change the direction of text. No line of the screen has any."""
+"""C0, DEL, C1, and the characters that change the direction of text. No line of the screen has
+any."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _RENDERED = re.compile(r"\x1b\[[\d;]*[mH]")
 """Colours, styles and positions of the cursor."""
@@ -27,7 +28,8 @@ _COMMANDS = re.compile(
 
 
 class TextOnly(LineFilter):
-    """Removes from what widgets draw everything that could drive a terminal: control characters, and links, which are escape sequences."""
+    """Removes from what widgets draw everything that could drive a terminal: control characters,
+    and links, which are escape sequences."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         text = "".join([segment.text for segment in segments])

@@ -1,4 +1,5 @@
-"""Patterns that the user types: plain words, or a regular expression with a time limit, because it may backtrack."""
+"""Patterns that the user types: plain words, or a regular expression with a time limit, because it
+may backtrack."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ Span = tuple[int, int]
 AT_ONCE = 0.25
 """Seconds that a search on the main thread may take."""
 LARGEST = 500_000
-"""Characters of an expression times its repetitions, which `regex` expands when it compiles (a million take 300 MB)."""
+"""Characters of an expression times its repetitions, which `regex` expands when it compiles (a
+million take 300 MB)."""
 LONGEST = 10_000
 """Characters of an expression."""
 TOO_SLOW = "This pattern takes too long to search for: simplify it."
@@ -34,7 +36,8 @@ class PatternTimeout(PatternError):
 
 
 class Pattern:
-    """Finds words or a regular expression in texts. Empty matches are skipped, because there is nothing to show."""
+    """Finds words or a regular expression in texts. Empty matches are skipped, because there is
+    nothing to show."""
 
     def __init__(self, words: str, *, regex: bool, any_case: bool) -> None:
         """Raises `PatternError` if the words are no valid regular expression."""
@@ -46,7 +49,8 @@ class Pattern:
         self._limited = regex
 
     def spans(self, text: str, seconds: float = AT_ONCE, start: int = 0) -> Iterator[Span]:
-        """Yield the matches in a text from a place on. Raises `PatternTimeout` after so many seconds of computing."""
+        """Yield the matches in a text from a place on. Raises `PatternTimeout` after so many
+        seconds of computing."""
         # `concurrent` lets other threads run meanwhile.
         limits = {"timeout": max(seconds, 0.001), "concurrent": True} if self._limited else {}
         try:
@@ -57,7 +61,8 @@ class Pattern:
             raise PatternTimeout from None
 
     def spans_of_all(self, texts: Iterable[str], seconds: float = AT_ONCE) -> Iterator[list[Span]]:
-        """Yield the matches in each text. Raises `PatternTimeout` after so many seconds of computing for all of them."""
+        """Yield the matches in each text. Raises `PatternTimeout` after so many seconds of
+        computing for all of them."""
         end = time.thread_time() + seconds
         for text in texts:
             yield list(self.spans(text, end - time.thread_time()))

@@ -22,7 +22,8 @@ class TranscriptPort(Protocol):
         """Bring code or a question into the editor."""
 
     def replace(self, mode: Mode, text: str, entry: str) -> None:
-        """Let the user edit one of their entries or a cell of the notebook, which replaces it when entered."""
+        """Let the user edit one of their entries or a cell of the notebook, which replaces it when
+        entered."""
 
     def run_place(self, place: int, code: str) -> None:
         """Run a cell of the notebook with this code."""
@@ -68,13 +69,16 @@ class NamespacePort(Protocol):
         """Inspect a variable."""
 
     def preview(self, name: str, height: int, width: int) -> Preview:
-        """Fetch the beginning of a variable's value; waits for the kernel, so it is called on a thread."""
+        """Fetch the beginning of a variable's value; waits for the kernel, so it is called on a
+        thread."""
 
     def rebuild(self, name: str, why: str) -> None:
-        """Bring the cells into the editor that made a variable which is not there. why: a sentence that says why it is not."""
+        """Bring the cells into the editor that made a variable which is not there. why: a sentence
+        that says why it is not."""
 
     def mark_private(self, name: str, private: bool) -> None:
-        """Mark a variable as private, so that no model is told what is in it, or take the mark away."""
+        """Mark a variable as private, so that no model is told what is in it, or take the mark
+        away."""
 
     def run(self, code: str) -> None:
         """Run code as a cell of the user's, so that it appears in the transcript."""

@@ -25,7 +25,8 @@ class QuitFlow:
     def __init__(
         self, app: TerminalApp[int], session: Session, panes: Panes, *, namespace_stays: bool
     ) -> None:
-        """namespace_stays: whether the namespace outlives the screen, because it is the caller's."""
+        """namespace_stays: whether the namespace outlives the screen, because it is the
+        caller's."""
         self._app = app
         self._session = session
         self._panes = panes
@@ -38,7 +39,8 @@ class QuitFlow:
         """The question, while it stands."""
 
     def leave(self) -> None:
-        """Leave; if something would be lost, ask first, and leave at the second call. A key that is held down counts once."""
+        """Leave; if something would be lost, ask first, and leave at the second call. A key that is
+        held down counts once."""
         now = time.monotonic()
         held, self._pressed = now - self._pressed < HELD, now
         asked = self._confirmed or self.row is not None
@@ -63,7 +65,8 @@ class QuitFlow:
             self._app.screen.mount(self.row)
 
     def go_to(self, session: str, *, back: str) -> None:
-        """Ask whether to leave this session for another one, which opens in its place. back: the command that lists this one then."""
+        """Ask whether to leave this session for another one, which opens in its place. back: the
+        command that lists this one then."""
         from mahtab_tui.tui.screens.confirm import confirm
 
         lost = self._lost()
@@ -78,14 +81,16 @@ class QuitFlow:
         confirm(self._app, question, go, yes="Switch", no="Stay")
 
     def leave_by_code(self) -> None:
-        """Leave because a cell called `exit()`: at once for the user's cell, after a question for the model's."""
+        """Leave because a cell called `exit()`: at once for the user's cell, after a question for
+        the model's."""
         if self._session.turn_runs:
             self.leave()
         else:
             self._app.exit(0)
 
     def take_key(self, key: str = "") -> bool:
-        """Remove the question, which the next key answers. Returns whether that was all that the key is for."""
+        """Remove the question, which the next key answers. Returns whether that was all that the
+        key is for."""
         self._confirmed = self.row is not None
         if self.row is not None:
             self.row.remove()

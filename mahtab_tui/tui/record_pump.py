@@ -1,4 +1,5 @@
-"""Brings records from the bus to the panes: a timer on the main thread takes what any thread has logged."""
+"""Brings records from the bus to the panes: a timer on the main thread takes what any thread has
+logged."""
 
 from __future__ import annotations
 

@@ -53,7 +53,8 @@ class SessionPort:
             self._bring_back(mode, text)
 
     def _is_masked(self, mode: Mode, text: str) -> bool:
-        """Whether code has a masked secret; if so, bring it into the editor for the user to fill in."""
+        """Whether code has a masked secret; if so, bring it into the editor for the user to fill
+        in."""
         from mahtab_tui.bus.mask_spans import MASK
 
         masked = mode == "python" and MASK in text

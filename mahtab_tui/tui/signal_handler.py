@@ -1,8 +1,10 @@
-"""Restores the terminal when a signal ends the application, and when code changes the terminal's attributes.
+"""Restores the terminal when a signal ends the application, and when code changes the terminal's
+attributes.
 
-Python runs signal handlers on the main thread, which may be busy. So a thread does the work: it gets the signal's number at once through the
-pipe of `signal.set_wakeup_fd`. Once a second it also checks whether code has changed the terminal's attributes, which a cell can do that opens
-the terminal by name.
+Python runs signal handlers on the main thread, which may be busy. So a thread does the work: it
+gets the signal's number at once through the pipe of `signal.set_wakeup_fd`. Once a second it also
+checks whether code has changed the terminal's attributes, which a cell can do that opens the
+terminal by name.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from mahtab_tui.tui.terminal_driver import TerminalDriver
 
 _NAMES = "HUP INT QUIT ABRT ALRM TERM USR1 USR2 XCPU IO PWR STKFLT".split()
 ENDING = tuple(getattr(signal, f"SIG{name}") for name in _NAMES if hasattr(signal, f"SIG{name}"))
-"""The signals that end a program which does not handle them, as far as they can be handled and are not used within (as SIGVTALRM is)."""
+"""The signals that end a program which does not handle them, as far as they can be handled and are
+not used within (as SIGVTALRM is)."""
 
 SAVING, DRAWING = 5.0, 1.0
 """Seconds for saving what is not saved yet, and for each write to the terminal."""
@@ -58,7 +61,8 @@ class SignalHandler:
         last_words: Callable[[], object] = lambda: None,
         on_repair: Callable[[], object] = lambda: None,
     ) -> None:
-        """last_words: saves what is not saved yet, and ends what would go on; called on a thread, for `SAVING` at most. on_repair: called after code had changed the terminal."""
+        """last_words: saves what is not saved yet, and ends what would go on; called on a thread,
+        for `SAVING` at most. on_repair: called after code had changed the terminal."""
         self._app = app
         self._last_words = last_words
         self._on_repair = on_repair
@@ -122,7 +126,8 @@ class SignalHandler:
             exit_by_signal(number)
 
     def _driver(self) -> LinuxDriver | None:
-        """The driver, while it has the terminal: not before the screen is up, after it is closed, or while another program has the terminal."""
+        """The driver, while it has the terminal: not before the screen is up, after it is closed,
+        or while another program has the terminal."""
         driver = self._app._driver
         if (
             isinstance(driver, LinuxDriver)
@@ -163,7 +168,8 @@ def _changed_attributes(driver: LinuxDriver) -> list[Any] | None:
 
 
 def _give_back(driver: LinuxDriver) -> None:
-    """Close the screen and restore the terminal's attributes, if this process still has the terminal."""
+    """Close the screen and restore the terminal's attributes, if this process still has the
+    terminal."""
     with contextlib.suppress(OSError, termios.error):
         if os.tcgetpgrp(driver.fileno) != os.getpgrp():
             return
@@ -183,7 +189,8 @@ def _give_back(driver: LinuxDriver) -> None:
 
 
 def _within(seconds: float, work: Callable[[], object]) -> None:
-    """Do some work, and wait for it at most so long, because a hanging thread may hold what it needs."""
+    """Do some work, and wait for it at most so long, because a hanging thread may hold what it
+    needs."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(seconds)

@@ -1,8 +1,9 @@
 """Protects the screen: only the application writes to the terminal.
 
-A native library's warning, or a child process of an in-process cell, writes to descriptors 1 and 2. While the screen is up both lead to a
-pipe, whose lines become notices; the application draws through a private duplicate of the terminal. Errors that end a thread are reported, too,
-instead of being printed.
+A native library's warning, or a child process of an in-process cell, writes to descriptors 1 and 2.
+While the screen is up both lead to a pipe, whose lines become notices; the application draws
+through a private duplicate of the terminal. Errors that end a thread are reported, too, instead of
+being printed.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ class StdioRedirect:
 
     @contextlib.contextmanager
     def lifted(self) -> Iterator[None]:
-        """Give descriptors 1 and 2 back to a program that takes over the terminal, and restore the terminal's attributes afterwards."""
+        """Give descriptors 1 and 2 back to a program that takes over the terminal, and restore the
+        terminal's attributes afterwards."""
         self._open_up()
         try:
             attributes = termios.tcgetattr(1)

@@ -14,7 +14,8 @@ from mahtab_tui.system.programs import find_program
 
 
 def open_picture(content: bytes, suffix: str) -> str:
-    """Write a picture to a temporary file and open it; returns the path. Raises `KernelError` with a sentence if that fails."""
+    """Write a picture to a temporary file and open it; returns the path. Raises `KernelError` with
+    a sentence if that fails."""
     command = viewer(os.environ)
     if command is None:
         raise KernelError("No program that opens pictures was found here. Ctrl+S saves it.")
@@ -40,7 +41,8 @@ def open_picture(content: bytes, suffix: str) -> str:
 
 
 def viewer(environment: Mapping[str, str]) -> str | None:
-    """Find the program that opens files; None without a desktop, where it would take over our terminal."""
+    """Find the program that opens files; None without a desktop, where it would take over our
+    terminal."""
     if sys.platform == "darwin":
         return find_program("open")
     if "WSL_DISTRO_NAME" in environment:

@@ -32,14 +32,16 @@ RIGHT_BUTTON = 3
 
 
 class TerminalApp(App[T]):
-    """Draws text only, reads keys through `TerminalDriver`, and keeps the traceback of an error that ends it."""
+    """Draws text only, reads keys through `TerminalDriver`, and keeps the traceback of an error
+    that ends it."""
 
     ENABLE_COMMAND_PALETTE = False  # Textual would bind a second command to the palette's key
 
     def __init__(
         self, *, theme: str = "", guard: StdioRedirect | None = None, **options: Any
     ) -> None:
-        """theme: a name; our own dark theme if there is none of that name. guard: keeps other output off the screen. options: of `App`."""
+        """theme: a name; our own dark theme if there is none of that name. guard: keeps other
+        output off the screen. options: of `App`."""
         super().__init__(**options)
         for each in (MAHTAB, MAHTAB_DAY):
             self.register_theme(each)
@@ -92,7 +94,8 @@ class TerminalApp(App[T]):
         self.exit()
 
     async def on_event(self, event: Event) -> None:
-        """Drop keys once there is no screen, and mouse presses on a removed widget that is still drawn, whose parent Textual would select in."""
+        """Drop keys once there is no screen, and mouse presses on a removed widget that is still
+        drawn, whose parent Textual would select in."""
         if isinstance(event, InputEvent) and not self.screen_stack:
             return
         if not (isinstance(event, MouseDown) and _is_gone(self.screen, event)):
@@ -126,6 +129,7 @@ def _is_gone(screen: Screen[object], event: MouseDown) -> bool:
 
 
 def cell_size(app: App[Any]) -> tuple[int, int]:
-    """Width and height of a cell in pixels; if the terminal does not tell, their usual proportion."""
+    """Width and height of a cell in pixels; if the terminal does not tell, their usual
+    proportion."""
     terminal = app.terminal if isinstance(app, TerminalApp) else None
     return (terminal and terminal.cell_size) or (1, 2)

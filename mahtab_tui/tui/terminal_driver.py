@@ -1,4 +1,5 @@
-"""The driver: keeps keys that were typed before the screen was up, and separates the terminal's answers from keys."""
+"""The driver: keeps keys that were typed before the screen was up, and separates the terminal's
+answers from keys."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _SILENCE = 0.1
 
 
 class TerminalDriver(LinuxDriver):
-    """Translates early keys: until a program reads single keys, the terminal collects lines, and Enter arrives as a line feed, which is Ctrl+J."""
+    """Translates early keys: until a program reads single keys, the terminal collects lines, and
+    Enter arrives as a line feed, which is Ctrl+J."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._before = {
@@ -47,7 +49,8 @@ class TerminalDriver(LinuxDriver):
         super().write(let_out(data))
 
     def send(self, data: str) -> None:
-        """Write what this application makes for the terminal: graphics, queries, notifications. Never text from outside."""
+        """Write what this application makes for the terminal: graphics, queries, notifications.
+        Never text from outside."""
         super().write(data)
 
     def stop_application_mode(self) -> None:
@@ -88,7 +91,8 @@ class TerminalDriver(LinuxDriver):
             self._app.call_later(self._app._handle_exception, error)
 
     def _read_keys(self) -> None:
-        """Read keys as Textual does, but remove the terminal's answers, and what is no key, first."""
+        """Read keys as Textual does, but remove the terminal's answers, and what is no key,
+        first."""
         parser, sequences = KeyParser(self._debug), KeySequences()
         decode = getincrementaldecoder("utf-8")("replace").decode
         # What is waiting now was typed before single keys could be read.
@@ -121,7 +125,8 @@ class TerminalDriver(LinuxDriver):
         return typed
 
     def ask_for_graphics(self, answered: Callable[[], object]) -> None:
-        """Ask the terminal once which graphics it has. `answered` is called on another thread when it answers, which may be never."""
+        """Ask the terminal once which graphics it has. `answered` is called on another thread when
+        it answers, which may be never."""
         self._answered = answered
         if (
             self._asked

@@ -1,4 +1,5 @@
-"""What the user last chose on the screen, kept for the next start: theme, sizes of panes, models, kernels elsewhere."""
+"""What the user last chose on the screen, kept for the next start: theme, sizes of panes, models,
+kernels elsewhere."""
 
 from __future__ import annotations
 

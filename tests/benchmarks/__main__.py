@@ -1,4 +1,5 @@
-"""Prints the numbers to reach, beside bare baselines measured in the same run: ``python -m tests.benchmarks [NAME ...]``.
+"""Prints the numbers to reach, beside bare baselines measured in the same run: ``python -m
+tests.benchmarks [NAME ...]``.
 
 ``python -m tests.benchmarks answers --help`` says how a real model's answers are judged.
 """

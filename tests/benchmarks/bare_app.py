@@ -1,4 +1,5 @@
-"""What any Textual application of these kinds of widgets costs: the baseline of the screen's figures."""
+"""What any Textual application of these kinds of widgets costs: the baseline of the screen's
+figures."""
 
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical

@@ -1,4 +1,5 @@
-"""Agents that evaluate in the session of the working directory, until stdin is closed: ``python -m tests.benchmarks.busy_agents``."""
+"""Agents that evaluate in the session of the working directory, until stdin is closed: ``python -m
+tests.benchmarks.busy_agents``."""
 
 from __future__ import annotations
 

@@ -24,7 +24,8 @@ DELAY = 50.0
 
 
 def rows() -> Iterator[Row]:
-    """From the command to the first result, where nothing of ours is yet and where it is; then cells."""
+    """From the command to the first result, where nothing of ours is yet and where it is; then
+    cells."""
     with tempfile.TemporaryDirectory() as folder:
         road = Road(Path(folder))
         road.delay(DELAY)

@@ -1,4 +1,5 @@
-"""The inspector's figures: from the question to the answer in the host, and what the screen does with it."""
+"""The inspector's figures: from the question to the answer in the host, and what the screen does
+with it."""
 
 from __future__ import annotations
 

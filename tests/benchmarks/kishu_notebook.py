@@ -1,4 +1,5 @@
-"""Cells in IPython with Kishu, or without it. Runs in a Python that has them; reads and writes JSON.
+"""Cells in IPython with Kishu, or without it. Runs in a Python that has them; reads and writes
+JSON.
 
 ``python kishu_notebook.py FOLDER on < cases.json``
 """

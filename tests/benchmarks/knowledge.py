@@ -43,7 +43,8 @@ _FILLER = [
 
 
 def generated_skills(count: int, words: int = 150) -> list[Skill]:
-    """Skills of common and of rare words, some 1,000 characters each, with a program's identifiers among them."""
+    """Skills of common and of rare words, some 1,000 characters each, with a program's identifiers
+    among them."""
     chance = random.Random(0)
     rare = [f"{chance.choice(_FILLER)}{number}" for number in range(2_000)]
     skills = []

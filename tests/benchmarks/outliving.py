@@ -1,4 +1,5 @@
-"""What the holder costs that lets a kernel outlive its screen, and how soon the next screen has the kernel."""
+"""What the holder costs that lets a kernel outlive its screen, and how soon the next screen has the
+kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _LINES = "import pathlib, time\nprint('begun', flush=True)\nwhile not pathlib.Pa
 
 
 def rows() -> Iterator[Row]:
-    """With and without a holder, in turn; then left with 10,000 variables and while it prints a million lines."""
+    """With and without a holder, in turn; then left with 10,000 variables and while it prints a
+    million lines."""
     with tempfile.TemporaryDirectory() as home, patch.dict(os.environ, HOME=home):
         plain, held = (
             ProcessKernel(),

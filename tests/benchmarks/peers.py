@@ -1,7 +1,9 @@
-"""Installs other engines, each in an environment of its own because they exclude one another, and prints their figures beside ours.
+"""Installs other engines, each in an environment of its own because they exclude one another, and
+prints their figures beside ours.
 
-``python -m tests.benchmarks.peers [rlms|dspy|rlmflow ...]``. It needs the network, and some minutes for the first time; the environments are kept in
-the folder ``mahtab-tui-peers`` for temporary files.
+``python -m tests.benchmarks.peers [rlms|dspy|rlmflow ...]``. It needs the network, and some minutes
+for the first time; the environments are kept in the folder ``mahtab-tui-peers`` for temporary
+files.
 """
 
 from __future__ import annotations

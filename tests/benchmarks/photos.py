@@ -1,4 +1,5 @@
-"""What a person's cell does in the benchmark: it shows photos of noise, about as large as can be sent."""
+"""What a person's cell does in the benchmark: it shows photos of noise, about as large as can be
+sent."""
 
 import os
 import struct

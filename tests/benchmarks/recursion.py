@@ -42,7 +42,8 @@ def turns(count: int) -> Reply:
 
 
 def waiting(code: str, *, child: str = "") -> Reply:
-    """A root that runs this code, and others that take their time; where `child` is given, they run it after that."""
+    """A root that runs this code, and others that take their time; where `child` is given, they run
+    it after that."""
 
     async def reply(messages: Sequence[BaseMessage]) -> str:
         if query_of(messages) == "what?":

@@ -1,4 +1,5 @@
-"""The same prepared searches by other engines, where they are installed: ``pip install rlms dspy rlmflow``."""
+"""The same prepared searches by other engines, where they are installed: ``pip install rlms dspy
+rlmflow``."""
 
 from __future__ import annotations
 

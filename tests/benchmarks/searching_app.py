@@ -27,7 +27,8 @@ BRANCHES = 40
 
 
 def grow(log: logging.Logger) -> None:
-    """A root with 40 calls of 25 each, one of which is a fan-out; then words from all of them in turn, and calls that come and go."""
+    """A root with 40 calls of 25 each, one of which is a fan-out; then words from all of them in
+    turn, and calls that come and go."""
     seq = itertools.count()
 
     def tell(tag: str, node: str, text: str = "", /, **attrs: object) -> None:

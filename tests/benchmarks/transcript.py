@@ -102,7 +102,8 @@ async def _open_time(store: SqliteStore) -> float:
 
 
 def _pager() -> float:
-    """The time for a coloured output, from the disk; it is read once before, as the session has just written it."""
+    """The time for a coloured output, from the disk; it is read once before, as the session has
+    just written it."""
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "sessions.db", "s")
         text = "".join(

@@ -47,7 +47,8 @@ class Numbered:
 
 
 def rows() -> Iterator[Row]:
-    """Cells without undo, with it and in a locked fork, in an empty namespace and with a gigabyte; undo of a frame of 100 MB."""
+    """Cells without undo, with it and in a locked fork, in an empty namespace and with a gigabyte;
+    undo of a frame of 100 MB."""
     without, with_undo = Numbered(0), Numbered(20)
     try:
         for code, times, reach in (("1+1", 500, "<= 1.3 x without"), ("x = [1]", 100, "")):
@@ -112,7 +113,8 @@ def rows() -> Iterator[Row]:
 def _alternately(
     one: Callable[[], object], other: Callable[[], object], times: int
 ) -> tuple[float, float]:
-    """The medians of both, in milliseconds, measured in turns: what else the machine does is the same for both."""
+    """The medians of both, in milliseconds, measured in turns: what else the machine does is the
+    same for both."""
     ones, others = [], []
     for _ in range(times):
         ones += timed(one, 1)

@@ -19,14 +19,16 @@ PROGRAM = [str(Path(sys.executable).with_name("mahtab-tui"))]
 
 @pytest.fixture
 def start(project: Path) -> Iterator[Start]:
-    """Start the program with arguments (by default the demo model) in an empty folder, quickly; all are ended with the test."""
+    """Start the program with arguments (by default the demo model) in an empty folder, quickly; all
+    are ended with the test."""
     with starting(project, warm=True) as start:
         yield start
 
 
 @pytest.fixture
 def cold_start(project: Path) -> Iterator[Start]:
-    """As `start`, by the program's own file: for what is about the start, and for those who wait for their child."""
+    """As `start`, by the program's own file: for what is about the start, and for those who wait
+    for their child."""
     with starting(project, warm=False) as start:
         yield start
 
@@ -48,7 +50,8 @@ def starting(project: Path, *, warm: bool) -> Iterator[Start]:
 
 @pytest.fixture
 def replay(project: Path) -> Callable[..., str]:
-    """Write a replay file of lines (texts, or dicts with more than a text); returns the model's name."""
+    """Write a replay file of lines (texts, or dicts with more than a text); returns the model's
+    name."""
 
     def write(*lines: str | dict[str, Any]) -> str:
         path = project / "replay.jsonl"

@@ -55,7 +55,8 @@ class Screen(pyte.Screen):
 
     @property
     def text(self) -> str:
-        """The lines as text. pyte's own `display` fails where a wide character was overwritten and its second cell was not yet."""
+        """The lines as text. pyte's own `display` fails where a wide character was overwritten and
+        its second cell was not yet."""
         for y in self.dirty:
             cells = [self.buffer[y][x].data for x in range(self.columns)]
             self._texts[y] = "".join(

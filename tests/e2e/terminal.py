@@ -42,11 +42,13 @@ DEADLINE = 60.0
 
 
 _UNKNOWN = re.compile(rb"\x1b\[[<>=?][0-9;]*\$?[upqS]|\x1b[_P][^\x1b]*\x1b\\")
-"""What pyte does not know and would show: queries for the keyboard protocol, for modes and limits, and graphics."""
+"""What pyte does not know and would show: queries for the keyboard protocol, for modes and limits,
+and graphics."""
 
 
 def _finished(data: bytes) -> tuple[bytes, bytes]:
-    """What was read, without an escape sequence at its end that goes on in the next read; and that sequence."""
+    """What was read, without an escape sequence at its end that goes on in the next read; and that
+    sequence."""
     begun = re.search(rb"\x1b(\[[<>=?]?[0-9;]*\$?|[_P][^\x1b]*\x1b?)?$", data)
     return (data[: begun.start()], begun[0]) if begun else (data, b"")
 
@@ -64,7 +66,8 @@ class Terminal:
         env: Mapping[str, str] | None = None,
         warm: bool = False,
     ) -> None:
-        """`warm`: the arguments of our own program, which is forked from one that has been loaded (see `tests.warm`)."""
+        """`warm`: the arguments of our own program, which is forked from one that has been loaded
+        (see `tests.warm`)."""
         self.columns, self.lines = columns, lines
         self.screen = Screen(columns, lines)
         self._stream = Stream(self.screen)
@@ -150,10 +153,12 @@ class Terminal:
                 raise AssertionError(f"{pattern!r} is still there. The screen:\n{self.text}")
 
     def press_until(self, key: str, pattern: str, *, every: float = 4.0, asked: str = "") -> None:
-        """Press a key again and again until a regular expression is found: some rows ignore keys when they have just appeared.
+        """Press a key again and again until a regular expression is found: some rows ignore keys
+        when they have just appeared.
 
-        `every`: seconds between two, long enough for what the key does to be seen: a key too many would be typed into something else.
-        `asked`: what the row says; once that is gone the key was taken, and is not pressed again.
+        `every`: seconds between two, long enough for what the key does to be seen: a key too many
+        would be typed into something else. `asked`: what the row says; once that is gone the key
+        was taken, and is not pressed again.
         """
         deadline = time.monotonic() + DEADLINE
         while not re.search(pattern, self.text):
@@ -212,7 +217,8 @@ class Terminal:
         os.kill(self.pid, signal.SIGWINCH)
 
     def hang_up(self) -> int:
-        """Close the terminal, as when its window is closed, and wait until the program has ended; as `wait_end`."""
+        """Close the terminal, as when its window is closed, and wait until the program has ended;
+        as `wait_end`."""
         os.close(self._fd)
         self._fd, self._ended = -1, True
         return self.wait_end()
@@ -233,7 +239,8 @@ class Terminal:
         return self.exit_code
 
     def leave(self) -> int:
-        """Ctrl+Q, and once more where it asks, later than a key that is held down comes again; as `wait_end`."""
+        """Ctrl+Q, and once more where it asks, later than a key that is held down comes again; as
+        `wait_end`."""
         self.press("ctrl+q")
         pressed = time.monotonic()
         deadline = pressed + DEADLINE

@@ -1,4 +1,5 @@
-"""A question without a screen: by ``ask`` and by ``--query``; the answer for a person at a terminal, and for a pipe."""
+"""A question without a screen: by ``ask`` and by ``--query``; the answer for a person at a
+terminal, and for a pipe."""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ HOSTILE = {
 
 
 def is_whole(screen: Terminal) -> bool:
-    """Whether the header and the footer stand at their places, and every line between begins as a line does."""
+    """Whether the header and the footer stand at their places, and every line between begins as a
+    line does."""
     first, *_, last = screen.screen.display
     return (
         first.startswith(" ◐ mahtab") and "kernel" in first and last.startswith(" f2 Python / Ask")

@@ -1,4 +1,5 @@
-"""Code that misbehaves: the screen stays whole, the session goes on, and what was typed meanwhile is not lost."""
+"""Code that misbehaves: the screen stays whole, the session goes on, and what was typed meanwhile
+is not lost."""
 
 from __future__ import annotations
 

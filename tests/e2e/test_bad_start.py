@@ -17,7 +17,8 @@ from tests.warm import command
 def run(
     *arguments: str, stdin: str = "", env: dict[str, str] | None = None, cold: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    """The program without a terminal: forked from one that has been loaded, or, `cold`, by its own file."""
+    """The program without a terminal: forked from one that has been loaded, or, `cold`, by its own
+    file."""
     started = [*(PROGRAM if cold else command()), *arguments]
     return subprocess.run(
         started,

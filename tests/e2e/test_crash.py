@@ -1,4 +1,5 @@
-"""An error in the screen itself: the exit code says so, the traceback is kept, and the person is told how to go on."""
+"""An error in the screen itself: the exit code says so, the traceback is kept, and the person is
+told how to go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Pictures, in the transcript and on the whole screen, are drawn by the terminal's own graphics where it says that it has them."""
+"""Pictures, in the transcript and on the whole screen, are drawn by the terminal's own graphics
+where it says that it has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The terminal is closed: the program ends, what was said is there, and the kernel waits for the next screen if it has work or variables."""
+"""The terminal is closed: the program ends, what was said is there, and the kernel waits for the
+next screen if it has work or variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Names and texts that others chose come to the terminal as text only, by the screen and by every command."""
+"""Names and texts that others chose come to the terminal as text only, by the screen and by every
+command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A look inside variables in a real terminal: while a cell runs, and a question about a text that becomes a search."""
+"""A look inside variables in a real terminal: while a cell runs, and a question about a text that
+becomes a search."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ def nothing_from_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def build(source: Path, to: Path) -> Path:
-    """Build an sdist of a folder, and a wheel from that sdist, without the network; returns the wheel."""
+    """Build an sdist of a folder, and a wheel from that sdist, without the network; returns the
+    wheel."""
     subprocess.run(
         [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(to), str(source)],
         check=True,
@@ -36,7 +37,8 @@ def build(source: Path, to: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new environment with nothing of ours but the wheel that was built from the sdist; the dependencies are borrowed."""
+    """A new environment with nothing of ours but the wheel that was built from the sdist; the
+    dependencies are borrowed."""
     folder = tmp_path_factory.mktemp("install")
     wheel = build(ROOT, folder / "dist")
     venv.create(folder / "venv", with_pip=False, symlinks=True)

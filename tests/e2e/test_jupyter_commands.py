@@ -1,4 +1,5 @@
-"""The three commands of the manual's page about Jupyter, as they stand there but for the names of machines and files."""
+"""The three commands of the manual's page about Jupyter, as they stand there but for the names of
+machines and files."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ HERE, SERVER, EXISTING = (
 
 @pytest.fixture
 def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """What stands for the names in the manual: a real server, and a kernel that another program has started."""
+    """What stands for the names in the manual: a real server, and a kernel that another program has
+    started."""
     folder = tmp_path_factory.mktemp("jupyter")
     with jupyter_server(folder) as server, running_kernel(folder) as (file, client, _):
         client.execute_interactive("theirs = 'of another program'", timeout=60)

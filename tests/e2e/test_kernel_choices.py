@@ -1,4 +1,5 @@
-"""The kernel from the screen: start over, kill it, give it another interpreter, another working directory."""
+"""The kernel from the screen: start over, kill it, give it another interpreter, another working
+directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A kernel elsewhere, in a real terminal: it starts, its wire is cut and comes back, and the user moves it."""
+"""A kernel elsewhere, in a real terminal: it starts, its wire is cut and comes back, and the user
+moves it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,8 @@ sys.exit(3)
 
 @pytest.fixture
 def path(project: Path) -> str:
-    """A PATH on which `vim`, `git` and `myedit` say that they have the terminal, and write the line they read into x.py."""
+    """A PATH on which `vim`, `git` and `myedit` say that they have the terminal, and write the line
+    they read into x.py."""
     folder = project / "bin"
     folder.mkdir()
     for name in ("vim", "git", "myedit"):

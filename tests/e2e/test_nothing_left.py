@@ -1,4 +1,5 @@
-"""However the program ends, none of its processes goes on, and no file stays that only it had use for."""
+"""However the program ends, none of its processes goes on, and no file stays that only it had use
+for."""
 
 from __future__ import annotations
 

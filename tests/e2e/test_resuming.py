@@ -1,4 +1,5 @@
-"""Coming back to a session: also where its file is damaged, and where it is open in another terminal."""
+"""Coming back to a session: also where its file is damaged, and where it is open in another
+terminal."""
 
 from __future__ import annotations
 

@@ -175,5 +175,6 @@ def test_code_knows_how_wide_its_output_is_shown_also_after_a_resize_and_beside_
         elif change == "hide":
             screen.press("f3")
         screen.enter(ruler.format(number))
-        # One column more than there is: all but the closing bar stands in one row, as wide as the pane lets it be.
+        # One column more than there is: all but the closing bar stands in one row, as wide as the
+        # pane lets it be.
         screen.wait(rf"▌ \|-+{number} [^\n]*\n[^\n]*▌ \| ")

@@ -1,4 +1,5 @@
-"""An MCP server, from its line in the configuration to a value in the namespace, in a real terminal."""
+"""An MCP server, from its line in the configuration to a value in the namespace, in a real
+terminal."""
 
 from __future__ import annotations
 

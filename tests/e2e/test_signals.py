@@ -37,7 +37,8 @@ LEFT = [
     b"\x1b[<u",
     b"\x1b[?7h",
 ]
-"""What turns off the mouse, pastes and focus as keys, the other screen and the keyboard protocol, and shows the cursor."""
+"""What turns off the mouse, pastes and focus as keys, the other screen and the keyboard protocol,
+and shows the cursor."""
 
 
 def attributes(terminal: Terminal) -> list[object]:

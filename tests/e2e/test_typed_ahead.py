@@ -1,4 +1,5 @@
-"""Keys that are typed before there is anything to see are not lost, and mean what they mean later."""
+"""Keys that are typed before there is anything to see are not lost, and mean what they mean
+later."""
 
 from __future__ import annotations
 

@@ -119,7 +119,8 @@ class Canaries:
         return "".join(f"{name} = {value!r}\n" for name, value in names.items()) + _TOOLS
 
     def dead(self, said: str, pid: int | None) -> list[str]:
-        """What was reached. said: all that came out of the code. pid: the process it ran in, while that is there."""
+        """What was reached. said: all that came out of the code. pid: the process it ran in, while
+        that is there."""
         found = [
             (self.token in said, "the secret came out"),
             (str(SIZE) in said, "the secret's size came out"),
@@ -148,7 +149,8 @@ class Canaries:
 
         self._abstract_name = secrets.token_hex(8)
         folder = self._folder
-        # Not 127.0.0.1: another test that runs at the same time may try a port there that was just free.
+        # Not 127.0.0.1: another test that runs at the same time may try a port there that was just
+        # free.
         self._here = ".".join(map(str, (127, *(1 + each % 254 for each in secrets.token_bytes(3)))))
         here = (self._here, 0)
         streams = [

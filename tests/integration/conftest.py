@@ -40,7 +40,8 @@ def cells(project: Path) -> Iterator[Cells]:
 
 @pytest.fixture
 def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
-    """Open a session whose model answers with the given lines, or is another one; all are closed with the test."""
+    """Open a session whose model answers with the given lines, or is another one; all are closed
+    with the test."""
     opened: list[Session] = []
 
     def open_it(

@@ -19,7 +19,8 @@ class Escape(NamedTuple):
     seconds: float = 20.0
     """Its time limit: short for what does not end by itself."""
     works: bool = True
-    """Whether plain Python, unsandboxed and run by root, lets it through: then the canaries must notice there. Not for what takes a machine down."""
+    """Whether plain Python, unsandboxed and run by root, lets it through: then the canaries must
+    notice there. Not for what takes a machine down."""
 
 
 _FILES = [
@@ -263,7 +264,8 @@ ATTACKS = [*(one._replace(works=False) for one in [*_FORGED, *_EXHAUSTION])]
 
 
 def some_quick(escapes: Iterable[Escape]) -> list[Any]:
-    """Parameters of a test: a fifth of them, of each kind some, is for every run; all are tried by the slow tests."""
+    """Parameters of a test: a fifth of them, of each kind some, is for every run; all are tried by
+    the slow tests."""
     return [
         pytest.param(one, id=one.name, marks=[pytest.mark.slow] if n % 5 else [])
         for n, one in enumerate(escapes)

@@ -67,7 +67,8 @@ class Road:
         return Cells(kernel, host)
 
     def break_wire(self, how: str = "cut") -> None:
-        """End the newest wire ("cut"), freeze it, or end it in the middle of the next piece ("half")."""
+        """End the newest wire ("cut"), freeze it, or end it in the middle of the next piece
+        ("half")."""
         (self.folder / f"{how}-{self.wires()[-1]}").touch()
 
     def wires(self) -> list[int]:

@@ -77,7 +77,8 @@ def wait_for_port(port: int) -> None:
 def running_kernel(
     folder: Path,
 ) -> Iterator[tuple[str, BlockingKernelClient, subprocess.Popen[bytes]]]:
-    """A kernel that another program has started: its connection file, that program's client, and its process."""
+    """A kernel that another program has started: its connection file, that program's client, and
+    its process."""
     file = folder / "connection.json"
     process = subprocess.Popen(
         [sys.executable, "-m", "ipykernel_launcher", "-f", str(file)],

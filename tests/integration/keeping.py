@@ -36,7 +36,8 @@ class Kept:
         return cells.kernel.keep(carried, (), PATIENCE)
 
     def again(self, cells: Cells, python: str | None = None) -> tuple[Cells, dict[str, str]]:
-        """Write the namespace, and read it into a new kernel: that, and the reasons for what is not back."""
+        """Write the namespace, and read it into a new kernel: that, and the reasons for what is not
+        back."""
         assert self.keep(cells).error == ""
         cells.kernel.close()
         new = self.kernel(python)

@@ -116,7 +116,8 @@ class Cells:
 @functools.cache
 @functools.cache
 def interpreters() -> Sequence[object]:
-    """As a test's parameters every Python from 3.9 on that is found here, on the PATH and among pyenv's versions; all but the oldest are slow."""
+    """As a test's parameters every Python from 3.9 on that is found here, on the PATH and among
+    pyenv's versions; all but the oldest are slow."""
     found = [Path(path) for minor in range(9, 20) if (path := shutil.which(f"python3.{minor}"))]
     root = os.environ.get("PYENV_ROOT") or (shutil.which("pyenv") and _output("pyenv", "root"))
     if root:

@@ -1,4 +1,5 @@
-"""Hosts of one kernel that are killed one after the other in the middle of a cell; run as a program, which says whether anything was lost."""
+"""Hosts of one kernel that are killed one after the other in the middle of a cell; run as a
+program, which says whether anything was lost."""
 
 from __future__ import annotations
 

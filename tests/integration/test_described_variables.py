@@ -1,4 +1,5 @@
-"""What the model sees of the data: described by real kernels, without secrets and without what is private."""
+"""What the model sees of the data: described by real kernels, without secrets and without what is
+private."""
 
 from __future__ import annotations
 

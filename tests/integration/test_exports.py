@@ -1,4 +1,5 @@
-"""Real sessions as files: a notebook that runs elsewhere with the same outputs, and a page in a real browser."""
+"""Real sessions as files: a notebook that runs elsewhere with the same outputs, and a page in a
+real browser."""
 
 from __future__ import annotations
 

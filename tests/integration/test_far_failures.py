@@ -135,7 +135,8 @@ def test_a_hostile_machine_gets_nothing_but_a_sentence(
 
 
 def test_others_get_no_wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection without the token, with a wrong one, with garbage, or that says nothing is refused, and the kernel goes on."""
+    """A connection without the token, with a wrong one, with garbage, or that says nothing is
+    refused, and the kernel goes on."""
     road = Road(tmp_path)
     cells = road.kernel()
     (name,) = road.sockets()

@@ -1,4 +1,5 @@
-"""Kernels on another machine, over a command: what they do, and what happens when the wire is cut."""
+"""Kernels on another machine, over a command: what they do, and what happens when the wire is
+cut."""
 
 from __future__ import annotations
 

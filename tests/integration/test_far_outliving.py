@@ -1,4 +1,5 @@
-"""Kernels elsewhere that wait for a host: their notes, their end, and what goes wrong on the way to one."""
+"""Kernels elsewhere that wait for a host: their notes, their end, and what goes wrong on the way to
+one."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ ANSWER = {"text": "Noted.", "repeat": True}
 
 
 class Listener(BaseChatModel):
-    """Says yes, and keeps what it was sent; of more characters than `most` it says that it is too long."""
+    """Says yes, and keeps what it was sent; of more characters than `most` it says that it is too
+    long."""
 
     most: int = 10_000_000
     window: int = 64_000

@@ -1,4 +1,5 @@
-"""Who may have a kernel that waits: its user, with the key, and nobody else; and nobody can keep the holder from its work."""
+"""Who may have a kernel that waits: its user, with the key, and nobody else; and nobody can keep
+the holder from its work."""
 
 from __future__ import annotations
 

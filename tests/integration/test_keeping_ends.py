@@ -1,4 +1,5 @@
-"""Keeping a namespace at its limits: hostile objects, killed processes, a full disk, files of others."""
+"""Keeping a namespace at its limits: hostile objects, killed processes, a full disk, files of
+others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Code in the kernel asks the host: input, passwords, the debugger, any call by name; cells inside cells."""
+"""Code in the kernel asks the host: input, passwords, the debugger, any call by name; cells inside
+cells."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ def test_names_of_the_namespace_are_completed(cells: Cells) -> None:
 
 
 def while_it_runs(cells: Cells, code: str, look: Callable[[], None]) -> None:
-    """Run a cell, and do `look` on another thread once it has printed something; then kill the kernel."""
+    """Run a cell, and do `look` on another thread once it has printed something; then kill the
+    kernel."""
     begun = threading.Event()
 
     def looker() -> None:

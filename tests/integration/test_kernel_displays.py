@@ -1,4 +1,5 @@
-"""Values that are more than text: what a cell shows of them, in which order, and what is left where they fail."""
+"""Values that are more than text: what a cell shows of them, in which order, and what is left where
+they fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Code that writes to the kernel's own connection: its cell fails with a sentence, another kernel takes over, and nothing of it is believed."""
+"""Code that writes to the kernel's own connection: its cell fails with a sentence, another kernel
+takes over, and nothing of it is believed."""
 
 from __future__ import annotations
 
@@ -193,5 +194,6 @@ def test_a_connection_that_code_has_ended_ends_the_kernel_and_no_cell_hangs(
     threading.Thread(target=run, daemon=True).start()
     statuses = [done.get(timeout=PATIENCE) for _ in range(4)]
     assert set(statuses) <= {Status.DIED, Status.OK}
-    # The thread that reads may take the bytes of any later cell, but only of one: the next kernel knows nothing of it.
+    # The thread that reads may take the bytes of any later cell, but only of one: the next kernel
+    # knows nothing of it.
     assert statuses.count(Status.DIED) <= 1

@@ -1,4 +1,5 @@
-"""Stopping a cell: what waits, what computes, what children do; and never a cell that is not meant."""
+"""Stopping a cell: what waits, what computes, what children do; and never a cell that is not
+meant."""
 
 from __future__ import annotations
 
@@ -97,7 +98,8 @@ await begin()
     cells.run(code)
     Path("go").touch()
     cells.host.wait_for_late("spinning")
-    # The next cell cannot begin before the task ends: an interrupt reaches the task, and then the cell.
+    # The next cell cannot begin before the task ends: an interrupt reaches the task, and then the
+    # cell.
     stop = threading.Event()
 
     def interrupt() -> None:

@@ -1,4 +1,5 @@
-"""A cell that keeps the interpreter to itself: the kernel's control thread cannot read, and still nobody waits for it."""
+"""A cell that keeps the interpreter to itself: the kernel's control thread cannot read, and still
+nobody waits for it."""
 
 from __future__ import annotations
 

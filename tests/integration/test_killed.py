@@ -1,4 +1,5 @@
-"""A program that is killed leaves no process: neither one that searches without end, nor a program that it has started."""
+"""A program that is killed leaves no process: neither one that searches without end, nor a program
+that it has started."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ PROGRAMS = {
 
 
 def works(pid: int) -> bool:
-    """Whether a process has begun with what it is there for: it is no longer the one that starts it, and sleeps or searches."""
+    """Whether a process has begun with what it is there for: it is no longer the one that starts
+    it, and sleeps or searches."""
     command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     return b"sleep" in command[0] or (
         b"mahtab_tui.knowledge.scanning" in command and ticks(pid) > 50

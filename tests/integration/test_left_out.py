@@ -1,4 +1,5 @@
-"""What the model is told after the person has taken something out of the conversation; a real session, a replayed model."""
+"""What the model is told after the person has taken something out of the conversation; a real
+session, a replayed model."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ Open = Callable[..., Opened]
 
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[str, str]]]:
-    """What the model was sent, message by message, each time it was asked; checks of results are left out."""
+    """What the model was sent, message by message, each time it was asked; checks of results are
+    left out."""
     sent: list[list[tuple[str, str]]] = []
     stream = ChatReplay._stream
 

@@ -1,4 +1,5 @@
-"""Cells in a locked fork: whatever they try is held or named, ordinary code that reads runs, and only plain data comes back."""
+"""Cells in a locked fork: whatever they try is held or named, ordinary code that reads runs, and
+only plain data comes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A variable that is bound anew, changed or deleted while its pages are fetched: pages of two objects are never mixed."""
+"""A variable that is bound anew, changed or deleted while its pages are fetched: pages of two
+objects are never mixed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Classes derived from the libraries' tables and arrays are seen as those, and nothing of the classes' own code runs."""
+"""Classes derived from the libraries' tables and arrays are seen as those, and nothing of the
+classes' own code runs."""
 
 from __future__ import annotations
 

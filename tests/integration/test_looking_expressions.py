@@ -1,4 +1,5 @@
-"""How an object is written in code: what is copied, exported and asked about is the very object that is seen."""
+"""How an object is written in code: what is copied, exported and asked about is the very object
+that is seen."""
 
 from __future__ import annotations
 

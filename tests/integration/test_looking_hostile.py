@@ -1,4 +1,5 @@
-"""Objects that misbehave, or change when they are looked at carelessly: looked at in every view, nothing of theirs runs and nothing changes."""
+"""Objects that misbehave, or change when they are looked at carelessly: looked at in every view,
+nothing of theirs runs and nothing changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Looking inside objects of a kernel inside the program, of an old interpreter, and of one that is busy or gone."""
+"""Looking inside objects of a kernel inside the program, of an old interpreter, and of one that is
+busy or gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Objects that are unusual, but nobody's ill will: very many attributes, columns or digits, rare types, files that are none."""
+"""Objects that are unusual, but nobody's ill will: very many attributes, columns or digits, rare
+types, files that are none."""
 
 from __future__ import annotations
 
@@ -180,7 +181,8 @@ def test_a_version_that_is_a_class_of_its_own_is_told_without_running_its_code(
 
 
 def test_what_a_property_gives_after_its_screen_was_closed_is_not_kept() -> None:
-    """In a kernel of its own: among the large variables of the others each cell may take longer than the property is waited for."""
+    """In a kernel of its own: among the large variables of the others each cell may take longer
+    than the property is waited for."""
     with looking() as own:
         own.run("import threading, weakref")
         own.run(
@@ -188,7 +190,8 @@ def test_what_a_property_gives_after_its_screen_was_closed_is_not_kept() -> None
         )
 
         def was_late() -> bool:
-            """Close the screen while the property runs; returns whether its value came afterwards, as it does unless the machine is busy."""
+            """Close the screen while the property runs; returns whether its value came afterwards,
+            as it does unless the machine is busy."""
             own.run("begun, closed, made = threading.Event(), threading.Event(), weakref.WeakSet()")
             look = InspectorClient(own.cells.kernel)
             with ThreadPoolExecutor(1) as pool:

@@ -1,4 +1,5 @@
-"""Looking at images of PIL's and figures of matplotlib's: they are drawn, whatever they are of, and stay what they were."""
+"""Looking at images of PIL's and figures of matplotlib's: they are drawn, whatever they are of, and
+stay what they were."""
 
 from __future__ import annotations
 

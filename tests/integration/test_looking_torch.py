@@ -1,4 +1,5 @@
-"""Looking inside torch's own tensors: what they are, their numbers, slices and plots. Where torch is not installed there is nothing to test."""
+"""Looking inside torch's own tensors: what they are, their numbers, slices and plots. Where torch
+is not installed there is nothing to test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Tools of MCP servers in searches, in other kernels, in kept variables; and what doctor says of servers."""
+"""Tools of MCP servers in searches, in other kernels, in kept variables; and what doctor says of
+servers."""
 
 from __future__ import annotations
 

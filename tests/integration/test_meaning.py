@@ -1,4 +1,5 @@
-"""Search by meaning: skills, tools and code through the real package of a provider, over a service on this machine."""
+"""Search by meaning: skills, tools and code through the real package of a provider, over a service
+on this machine."""
 
 from __future__ import annotations
 

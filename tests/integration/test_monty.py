@@ -1,4 +1,5 @@
-"""The sandbox for systems that cannot close a process off: what runs in it, what does not get out of it, and how it ends."""
+"""The sandbox for systems that cannot close a process off: what runs in it, what does not get out
+of it, and how it ends."""
 
 from __future__ import annotations
 

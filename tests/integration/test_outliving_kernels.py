@@ -1,4 +1,5 @@
-"""A kernel goes on without a host, and tells the next one what has happened: all of it, in order, once."""
+"""A kernel goes on without a host, and tells the next one what has happened: all of it, in order,
+once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A folder whose files have the names of modules: the program, its helpers and the kernel's own parts import none of them."""
+"""A folder whose files have the names of modules: the program, its helpers and the kernel's own
+parts import none of them."""
 
 from __future__ import annotations
 

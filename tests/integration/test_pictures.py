@@ -238,7 +238,8 @@ def test_that_it_does_not_see_is_said_once_for_a_question_of_several_answers(
 def test_pictures_take_room_from_the_text(
     service: Service, asked: Callable[..., Opened], project: Path
 ) -> None:
-    """Ollama reads 16,384 tokens here, a quarter of which is the answer's; the picture takes 3,400."""
+    """Ollama reads 16,384 tokens here, a quarter of which is the answer's; the picture takes
+    3,400."""
     service.replies = [OLLAMA.reply("I see.")]
     (project / "a.png").write_bytes(encoded(Image.new("L", (SIDE, SIDE))))
     ask(asked(OLLAMA), "what is @a.png? " + "word " * 10_000)

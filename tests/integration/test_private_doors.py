@@ -1,4 +1,5 @@
-"""Private variables of several kinds at every door through which text reaches a model or an agent: nothing of them goes out."""
+"""Private variables of several kinds at every door through which text reaches a model or an agent:
+nothing of them goes out."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ from tests.waiting import wait_for
 CANARY = "canary-Zq7"
 """Stands in every text that is private."""
 NUMBER = "424242"
-"""Stands in a private table. Numbers are not covered as texts are, so it is not told only if the whole output is held back."""
+"""Stands in a private table. Numbers are not covered as texts are, so it is not told only if the
+whole output is held back."""
 
 MAKE = f"""
 import pandas as pd

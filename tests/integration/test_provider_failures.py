@@ -1,4 +1,5 @@
-"""Services that refuse, are busy, break off, stall, or say what makes no sense: one sentence, and what was said stays."""
+"""Services that refuse, are busy, break off, stall, or say what makes no sense: one sentence, and
+what was said stays."""
 
 from __future__ import annotations
 

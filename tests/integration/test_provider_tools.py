@@ -1,4 +1,5 @@
-"""Tools over the providers' protocols: calls as they are streamed, results as they are sent back."""
+"""Tools over the providers' protocols: calls as they are streamed, results as they are sent
+back."""
 
 from __future__ import annotations
 

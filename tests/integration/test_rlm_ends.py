@@ -34,7 +34,8 @@ def test_a_listener_that_wants_to_leave_ends_nothing() -> None:
 
 
 def test_a_sandbox_that_reads_no_answers_is_ended() -> None:
-    """Calls that come to nothing cost no model call: their answers would pile up in the memory of the host."""
+    """Calls that come to nothing cost no model call: their answers would pile up in the memory of
+    the host."""
     deaf = """
 import gc
 for thing in gc.get_objects():
@@ -60,7 +61,8 @@ time.sleep(20)
 
 
 def test_a_hostile_frame_from_a_sandbox_holds_nothing_up() -> None:
-    """Reading it must not keep the other threads from running: then no limit of time and no Ctrl+C would end the search."""
+    """Reading it must not keep the other threads from running: then no limit of time and no Ctrl+C
+    would end the search."""
     body = "b'\"' + b'\\\\\"' * 2_200_000"
     code = f"import os, struct\nbody = {body}\ndata = struct.pack('!I', len(body)) + body\nwhile data:\n    data = data[os.write(3, data):]"
     program = (

@@ -1,4 +1,5 @@
-"""On which parts of the text an answer rests, through calls of calls: real sandboxes, prepared answers."""
+"""On which parts of the text an answer rests, through calls of calls: real sandboxes, prepared
+answers."""
 
 from __future__ import annotations
 

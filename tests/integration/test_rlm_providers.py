@@ -21,7 +21,8 @@ from tests.services import LocalServer, answering
 
 
 class Completions(BaseHTTPRequestHandler):
-    """Answers as the chat completions of OpenAI do, on connections that stay open: code for a search's root, words for a plain call."""
+    """Answers as the chat completions of OpenAI do, on connections that stay open: code for a
+    search's root, words for a plain call."""
 
     protocol_version = "HTTP/1.1"
     overloads: ClassVar[int] = 0

@@ -65,7 +65,8 @@ SNIPPETS = list(snippets())
 
 
 async def answers(name: str, args: dict[str, Any]) -> Any:
-    """What the engine would say: the query and the length of the part; failures where the query asks for them."""
+    """What the engine would say: the query and the length of the part; failures where the query
+    asks for them."""
     found = []
     for part in args["parts"] if name == "rlm" else [args["part"]]:
         size = (

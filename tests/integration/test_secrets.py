@@ -30,7 +30,8 @@ IN_ENV, IN_FILE, OF_THE_PERSON = "sk-in-env-file-1", "sk-in-config-file-2", "sk-
 
 @pytest.fixture
 def service(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    """A service at a `base_url`, its key in `.env`, another key in a configuration file, a third in the person's shell."""
+    """A service at a `base_url`, its key in `.env`, another key in a configuration file, a third in
+    the person's shell."""
     with serving() as service:
         (project / ".env").write_text(
             f"OPENAI_COMPATIBLE_API_KEY={IN_ENV}\nMAHTAB_BASE_URL={service.url}/v1\n"

@@ -1,4 +1,5 @@
-"""A session without a screen: cells, the queue, questions, stopping, input; on a real kernel and a replayed model."""
+"""A session without a screen: cells, the queue, questions, stopping, input; on a real kernel and a
+replayed model."""
 
 from __future__ import annotations
 

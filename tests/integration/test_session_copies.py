@@ -28,7 +28,8 @@ OpenSaved = Callable[..., Session]
 
 @pytest.fixture
 def open_saved(project: Path) -> Iterator[OpenSaved]:
-    """Open a session that is saved: a new one, or the one with an id. All are closed with the test."""
+    """Open a session that is saved: a new one, or the one with an id. All are closed with the
+    test."""
     opened: list[Session] = []
     replay = project / "replay.jsonl"
     replay.write_text(

@@ -1,4 +1,5 @@
-"""Instructions in a session: the model is told them with every question, the user what is held back."""
+"""Instructions in a session: the model is told them with every question, the user what is held
+back."""
 
 from __future__ import annotations
 

@@ -41,7 +41,8 @@ def again(open_session: Open, kept: Kept, it: Opened) -> Opened:
 
 
 def states(it: Opened) -> list[tuple[str, str, str]]:
-    """Which names were told to be away or back: the name, the change, and what stands in place of an author."""
+    """Which names were told to be away or back: the name, the change, and what stands in place of
+    an author."""
     return [
         (change.name, change.change, record.party or "")
         for record in it.store.records

@@ -1,4 +1,5 @@
-"""A notebook in a session: its cells run on the real kernel, and the model is told what has not run."""
+"""A notebook in a session: its cells run on the real kernel, and the model is told what has not
+run."""
 
 from __future__ import annotations
 

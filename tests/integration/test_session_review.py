@@ -1,4 +1,5 @@
-"""The approval mode review: the model's code runs at once, and its changes wait until the user keeps or undoes them."""
+"""The approval mode review: the model's code runs at once, and its changes wait until the user
+keeps or undoes them."""
 
 from __future__ import annotations
 

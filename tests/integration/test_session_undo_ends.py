@@ -1,4 +1,5 @@
-"""Undo at awkward moments of a session: a kernel that dies or is replaced, agents and searches that wait, another folder."""
+"""Undo at awkward moments of a session: a kernel that dies or is replaced, agents and searches that
+wait, another folder."""
 
 from __future__ import annotations
 

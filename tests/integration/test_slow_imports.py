@@ -8,7 +8,8 @@ import sys
 
 
 def test_slow_imports_on_several_threads_end_well() -> None:
-    """Once here; `python -m tests.slow_imports 200` tries as many as it takes to meet a rare order."""
+    """Once here; `python -m tests.slow_imports 200` tries as many as it takes to meet a rare
+    order."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.slow_imports", "1"],
         capture_output=True,

@@ -1,4 +1,5 @@
-"""Undo in a kernel process: names and objects are as they were before a cell, and redo goes forward again."""
+"""Undo in a kernel process: names and objects are as they were before a cell, and redo goes forward
+again."""
 
 from __future__ import annotations
 
@@ -119,7 +120,8 @@ def test_an_object_that_only_the_changed_one_held_comes_back(cells: Cells) -> No
 
 
 def test_what_takes_the_address_of_a_value_that_is_gone_is_not_taken_for_it(cells: Cells) -> None:
-    """So many objects cannot all be kept alive, and new ones get the addresses of those that were dropped."""
+    """So many objects cannot all be kept alive, and new ones get the addresses of those that were
+    dropped."""
     cells.text(
         "import datetime, decimal, fractions, pathlib, re, uuid\n"
         "makers = [decimal.Decimal, fractions.Fraction, datetime.date.fromordinal, datetime.timedelta, lambda n: uuid.UUID(int=n), range,"

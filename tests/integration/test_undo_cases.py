@@ -1,4 +1,5 @@
-"""Undo of what is hard: state of the process and of libraries, objects that stand for something outside, and hostile objects."""
+"""Undo of what is hard: state of the process and of libraries, objects that stand for something
+outside, and hostile objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Undo keeps nothing alive that would have ended, and says what it could not compare or bring back."""
+"""Undo keeps nothing alive that would have ended, and says what it could not compare or bring
+back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Undo at its limits: processes that are killed, memory that is short, many steps, many names, interrupts."""
+"""Undo at its limits: processes that are killed, memory that is short, many steps, many names,
+interrupts."""
 
 from __future__ import annotations
 

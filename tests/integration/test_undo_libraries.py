@@ -1,4 +1,5 @@
-"""Undo with the libraries that people work with, each where it is installed. All of them still compute afterwards."""
+"""Undo with the libraries that people work with, each where it is installed. All of them still
+compute afterwards."""
 
 from __future__ import annotations
 

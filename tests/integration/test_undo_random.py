@@ -1,4 +1,5 @@
-"""Random programs are undone without a difference (`python -m tests.random_undo 2000` makes many more)."""
+"""Random programs are undone without a difference (`python -m tests.random_undo 2000` makes many
+more)."""
 
 from __future__ import annotations
 

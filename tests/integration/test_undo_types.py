@@ -1,4 +1,5 @@
-"""Each type of the standard library that can be made is restored by an undo, or named: a digest decides that uses nothing of undo."""
+"""Each type of the standard library that can be made is restored by an undo, or named: a digest
+decides that uses nothing of undo."""
 
 from __future__ import annotations
 

@@ -34,7 +34,8 @@ class Agent:
         self.client = client
 
     async def call(self, tool: str, /, **arguments: Any) -> CallToolResult:
-        """An answer, which clients hand to their models whole only where it has no structured output."""
+        """An answer, which clients hand to their models whole only where it has no structured
+        output."""
         result = await self.client.call_tool(tool, arguments)
         assert isinstance(result, CallToolResult)
         assert result.structured_content is None

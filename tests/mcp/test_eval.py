@@ -58,7 +58,8 @@ sys.stdout = None
         told = await a.call("eval", code=hostile)
         assert not told.is_error
         assert "from a child" in text_of(told)
-        # Random bytes may move the cursor and write over what was printed, so nothing but their end is asked for.
+        # Random bytes may move the cursor and write over what was printed, so nothing but their end
+        # is asked for.
         assert not (
             await a.call(
                 "eval",

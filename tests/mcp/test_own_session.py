@@ -1,4 +1,5 @@
-"""The agent's own session, called as the server calls it: several calls at once, drawing without end, a disk that is full."""
+"""The agent's own session, called as the server calls it: several calls at once, drawing without
+end, a disk that is full."""
 
 from __future__ import annotations
 

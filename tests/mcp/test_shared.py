@@ -1,4 +1,5 @@
-"""Agents in a live session, over real STDIO: what they run, what waits for the person, one queue; the person acts through the session's own methods."""
+"""Agents in a live session, over real STDIO: what they run, what waits for the person, one queue;
+the person acts through the session's own methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The way into a live session: its socket, who comes in by it, and what is left when either side goes."""
+"""The way into a live session: its socket, who comes in by it, and what is left when either side
+goes."""
 
 from __future__ import annotations
 

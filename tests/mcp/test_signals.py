@@ -34,7 +34,8 @@ def test_a_signal_ends_a_server_whose_code_runs(
 
 
 def worker_of(server: Piped, code: str) -> int:
-    """Have a server run some code; returns the process that does, once it does. Its stdin stays open."""
+    """Have a server run some code; returns the process that does, once it does. Its stdin stays
+    open."""
     client = {
         "protocolVersion": "2025-06-18",
         "capabilities": {},

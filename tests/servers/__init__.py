@@ -11,7 +11,8 @@ HERE = Path(__file__).parent
 
 
 def plain(behaviour: str = "", tools: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """The definition of a server that needs nothing but Python, so it starts quickly. tools: instead of its own."""
+    """The definition of a server that needs nothing but Python, so it starts quickly. tools:
+    instead of its own."""
     return {
         "command": sys.executable,
         "args": ["-I", str(HERE / "plain.py"), behaviour, json.dumps(tools)],

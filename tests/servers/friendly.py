@@ -1,4 +1,5 @@
-"""An MCP server that is built with the SDK: over stdin and stdout, or as streamable HTTP on the port that is given."""
+"""An MCP server that is built with the SDK: over stdin and stdout, or as streamable HTTP on the
+port that is given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""An MCP server that wants a login (OAuth), built with the SDK: on the port that is given. Everybody who asks is let in.
+"""An MCP server that wants a login (OAuth), built with the SDK: on the port that is given.
+Everybody who asks is let in.
 
 Arguments: the port, the seconds that a token lasts, and "refuse" if logins are to fail.
 """

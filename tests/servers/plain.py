@@ -1,4 +1,5 @@
-"""An MCP server over stdin and stdout in plain Python. Its first argument says how it behaves, its second one which tools it has (JSON)."""
+"""An MCP server over stdin and stdout in plain Python. Its first argument says how it behaves, its
+second one which tools it has (JSON)."""
 
 from __future__ import annotations
 

@@ -60,9 +60,11 @@ def lasting_notices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def sheets_parsed_once() -> Iterator[None]:
-    """A style sheet is parsed once for all applications, as long as its text and the theme's variables are the same.
+    """A style sheet is parsed once for all applications, as long as its text and the theme's
+    variables are the same.
 
-    And a rule's own hash, which is asked for millions of times, is that of any object, which it returns in Python.
+    And a rule's own hash, which is asked for millions of times, is that of any object, which it
+    returns in Python.
     """
     parse = Stylesheet._parse_rules
     known: dict[object, list[RuleSet]] = {}
@@ -91,7 +93,8 @@ class _Nothing:
 
 @pytest.fixture(autouse=True, scope="session")
 def strips_without_caches() -> Iterator[None]:
-    """A line of the screen has seven caches, which a test, that draws it once or twice, makes for nothing: a sixth of all its time."""
+    """A line of the screen has seven caches, which a test, that draws it once or twice, makes for
+    nothing: a sixth of all its time."""
     nothing = _Nothing()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(strip, "FIFOCache", lambda maxsize: nothing)
@@ -100,9 +103,11 @@ def strips_without_caches() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def lines_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Widgets draw their lines as ever, and the gate sees them, but nobody makes a whole screen of them: a fifth of a test's time.
+    """Widgets draw their lines as ever, and the gate sees them, but nobody makes a whole screen of
+    them: a fifth of a test's time.
 
-    There is no terminal to take it. Screenshots and `render_strips` still make it. A test of what is sent to a terminal is marked `terminal`.
+    There is no terminal to take it. Screenshots and `render_strips` still make it. A test of what
+    is sent to a terminal is marked `terminal`.
     """
     if request.node.get_closest_marker("terminal"):
         return
@@ -150,7 +155,8 @@ def lines_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def make_app(project: Path, home: Path) -> Iterator[Callable[..., MahtabApp]]:
-    """The application over a session that was never started: nothing in the picture depends on a clock or a machine."""
+    """The application over a session that was never started: nothing in the picture depends on a
+    clock or a machine."""
     sessions: list[ToldSession] = []
 
     def make(*records: Record, theme: str = "mahtab", kernel: str | None = None) -> MahtabApp:

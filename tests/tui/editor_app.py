@@ -186,7 +186,8 @@ async def write(pilot: Pilot[Any], text: str) -> None:
 
 
 async def press_at_once(pilot: Pilot[Any], *keys: str) -> None:
-    """Press keys of which none waits for what the one before has done, as when a slow line brings them in a bunch."""
+    """Press keys of which none waits for what the one before has done, as when a slow line brings
+    them in a bunch."""
     characters = {"enter": "\r", "space": " ", "backspace": "\x7f", "grave_accent": "`"}
     for key in keys:
         pilot.app.post_message(Key(key, key if len(key) == 1 else characters.get(key)))
@@ -219,7 +220,8 @@ def remember(home: Path, inputs: Iterable[tuple[str, str]]) -> None:
 
 @asynccontextmanager
 async def editing(home: Path, *inputs: tuple[str, str]) -> AsyncIterator[Pilot[None]]:
-    """An editor with inputs of an earlier session, the oldest first, among which is a question; they have been read."""
+    """An editor with inputs of an earlier session, the oldest first, among which is a question;
+    they have been read."""
     remember(home, inputs)
     app = EditorApp(home)
     async with app.run_test(size=SIZE) as pilot:

@@ -1,4 +1,5 @@
-"""Screens behind the gate, over nothing: for what needs no panes, and starts in a twentieth of their time."""
+"""Screens behind the gate, over nothing: for what needs no panes, and starts in a twentieth of
+their time."""
 
 from __future__ import annotations
 

@@ -126,7 +126,8 @@ class ToldSession(Session):
     def start(self) -> None:
         _ = self.cells  # the parts stand, and hear of all records, as after the real start
         for record in self._records:
-            # Changed rows fade with time: the namespace is an old one. What waits must not be: an old question waits no longer.
+            # Changed rows fade with time: the namespace is an old one. What waits must not be: an
+            # old question waits no longer.
             self.tell(record, 1.0 if record.tag == tags.NAMESPACE else time.time())
         self.told = True
 
@@ -136,12 +137,14 @@ class ToldSession(Session):
 
 
 async def drawn(pilot: Pilot[int]) -> None:
-    """Wait until the application stands with all its records, then show what the bus has brought, without waiting for the timer."""
+    """Wait until the application stands with all its records, then show what the bus has brought,
+    without waiting for the timer."""
     app = pilot.app
     assert isinstance(app, MahtabApp)
     session = app.session
     assert isinstance(session, ToldSession)
-    # Textual gives the focus, and calls what was to be called after the first picture, later than it is asked to.
+    # Textual gives the focus, and calls what was to be called after the first picture, later than
+    # it is asked to.
     await until(pilot, lambda: session.told and app.focused is not None)
     app.drain.hand_on()
     await pilot.pause()

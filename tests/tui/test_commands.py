@@ -1,4 +1,5 @@
-"""The one registry of what a person can do, and what is made from it: keys, help, palette, slash commands."""
+"""The one registry of what a person can do, and what is made from it: keys, help, palette, slash
+commands."""
 
 from __future__ import annotations
 

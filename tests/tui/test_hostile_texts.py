@@ -1,4 +1,5 @@
-"""Each widget draws what others wrote as text: the last gate finds nothing that it would have to take out."""
+"""Each widget draws what others wrote as text: the last gate finds nothing that it would have to
+take out."""
 
 from __future__ import annotations
 

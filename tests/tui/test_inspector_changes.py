@@ -1,4 +1,5 @@
-"""What is open while its variable, the kernel or the terminal changes; and keys that come faster than what they ask for."""
+"""What is open while its variable, the kernel or the terminal changes; and keys that come faster
+than what they ask for."""
 
 from __future__ import annotations
 

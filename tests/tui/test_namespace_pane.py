@@ -1,4 +1,5 @@
-"""The namespace pane: what it lists in which order, how it is filtered, and how one looks inside."""
+"""The namespace pane: what it lists in which order, how it is filtered, and how one looks
+inside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The terminal's own graphics stand over pictures of the transcript that have come to rest, and nowhere else."""
+"""The terminal's own graphics stand over pictures of the transcript that have come to rest, and
+nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The lists to pick from: themes that are seen at once, and a row at the cursor that can be read."""
+"""The lists to pick from: themes that are seen at once, and a row at the cursor that can be
+read."""
 
 from __future__ import annotations
 

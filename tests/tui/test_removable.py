@@ -1,4 +1,5 @@
-"""A widget that is removed before it is mounted, or while events for it are under way, raises nothing."""
+"""A widget that is removed before it is mounted, or while events for it are under way, raises
+nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The view of the kit over a source of rows: only the rows that are seen are made, and the cursor stays in sight."""
+"""The view of the kit over a source of rows: only the rows that are seen are made, and the cursor
+stays in sight."""
 
 from __future__ import annotations
 

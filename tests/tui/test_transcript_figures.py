@@ -1,4 +1,5 @@
-"""Figures in an answer: those that nobody computed are marked and named, the others lead to their cells."""
+"""Figures in an answer: those that nobody computed are marked and named, the others lead to their
+cells."""
 
 from __future__ import annotations
 

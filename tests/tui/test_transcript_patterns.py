@@ -70,7 +70,8 @@ async def test_what_is_no_pattern_or_takes_too_long_is_said_and_the_keys_go_on()
 
 
 async def test_a_row_that_ends_otherwise_than_its_text_does_not_hold_the_screen() -> None:
-    # The text has its b; the rows that it is wrapped to, but the last, have none, and all ways are tried for it.
+    # The text has its b; the rows that it is wrapped to, but the last, have none, and all ways are
+    # tried for it.
     async with KeysApp([*cell(1, "x = 1", "a" * 300 + "b\n"), *cell(2, "y = 2", "ab\n")]).run_test(
         size=SIZE
     ) as pilot:

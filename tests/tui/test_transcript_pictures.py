@@ -1,4 +1,5 @@
-"""Pictures of the transcript have their place at once, and are drawn there when a thread has made them ready."""
+"""Pictures of the transcript have their place at once, and are drawn there when a thread has made
+them ready."""
 
 from __future__ import annotations
 

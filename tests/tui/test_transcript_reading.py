@@ -1,4 +1,5 @@
-"""Texts that are read from their beginning, such as help: the transcript shows that, not their end."""
+"""Texts that are read from their beginning, such as help: the transcript shows that, not their
+end."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ COUNTS = {
     "v197_midstream_drop": (2_400, 7, 0.0085),
     "killed_SIGINT": (2_400, 20, 0.00688),
 }
-"""Tokens read (half of them new, three parts of the other half from the cache), tokens written, US dollars."""
+"""Tokens read (half of them new, three parts of the other half from the cache), tokens written, US
+dollars."""
 
 
 @pytest.fixture
@@ -108,7 +109,8 @@ def test_what_was_streamed_counts_where_the_process_ended_before_it_could_tell(
 def test_calls_that_the_cli_makes_by_itself_count_and_it_is_told_to_make_none(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
-    """The second turn has compacted before it answered: of its 80 tokens its own result names 10."""
+    """The second turn has compacted before it answered: of its 80 tokens its own result names
+    10."""
     compacting = [
         {
             "type": "system",

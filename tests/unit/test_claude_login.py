@@ -1,4 +1,5 @@
-"""How the `claude` program reaches its service: with the person's logins and gateways, and without the key that it would bill."""
+"""How the `claude` program reaches its service: with the person's logins and gateways, and without
+the key that it would bill."""
 
 from __future__ import annotations
 

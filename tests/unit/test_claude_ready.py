@@ -89,7 +89,8 @@ def test_nothing_is_started_while_an_answer_is_given(
 def test_a_conversation_goes_on_in_its_process_after_a_stop(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
-    """The process knows by itself that it was stopped, and may know more of its answer than was heard."""
+    """The process knows by itself that it was stopped, and may know more of its answer than was
+    heard."""
     fake = install_claude("streams")
     llm = claude_model()
     assert stop_at_once(llm, HELLO) == "begun "

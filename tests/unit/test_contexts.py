@@ -161,7 +161,8 @@ def test_a_folder_without_rights_is_not_an_empty_one(
 
 @pytest.mark.timeout(20)
 def test_what_has_no_end_is_refused(tmp_path: Path) -> None:
-    """Also a pipe that nobody writes to, whose opening alone would wait; in a folder they are no files."""
+    """Also a pipe that nobody writes to, whose opening alone would wait; in a folder they are no
+    files."""
     os.mkfifo(tmp_path / "pipe")
     for source in (Path("/dev/zero"), tmp_path / "pipe"):
         with pytest.raises(ContextError, match="is not a file but a device or a pipe"):

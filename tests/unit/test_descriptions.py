@@ -1,4 +1,5 @@
-"""Descriptions of variables for a model: what they say, how long they are, and that nothing of the user's runs."""
+"""Descriptions of variables for a model: what they say, how long they are, and that nothing of the
+user's runs."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from mahtab_tui.tui.record_pump import LATEST, RATE, RecordPump
 
 
 class Drawing:
-    """A drain, and a clock of its own; what is folded takes the time of the thread that `cost` says."""
+    """A drain, and a clock of its own; what is folded takes the time of the thread that `cost`
+    says."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: float) -> None:
         self.now = self.worked = 1000.0
@@ -36,7 +37,8 @@ class Drawing:
         )
 
     def second(self) -> int:
-        """How often something was handed on in a second in which something is said before each look."""
+        """How often something was handed on in a second in which something is said before each
+        look."""
         handed = 0
         for look in range(round(1 / RATE)):
             before = len(self.texts)

@@ -1,4 +1,5 @@
-"""From the first line of the package to the command: an interrupt is no failure, and loading is not held up by the collector."""
+"""From the first line of the package to the command: an interrupt is no failure, and loading is not
+held up by the collector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Session files and logs that 0.1.0 wrote (`tests/data/0.1.0`) are read whole: they hold a record of every tag that is kept."""
+"""Session files and logs that 0.1.0 wrote (`tests/data/0.1.0`) are read whole: they hold a record
+of every tag that is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Sessions are found by what was said and run in them, whatever was typed and whatever is in the file."""
+"""Sessions are found by what was said and run in them, whatever was typed and whatever is in the
+file."""
 
 from __future__ import annotations
 

@@ -92,7 +92,8 @@ def test_what_is_outside_of_strings_is_limited_by_itself() -> None:
     ids=["escaped quotes", "quotes", "backslashes", "strings", "a frame"],
 )
 def test_a_hostile_frame_is_judged_in_linear_time(start: bytes, piece: bytes, end: bytes) -> None:
-    """A quadratic reader would be busy with each of these for hours, and hold every other thread up."""
+    """A quadratic reader would be busy with each of these for hours, and hold every other thread
+    up."""
     body = start + piece * 3_000_000 + end
     judging = multiprocessing.get_context("fork").Process(
         target=_judge, args=(struct.pack("!I", len(body)) + body,)

@@ -1,4 +1,5 @@
-"""The last gate to the terminal: what the renderer makes passes, and nothing that a text could bring in."""
+"""The last gate to the terminal: what the renderer makes passes, and nothing that a text could
+bring in."""
 
 from __future__ import annotations
 

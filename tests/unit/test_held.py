@@ -1,4 +1,5 @@
-"""Files held inside a folder: a corpus of ways out, each refused with a sentence; and what may be read is read."""
+"""Files held inside a folder: a corpus of ways out, each refused with a sentence; and what may be
+read is read."""
 
 from __future__ import annotations
 

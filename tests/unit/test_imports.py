@@ -20,7 +20,8 @@ HEAVY = ("langgraph", "langchain_core", "mcp", "pandas", "numpy", "anthropic", "
 
 MODULES = {info.name for info in pkgutil.walk_packages(mahtab_tui.__path__, "mahtab_tui.")}
 MOST_OWN = 100
-"""Files of the package that are loaded before the first picture, packages included. It only ever becomes less."""
+"""Files of the package that are loaded before the first picture, packages included. It only ever
+becomes less."""
 FIRST_PICTURE = """
 import os, sys
 from mahtab_tui.tui.late_imports import LateImports
@@ -169,7 +170,8 @@ def test_the_kernel_side_loads_nothing_of_the_package_and_little_of_the_standard
 
 
 def imported(module: str) -> Iterator[str]:
-    """What a module's imports name, wherever they stand in it: an import for types alone counts as well."""
+    """What a module's imports name, wherever they stand in it: an import for types alone counts as
+    well."""
     spec = importlib.util.find_spec(module)
     assert spec is not None
     assert spec.origin is not None
@@ -186,7 +188,8 @@ def imported(module: str) -> Iterator[str]:
 
 
 def in_circles(graph: dict[str, Set[str]]) -> set[str]:
-    """The modules that stay when those that import none of the others, and those that none of them imports, are taken away again and again."""
+    """The modules that stay when those that import none of the others, and those that none of them
+    imports, are taken away again and again."""
     left = set(graph)
     while gone := left - {
         module

@@ -1,4 +1,5 @@
-"""What the kernel says of the namespace: by exact type, from metadata, running nothing of the user's."""
+"""What the kernel says of the namespace: by exact type, from metadata, running nothing of the
+user's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What comes from the terminal becomes keys, or nothing: no sequence ends the program, hangs it, or is typed."""
+"""What comes from the terminal becomes keys, or nothing: no sequence ends the program, hangs it, or
+is typed."""
 
 from __future__ import annotations
 

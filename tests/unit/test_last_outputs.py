@@ -25,7 +25,8 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 def resumed(project: Path, started: Record, printed: str) -> tuple[str, list[Record], list[Record]]:
-    """A session whose screen was killed while a cell ran, resumed twice after its kernel ended: its id, and its records each time."""
+    """A session whose screen was killed while a cell ran, resumed twice after its kernel ended: its
+    id, and its records each time."""
     store, _, _ = new_store(project)
     store.append(started)
     store.partial("cell", UserReplOut("beg", cell=3, cut=True, time=time.time()))

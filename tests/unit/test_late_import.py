@@ -50,7 +50,8 @@ def test_threads_wait_for_a_module_and_the_path_stays(
 def test_other_threads_import_their_own_modules_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cell could not import from its folder while the control thread loaded something, and what it appended to `sys.path` was lost."""
+    """A cell could not import from its folder while the control thread loaded something, and what
+    it appended to `sys.path` was lost."""
     (tmp_path / "ours").mkdir()
     (tmp_path / "ours" / "slowly_imported.py").write_text(SLOW)
     (tmp_path / "ours" / "hidden.py").touch()

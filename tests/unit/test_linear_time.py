@@ -1,7 +1,8 @@
 """What reads a text from outside takes linear time for it, however hostile it is.
 
-A quadratic reader would be busy with these texts for minutes to days, and hold the screen up; the limits of time only end such a wait.
-Each program tries several parts or pieces: starting it takes longer than most of them.
+A quadratic reader would be busy with these texts for minutes to days, and hold the screen up; the
+limits of time only end such a wait. Each program tries several parts or pieces: starting it takes
+longer than most of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Messages of a conversation that survives its wires are handled once, in order, whatever the wires do."""
+"""Messages of a conversation that survives its wires are handled once, in order, whatever the wires
+do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is offered where the kernel's Python lacks a module: another environment that was found, or the package."""
+"""What is offered where the kernel's Python lacks a module: another environment that was found, or
+the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Regular expressions that a person types: what is none, what takes too long, and where they stand in a text of many blocks."""
+"""Regular expressions that a person types: what is none, what takes too long, and where they stand
+in a text of many blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The beginning of a prompt stays the same from call to call, so that a service's cache serves it."""
+"""The beginning of a prompt stays the same from call to call, so that a service's cache serves
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How a question ends: with an answer from the output, by a separate check, when code repeats itself, or with the output itself."""
+"""How a question ends: with an answer from the output, by a separate check, when code repeats
+itself, or with the output itself."""
 
 from __future__ import annotations
 
@@ -72,7 +73,8 @@ KINDS: dict[str, tuple[Callable[[int], Script], int, int]] = {
         2,
     ),
 }
-"""The script of each question of a kind, and how many calls it takes with a check of its own and without."""
+"""The script of each question of a kind, and how many calls it takes with a check of its own and
+without."""
 
 
 class Worker(ScriptedChatModel):

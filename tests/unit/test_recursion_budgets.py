@@ -100,7 +100,8 @@ def test_a_budget_of_tokens_ends_the_tree_at_any_point(bench: Bench, max_tokens:
 
 @pytest.mark.parametrize("cents", range(0, 30, 2))
 def test_a_budget_of_dollars_ends_the_tree_at_any_point(bench: Bench, cents: int) -> None:
-    """Each call costs a cent, which is known after the first; an estimate by characters may be wrong by as much as one call."""
+    """Each call costs a cent, which is known after the first; an estimate by characters may be
+    wrong by as much as one call."""
     found = bench.run(replies(TREE), TURNS, max_depth=2, max_usd=cents / 100)
     assert found.usage.cost <= cents / 100 + 0.011 * (cents > 0)
     assert len(bench.story.finals()) == len(bench.story.begun())

@@ -1,4 +1,5 @@
-"""What the sandbox of a search makes up is refused, and code that has given its answer goes on in vain."""
+"""What the sandbox of a search makes up is refused, and code that has given its answer goes on in
+vain."""
 
 from __future__ import annotations
 

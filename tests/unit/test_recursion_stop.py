@@ -51,7 +51,8 @@ TURNS = {"halves": halves, "quarters": quarters, "work": work, "ask_many": ask_m
 
 
 def tree(first: str | BaseException | None) -> Reply:
-    """A root with two halves: the first says `first` (None: it thinks for ever), the second ends well; so do the quarters, unless `first` asks."""
+    """A root with two halves: the first says `first` (None: it thinks for ever), the second ends
+    well; so do the quarters, unless `first` asks."""
 
     async def reply(messages: Sequence[BaseMessage]) -> str:
         query = query_of(messages)

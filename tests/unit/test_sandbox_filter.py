@@ -1,4 +1,5 @@
-"""The filter of system calls, run by an interpreter of its language: for both processors, on any machine."""
+"""The filter of system calls, run by an interpreter of its language: for both processors, on any
+machine."""
 
 from __future__ import annotations
 
@@ -135,7 +136,8 @@ def test_arguments_decide(machine: str) -> None:
 
 @both
 def test_what_the_kernel_does_not_look_at_does_not_count(machine: str) -> None:
-    """A number that only its lower half is used of is the same number whatever the upper half is."""
+    """A number that only its lower half is used of is the same number whatever the upper half
+    is."""
     high = 1 << 32
     assert verdict(machine, number(machine, "fcntl"), 3, high | 8, 1) == REFUSE
     assert verdict(machine, number(machine, "ioctl"), 3, high | 0x8901) == REFUSE

@@ -1,4 +1,5 @@
-"""Secrets in a text: disguised by how they are written, by what stands between their letters, and cut off."""
+"""Secrets in a text: disguised by how they are written, by what stands between their letters, and
+cut off."""
 
 from __future__ import annotations
 

@@ -30,13 +30,15 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "mcp": tuple({"one": {"command": f"program-{number}"}} for number in range(6)),
     "embedding_model": tuple(f"ollama:value-{number}" for number in range(6)),
 }
-"""For each setting one value for each source, the one that wins first; what is not here is made by `values_of`."""
+"""For each setting one value for each source, the one that wins first; what is not here is made by
+`values_of`."""
 
 SOURCES = ("command line", "environment", ".env", "project", "person")
 
 
 def values_of(key: str, project: Path) -> list[Any]:
-    """A value for each source that no other has, as far as there are so many, and never the default."""
+    """A value for each source that no other has, as far as there are so many, and never the
+    default."""
     if key in VALUES:
         return list(VALUES[key])
     field = Settings.model_fields[key]

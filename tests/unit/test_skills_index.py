@@ -90,7 +90,8 @@ def test_a_skill_is_first_for_what_it_is_about(index: SkillsIndex, skill: Skill)
 
 
 def test_a_name_weighs_more_than_a_description_and_that_more_than_the_content() -> None:
-    # Each of them has the word where it weighs less oftener, or among fewer words: with other weights they stand in another order.
+    # Each of them has the word where it weighs less oftener, or among fewer words: with other
+    # weights they stand in another order.
     index = SkillsIndex(
         [
             Skill("a-nothing", "Something else entirely.", None, "read_parquet " * 6, Path("a")),

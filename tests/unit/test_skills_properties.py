@@ -1,4 +1,5 @@
-"""Laws of the loader: whatever stands in a file, it is a skill by the specification or a sentence that names the file."""
+"""Laws of the loader: whatever stands in a file, it is a skill by the specification or a sentence
+that names the file."""
 
 from __future__ import annotations
 

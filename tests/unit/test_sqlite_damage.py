@@ -1,4 +1,5 @@
-"""Damaged files, full disks and records that cannot be read: what can be read is, and the rest is told."""
+"""Damaged files, full disks and records that cannot be read: what can be read is, and the rest is
+told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Sessions on disk: nothing that was committed is lost, whatever happens to the program or the disk."""
+"""Sessions on disk: nothing that was committed is lost, whatever happens to the program or the
+disk."""
 
 from __future__ import annotations
 

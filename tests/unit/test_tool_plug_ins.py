@@ -1,4 +1,5 @@
-"""Tools that packages bring by an entry point: what they may be, and what is said of those that cannot be used."""
+"""Tools that packages bring by an entry point: what they may be, and what is said of those that
+cannot be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Tools as Python functions: names, signatures and checks from schemas that anybody may have written."""
+"""Tools as Python functions: names, signatures and checks from schemas that anybody may have
+written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is more than text, as rows: pictures, tables of HTML, Markdown; broken and hostile ones are their text."""
+"""What is more than text, as rows: pictures, tables of HTML, Markdown; broken and hostile ones are
+their text."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ from tests.records import made
 
 
 def conversation() -> Iterator[Record]:
-    """Two questions: the first has two cells, between which an agent and the user ran one each; the second has none. Then the user runs one."""
+    """Two questions: the first has two cells, between which an agent and the user ran one each; the
+    second has none. Then the user runs one."""
 
     def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
         return made(tag, text, attrs, 1.0)

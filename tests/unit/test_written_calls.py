@@ -1,4 +1,5 @@
-"""Tool calls that a model writes as text are made or refused, and never run as Python; tags that it copies are taken off."""
+"""Tool calls that a model writes as text are made or refused, and never run as Python; tags that it
+copies are taken off."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""The records of the bus, one class for each tag, which says whether the prompt and the store get them. Panes get all.
+"""The records of the bus, one class for each tag, which says whether the prompt and the store get
+them. Panes get all.
 
-Import this as a module, since some classes have the names of other things: ``records.Kernel(state="idle")``.
+Import this as a module, since some classes have the names of other things:
+``records.Kernel(state="idle")``.
 """
 
 from __future__ import annotations

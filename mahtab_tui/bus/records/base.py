@@ -23,7 +23,8 @@ Data = Annotated[str, PICTURE]
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 @dataclass(frozen=True, eq=False, repr=False)
 class Record:
-    """One event of a session: panes, prompt and store are made from records. Subclasses become frozen dataclasses."""
+    """One event of a session: panes, prompt and store are made from records. Subclasses become
+    frozen dataclasses."""
 
     tag: ClassVar[str]
     """A constant of `bus.tags`."""
@@ -41,7 +42,8 @@ class Record:
     def __init_subclass__(
         cls, *, tag: str = "", event: str = "", in_prompt: bool = False, in_store: bool = True
     ) -> None:
-        # Equality and repr are inherited: compiling them for forty classes would take 10 ms at startup.
+        # Equality and repr are inherited: compiling them for forty classes would take 10 ms at
+        # startup.
         dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
         if tag:
             cls.tag, cls.event, cls.in_prompt, cls.in_store = tag, event, in_prompt, in_store
@@ -49,7 +51,8 @@ class Record:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """All fields but text and time as JSON values, for programs that handle any record (`rlm(on_event=…)`, `SessionState`)."""
+        """All fields but text and time as JSON values, for programs that handle any record
+        (`rlm(on_event=…)`, `SessionState`)."""
         return encode(self)
 
     @classmethod

@@ -1,6 +1,8 @@
-"""Records of cells: code that runs, its output, its changes to the namespace, and the cells of a notebook, which have not run.
+"""Records of cells: code that runs, its output, its changes to the namespace, and the cells of a
+notebook, which have not run.
 
-`cell` is the number of a cell in the session. `guest` is the number of an agent's colour, from 0; None for cells of the user and the model.
+`cell` is the number of a cell in the session. `guest` is the number of an agent's colour, from 0;
+None for cells of the user and the model.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ class OfCell(Record):
     party: Word | None = None
     """Who wrote the code: "you", the model's short name, or an agent's name."""
     turn: int | None = None
-    """For the model's code: the numbers of the question, the answer (`step`), and the answer's code block, from 0."""
+    """For the model's code: the numbers of the question, the answer (`step`), and the answer's code
+    block, from 0."""
     step: int | None = None
     block: int | None = None
     guest: int | None = None
@@ -51,13 +54,15 @@ class ReplOut(OfCell):
     duration: float | None = None
     """Seconds."""
     kinds: tuple[tuple[Word, int], ...] | None = None
-    """The kinds of output with their lengths in characters, in the order of the text; None: all was printed."""
+    """The kinds of output with their lengths in characters, in the order of the text; None: all was
+    printed."""
     detail: str | None = None
     """An additional sentence about how the cell ended."""
     frames: tuple[Frame, ...] | None = None
     """The frames of a traceback."""
     private: tuple[Name, ...] | None = None
-    """The private variables that the code uses, so that a model is not told the output; without those whose output the user has allowed."""
+    """The private variables that the code uses, so that a model is not told the output; without
+    those whose output the user has allowed."""
     rewritten: Flag = False
     """Some of the output was overwritten and is not in the text."""
     late: Flag = False
@@ -79,7 +84,8 @@ class ReplOutStream(Record):
 
     cell: int | None = None
     kind: Word = "stdout"
-    """"stdout" for printed text, "value" for the last expression, "traceback", "display" for the text of a displayed value."""
+    """"stdout" for printed text, "value" for the last expression, "traceback", "display" for the
+    text of a displayed value."""
     late: Flag = False
 
     @property
@@ -97,7 +103,8 @@ class AssistantReplOutStream(ReplOutStream, tag=tags.ASSISTANT_REPL_OUT_STREAM, 
 
 
 class Display(Record, tag=tags.DISPLAY):
-    """A displayed value that is more than text. Text: the same as in the next piece of output, of kind "display"."""
+    """A displayed value that is more than text. Text: the same as in the next piece of output, of
+    kind "display"."""
 
     cell: int | None = None
     mime: Word
@@ -112,8 +119,9 @@ class Change(NamedTuple):
 
     name: Name
     change: Word
-    """"added", "rebound", "changed", "perhaps" (it may have been changed in place) or "deleted". Of names that an earlier kernel had: "restoring" (it
-    comes back), "absent" (it does not; `summary` says why)."""
+    """"added", "rebound", "changed", "perhaps" (it may have been changed in place) or "deleted". Of
+    names that an earlier kernel had: "restoring" (it comes back), "absent" (it does not; `summary`
+    says why)."""
     type: Name | None = None
     summary: str | None = None
     kind: Word | None = None
@@ -161,7 +169,8 @@ class NotebookCell(Record, tag=tags.NOTEBOOK_CELL, in_prompt=True):
 
 
 class NotebookOutput(Record, tag=tags.NOTEBOOK_OUTPUT):
-    """An output as it stands in the notebook, after its cell. It is of an earlier run and may be wrong now, so the model is not told."""
+    """An output as it stands in the notebook, after its cell. It is of an earlier run and may be
+    wrong now, so the model is not told."""
 
     place: int
     kind: Word = "stdout"

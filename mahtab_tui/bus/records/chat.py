@@ -1,4 +1,5 @@
-"""Records of the conversation with the model. `turn` is the number of a question, `step` the number of an answer to it, from 0."""
+"""Records of the conversation with the model. `turn` is the number of a question, `step` the number
+of an answer to it, from 0."""
 
 from __future__ import annotations
 
@@ -41,13 +42,15 @@ class AnswerFigure(NamedTuple):
     text: str
     """As the answer has it, with quotation marks and units. It may stand there more than once."""
     found: bool
-    """Whether it stands in an output, an attachment or the question; otherwise it was not computed."""
+    """Whether it stands in an output, an attachment or the question; otherwise it was not
+    computed."""
     cell: int | None = None
     """The cell whose output has it; None if it comes from elsewhere."""
 
 
 class AssistantChat(Record, tag=tags.ASSISTANT_CHAT, in_prompt=True):
-    """An answer is complete. Text: all of it, which the transport may have corrected since it was streamed."""
+    """An answer is complete. Text: all of it, which the transport may have corrected since it was
+    streamed."""
 
     turn: int | None = None
     step: int | None = None
@@ -80,7 +83,8 @@ class AssistantChatStream(Record, tag=tags.ASSISTANT_CHAT_STREAM, in_store=False
 
 
 class AssistantThought(Record, tag=tags.ASSISTANT_THOUGHT):
-    """What the model thought before an answer, as its service tells apart from the answer. Models are not told of it. Text: all of it."""
+    """What the model thought before an answer, as its service tells apart from the answer. Models
+    are not told of it. Text: all of it."""
 
     turn: int | None = None
     step: int | None = None
@@ -128,7 +132,8 @@ class Agent(Record, tag=tags.AGENT):
 
 
 class Approval(Record, tag=tags.APPROVAL):
-    """Code that waits for approval, or the decision. Text: the code, edited or not. Without approvals, only refused code has this record."""
+    """Code that waits for approval, or the decision. Text: the code, edited or not. Without
+    approvals, only refused code has this record."""
 
     request: Word = ""
     """The id of the question to the user."""
@@ -139,7 +144,8 @@ class Approval(Record, tag=tags.APPROVAL):
     blocks: int | None = None
     """How many blocks the answer has."""
     state: Word = ""
-    """"waiting", then "run", "edited", "skipped" or "stopped"; "refused" for code that must not run."""
+    """"waiting", then "run", "edited", "skipped" or "stopped"; "refused" for code that must not
+    run."""
     reason: str = ""
     """Why it was skipped."""
     why: str | None = None
@@ -181,14 +187,16 @@ class Review(Record, tag=tags.REVIEW):
 
 
 class Summary(Record, tag=tags.SUMMARY):
-    """A summary of the beginning of the conversation. Text: the summary; empty if summarizing failed."""
+    """A summary of the beginning of the conversation. Text: the summary; empty if summarizing
+    failed."""
 
     turn: int | None = None
     """The last question that it covers."""
 
 
 class Window(Record, tag=tags.WINDOW, in_store=False):
-    """What the conversation takes of the window of the model that answers. A resumed session may have another one."""
+    """What the conversation takes of the window of the model that answers. A resumed session may
+    have another one."""
 
     tokens: int = 0
     """Of the last request, as the model counted them; or of the next one."""
@@ -208,7 +216,8 @@ class Usage(Record, tag=tags.USAGE):
     turn: int | None = None
     """The question for which the call was made, or the turn of a search's node."""
     model: Word = ""
-    """The provider's name for it; with the provider before it ("openai:…") if it is an embedding model."""
+    """The provider's name for it; with the provider before it ("openai:…") if it is an embedding
+    model."""
     input_tokens: int = 0
     """All input tokens, including those read from and written to the cache."""
     output_tokens: int = 0

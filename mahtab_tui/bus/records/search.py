@@ -1,4 +1,5 @@
-"""Records of recursive searches: a tree is a fold of them. `turn` is the number of a node's turn, from 1."""
+"""Records of recursive searches: a tree is a fold of them. `turn` is the number of a node's turn,
+from 1."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class SearchBegin(SearchRecord, tag=tags.RLM_CALL, event="begin"):
     replaces: Annotated[Word | None, NULL] = None
     """The node of which this is a rerun."""
     limits: Mapping[str, float | None] | None = None
-    """Root only, as are the next two fields: the limits of the search, as `search.limits.Limits` names them."""
+    """Root only, as are the next two fields: the limits of the search, as `search.limits.Limits`
+    names them."""
     cell: int | None = None
     source: Word | None = None
 

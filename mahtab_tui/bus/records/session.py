@@ -34,7 +34,8 @@ class Kernel(Record, tag=tags.KERNEL):
     address: str | None = None
     """For ``--kernel``, without a token; None for here."""
     next_try: float | None = None
-    """While the connection to the kernel is lost: when it is tried again, in seconds since the epoch."""
+    """While the connection to the kernel is lost: when it is tried again, in seconds since the
+    epoch."""
 
 
 class Input(Record, tag=tags.INPUT):
@@ -74,7 +75,8 @@ class Session(Record, tag=tags.SESSION, in_store=False):
 
 
 class Plan(Record, tag=tags.PLAN):
-    """The steps of a plan in a session of an earlier version. New sessions have the plan in the answer."""
+    """The steps of a plan in a session of an earlier version. New sessions have the plan in the
+    answer."""
 
     steps: tuple[str, ...] = ()
     state: Word = ""
@@ -89,7 +91,8 @@ class Hide(Record, tag=tags.HIDE, in_prompt=True):
 
 
 class Private(Record, tag=tags.PRIVATE, in_prompt=True):
-    """The user marks a variable as private, so that no model is told what is in it, or takes the mark away."""
+    """The user marks a variable as private, so that no model is told what is in it, or takes the
+    mark away."""
 
     name: Name
     private: bool = False
@@ -118,11 +121,13 @@ class Undo(Record, tag=tags.UNDO, in_prompt=True):
 
 
 class Restore(Record, tag=tags.RESTORE, in_prompt=True):
-    """Variables that were kept are back in a new kernel. Text: a sentence for the user and the model."""
+    """Variables that were kept are back in a new kernel. Text: a sentence for the user and the
+    model."""
 
 
 class Branch(Record, tag=tags.BRANCH):
-    """A session is a copy of another one, as that was before an entry. Text: a sentence for the user."""
+    """A session is a copy of another one, as that was before an entry. Text: a sentence for the
+    user."""
 
     origin: Word
     """The id of the other session."""

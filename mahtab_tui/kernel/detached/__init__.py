@@ -1,1 +1,2 @@
-"""Kernels of this machine that outlive their screen: where they wait, and how a host attaches to one."""
+"""Kernels of this machine that outlive their screen: where they wait, and how a host attaches to
+one."""

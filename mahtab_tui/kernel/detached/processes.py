@@ -28,7 +28,8 @@ class Held:
     def __init__(
         self, spool: Spool, lifeline: socket.socket, path: Path, kernel: WaitingKernel | None = None
     ) -> None:
-        """lifeline: closed when this host leaves the kernel. kernel: as it was when this host attached to it; None if this host has started it."""
+        """lifeline: closed when this host leaves the kernel. kernel: as it was when this host
+        attached to it; None if this host has started it."""
         self.lifeline = lifeline
         self.waited = kernel is not None
         self.ready = None if kernel is None else kernel.ready
@@ -80,7 +81,8 @@ class AttachedProcess:
 def start_held(
     executable: str, cwd: str, env: Mapping[str, str], session: str, hours: float
 ) -> tuple[LocalProcess, str]:
-    """Start a session's kernel; returns it, and a sentence if it has no holder. hours: how long it waits for a host when idle. Raises `OSError`."""
+    """Start a session's kernel; returns it, and a sentence if it has no holder. hours: how long it
+    waits for a host when idle. Raises `OSError`."""
     try:
         listener, path = listen(session)
     except OSError as error:

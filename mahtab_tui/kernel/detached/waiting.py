@@ -1,4 +1,5 @@
-"""Finds kernels that wait for a host, attaches to one and ends them. Their sockets are in a folder that only the user can access."""
+"""Finds kernels that wait for a host, attaches to one and ends them. Their sockets are in a folder
+that only the user can access."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ PATIENCE = 2.0
 """Seconds in which a holder must answer that is only listed."""
 
 SWAPPED = 15.0
-"""Seconds for the holder of the session that is wanted: it may have slept for hours, on a machine without free memory."""
+"""Seconds for the holder of the session that is wanted: it may have slept for hours, on a machine
+without free memory."""
 
 ENDING = 8.0
 """Seconds in which a kernel that was told to end must have ended."""
@@ -68,7 +70,8 @@ class Connections(NamedTuple):
 
 
 def held_folder() -> Path:
-    """Return the folder of the sockets; create it if it is missing. Raises `OSError` if others could use it."""
+    """Return the folder of the sockets; create it if it is missing. Raises `OSError` if others
+    could use it."""
     folder = home_folder() / "run" / "kernels"
     for each in (folder.parent, folder):
         each.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -81,7 +84,8 @@ def held_folder() -> Path:
 
 
 def listen(session: str) -> tuple[socket.socket, Path]:
-    """Return the socket on which the holder of a session's new kernel will listen, and its file; the key is beside it. Raises `OSError`."""
+    """Return the socket on which the holder of a session's new kernel will listen, and its file;
+    the key is beside it. Raises `OSError`."""
     folder = held_folder()
     path = folder / f"{quote(session, safe='')}.{secrets.token_hex(4)}{_END}"
     listener = socket.socket(socket.AF_UNIX)
@@ -108,7 +112,8 @@ def remove(path: Path) -> None:
 
 
 def waiting_kernels(session: str | None = None) -> list[WaitingKernel]:
-    """Return the kernels that have a holder, of one session or of all, and remove the files of those that were killed."""
+    """Return the kernels that have a holder, of one session or of all, and remove the files of
+    those that were killed."""
     try:
         folder = held_folder()
     except OSError:
@@ -132,7 +137,8 @@ def waiting_kernels(session: str | None = None) -> list[WaitingKernel]:
 
 
 def attach(session: str) -> Connections | None:
-    """Take a session's kernel from where it is, also from another screen; None if it has none. The caller holds the session's claim."""
+    """Take a session's kernel from where it is, also from another screen; None if it has none. The
+    caller holds the session's claim."""
     for kernel in waiting_kernels(session):
         with contextlib.suppress(*_NO_HOLDER):
             return _attach(kernel)
@@ -140,7 +146,8 @@ def attach(session: str) -> Connections | None:
 
 
 def stop(kernel: WaitingKernel) -> bool:
-    """End a kernel that waits, and wait for its end. Returns whether it has ended. Raises `OSError`."""
+    """End a kernel that waits, and wait for its end. Returns whether it has ended. Raises
+    `OSError`."""
     with contextlib.suppress(ProcessLookupError):
         watched = os.pidfd_open(kernel.pid)
         try:
@@ -152,7 +159,8 @@ def stop(kernel: WaitingKernel) -> bool:
 
 
 def last_outputs(session: str) -> Iterator[tuple[int, bytes, Path]]:
-    """Yield what cells of a session have printed whose kernel ended without a screen: the cell's number, its output, and the file, which is to be removed."""
+    """Yield what cells of a session have printed whose kernel ended without a screen: the cell's
+    number, its output, and the file, which is to be removed."""
     with contextlib.suppress(OSError):
         for path in sorted(held_folder().glob(f"*{_END}{LAST}")):
             if unquote(path.name.split(".")[0]) == session:
@@ -162,7 +170,8 @@ def last_outputs(session: str) -> Iterator[tuple[int, bytes, Path]]:
 
 
 def keep_last_output(session: str, name: str, cell: int, output: Iterable[bytes]) -> None:
-    """Keep what a cell has printed in which a kernel elsewhere ended. name: the kernel's. Raises `OSError`."""
+    """Keep what a cell has printed in which a kernel elsewhere ended. name: the kernel's. Raises
+    `OSError`."""
     path = held_folder() / f"{quote(session, safe='')}.{name}{_END}{LAST}"
     draft = path.with_suffix(".new")
     with open(
@@ -221,7 +230,8 @@ def ask(
     channel: socket.socket | None = None,
     patience: float = PATIENCE,
 ) -> tuple[dict[str, Any], list[int], socket.socket | None]:
-    """Ask a holder; returns its answer, the descriptors that came with it and, for an attaching host, the connection. Raises `OSError`, `FrameError`."""
+    """Ask a holder; returns its answer, the descriptors that came with it and, for an attaching
+    host, the connection. Raises `OSError`, `FrameError`."""
     key = Path(f"{path}{KEY}").read_text("ascii")
     connection = socket.socket(socket.AF_UNIX)
     kept = False

@@ -50,7 +50,8 @@ class Existing(NamedTuple):
 
 
 def parse(text: str, token: str = "") -> Local | Server | Existing:
-    """Read an address. token: for a server whose address names none. Raises `KernelError`, which does not repeat a token."""
+    """Read an address. token: for a server whose address names none. Raises `KernelError`, which
+    does not repeat a token."""
     if text.startswith(EXISTING):
         return Existing(_named(text.removeprefix(EXISTING), EXISTING))
     if text.startswith(LOCAL):

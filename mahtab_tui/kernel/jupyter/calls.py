@@ -1,4 +1,5 @@
-"""What code in a Jupyter kernel asks the session: lines of input, and calls of host functions, which come as marked questions for input."""
+"""What code in a Jupyter kernel asks the session: lines of input, and calls of host functions,
+which come as marked questions for input."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class KernelCalls:
         reply: Callable[[str], None],
         echo: Callable[[str], None],
     ) -> None:
-        """token: what marked questions begin with. reply: sends a line. echo: shows what was asked and typed, since the kernel does not."""
+        """token: what marked questions begin with. reply: sends a line. echo: shows what was asked
+        and typed, since the kernel does not."""
         self._token = token
         self._reply = reply
         self._echo = echo

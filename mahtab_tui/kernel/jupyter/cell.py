@@ -78,7 +78,8 @@ class JupyterCell:
             )
 
     def connection_was_lost(self) -> str:
-        """Why this cell has no end although the kernel is through with it, as a sentence. Empty if all is there but the end of its output."""
+        """Why this cell has no end although the kernel is through with it, as a sentence. Empty if
+        all is there but the end of its output."""
         if self._reply is not None:
             self._idle = time.monotonic()
             self._settle()
@@ -88,7 +89,8 @@ class JupyterCell:
         return "The connection was lost as the cell was sent: whether it ran is unknown."
 
     def payloads(self) -> bool:
-        """Show the help that the reply carries beside its end; returns whether the cell has called `exit()`."""
+        """Show the help that the reply carries beside its end; returns whether the cell has called
+        `exit()`."""
         payload = (self._reply or {}).get("payload")
         told = (
             [each for each in payload if isinstance(each, dict)]
@@ -105,7 +107,8 @@ class JupyterCell:
         return any(each.get("source") == "ask_exit" for each in told)
 
     def finish(self, told: Mapping[str, Any], duration: float) -> None:
-        """End the cell. told: its changes and the working directory, as the kernel's helper tells. Raises `KernelError` if that is malformed."""
+        """End the cell. told: its changes and the working directory, as the kernel's helper tells.
+        Raises `KernelError` if that is malformed."""
         reply = self._reply or {}
         error = self._error or (reply if reply.get("status") == "error" else None)
         status, pieces = Status.OK, []

@@ -116,8 +116,8 @@ class Conversation:
             self._requests.ask("servers", READY, servers=[server._asdict() for server in servers])
 
     def _first_words(self) -> Mapping[str, Any]:
-        """Ask the kernel who it is, until its answer and its output come through. The control channel of one that we have not started
-        answers while a cell runs."""
+        """Ask the kernel who it is, until its answer and its output come through. The control
+        channel of one that we have not started answers while a cell runs."""
         deadline, asked = time.monotonic() + READY, 0.0
         told: list[Future[Mapping[str, Any]]] = []
         channels: tuple[Channel, ...] = ("shell",) if self._wire.ours else ("shell", "control")
@@ -137,7 +137,8 @@ class Conversation:
     # Cells.
 
     def run(self, code: str, running: RunningCell, *, quiet: bool = False) -> CellResult:
-        """Run a cell as its user's code, and wait for its end. quiet: it is no cell of the user's."""
+        """Run a cell as its user's code, and wait for its end. quiet: it is no cell of the
+        user's."""
         start = time.perf_counter()
         try:
             code.encode()
@@ -183,7 +184,8 @@ class Conversation:
         return result_of(running.result)
 
     def _sent(self, message: Message, cell: JupyterCell) -> bool:
-        """Send a cell, as soon as there is a connection; False if it was interrupted before. Raises `KernelError`."""
+        """Send a cell, as soon as there is a connection; False if it was interrupted before. Raises
+        `KernelError`."""
         while not self._over:
             cell.sent_at = time.monotonic()
             with suppress(NotConnected):
@@ -197,7 +199,8 @@ class Conversation:
     def connected_again(self, lost: float) -> None:
         """See to it that a cell whose end was lost with the connection ends.
 
-        lost: when the connection was lost, as `time.monotonic` has it. A cell that was sent since then lacks nothing.
+        lost: when the connection was lost, as `time.monotonic` has it. A cell that was sent since
+        then lacks nothing.
         """
         with self._lock:
             cell = self._cells[0] if self._cells else None
@@ -431,7 +434,8 @@ class Conversation:
     def _asked(
         self, channel: Channel, kind: str, content: Mapping[str, Any]
     ) -> Future[Mapping[str, Any]]:
-        """Send a request; returns its reply. Raises `KernelError`, as waiting for the reply does."""
+        """Send a request; returns its reply. Raises `KernelError`, as waiting for the reply
+        does."""
         message = self._message(kind, content)
         reply: Future[Mapping[str, Any]] = Future()
         with self._lock:

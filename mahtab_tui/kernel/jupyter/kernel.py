@@ -270,7 +270,8 @@ class JupyterKernel(NullPersistence):
         return f"The code that every kernel starts with failed:\n{result.output[-STARTUP_TOLD:].rstrip()}"
 
     def _replace(self, why: str, now: str) -> None:
-        """why: what the old one's cells are told. now: what is told once the new one is ready. Raises `KernelError`."""
+        """why: what the old one's cells are told. now: what is told once the new one is ready.
+        Raises `KernelError`."""
         if self._closed.is_set():
             raise KernelError(CLOSED)
         if not self._wire.ours:
@@ -323,7 +324,8 @@ class JupyterKernel(NullPersistence):
         ).start()
 
     def _died(self, how: str, talk: Conversation, restarts: bool = False) -> None:
-        """restarts: the server starts the kernel anew, which it does badly if it is asked to at the same time."""
+        """restarts: the server starts the kernel anew, which it does badly if it is asked to at the
+        same time."""
         with self._swap:
             if talk is not self._talk or self._closed.is_set():
                 return

@@ -9,7 +9,8 @@ INSTALL = "Kernels of Jupyter need its client libraries: install mahtab-tui[jupy
 
 
 def jupyter_kernel(text: str, token: str, cwd: str, startup: str) -> Kernel:
-    """Make the kernel that an address names. token: for a server whose address names none. startup: see `JupyterKernel`. Raises `KernelError`."""
+    """Make the kernel that an address names. token: for a server whose address names none. startup:
+    see `JupyterKernel`. Raises `KernelError`."""
     address = parse(text, token)
     try:
         from mahtab_tui.kernel.jupyter.kernel import JupyterKernel

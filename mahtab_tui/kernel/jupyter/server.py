@@ -49,7 +49,8 @@ class ServerWire:
         self._manager: Any = None
         self._client: Any = None
         self._next_look = 0.0
-        """When the server is asked for the kernel, as `time.monotonic` has it; 0 while there is a connection."""
+        """When the server is asked for the kernel, as `time.monotonic` has it; 0 while there is a
+        connection."""
         self._since = 0.0
         """The connection is there since then, in seconds since the epoch."""
         self.next_try = 0.0
@@ -79,7 +80,8 @@ class ServerWire:
                 "start a kernel", lambda: self._manager.start_kernel(name, path="", timeout=START)
             )
         self._client, self._since = self._manager.client, time.time()
-        # Its thread must not keep the program from ending, and threads are of the kind of those that start them.
+        # Its thread must not keep the program from ending, and threads are of the kind of those
+        # that start them.
         starting = threading.Thread(target=self._client.start_channels, daemon=True)
         starting.start()
         starting.join(ANSWER + 1)
@@ -130,7 +132,8 @@ class ServerWire:
         return "" if first else self._gone()
 
     def _gone(self) -> str:
-        """Why the server can never again connect us with the kernel, as a sentence; empty if it may."""
+        """Why the server can never again connect us with the kernel, as a sentence; empty if it
+        may."""
         if not self._manager.has_kernel:
             return f"{self.label} did not start a kernel."
         try:
@@ -182,7 +185,8 @@ class ServerWire:
                     on_message(channel, message)
 
     def _kernelspec(self) -> str:
-        """The name of the kernelspec. The question also tells whether there is a server, and whether it takes the token. Raises `KernelError`."""
+        """The name of the kernelspec. The question also tells whether there is a server, and
+        whether it takes the token. Raises `KernelError`."""
         told = self._ask("kernelspecs", "list its kernels")
         specs = told.get("kernelspecs") if isinstance(told, Mapping) else None
         if not isinstance(told, Mapping) or not isinstance(specs, Mapping):
@@ -222,7 +226,8 @@ class ServerWire:
 
 
 def _acknowledged(on_message: Callable[[Any, Any], None], connection: Any, message: Any) -> None:
-    """Take a message, and acknowledge it at once: Linux would wait for 40 ms, and the server with its next message until then."""
+    """Take a message, and acknowledge it at once: Linux would wait for 40 ms, and the server with
+    its next message until then."""
     if hasattr(socket, "TCP_QUICKACK"):
         with suppress(OSError, AttributeError):  # the connection is lost
             connection.sock.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)

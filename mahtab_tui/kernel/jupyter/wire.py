@@ -28,10 +28,12 @@ class Wire(Protocol):
     ours: bool
     """Whether we have started the kernel, and end it."""
     next_try: float
-    """While the connection is lost and tried again: when, in seconds since the epoch; otherwise 0."""
+    """While the connection is lost and tried again: when, in seconds since the epoch; otherwise
+    0."""
 
     def open(self, on_message: OnMessage) -> None:
-        """Start the kernel, or join it, and begin to hand on what it sends. Raises `KernelError`."""
+        """Start the kernel, or join it, and begin to hand on what it sends. Raises
+        `KernelError`."""
 
     @property
     def session(self) -> Any:
@@ -41,7 +43,8 @@ class Wire(Protocol):
         """Send a message. Raises `NotConnected` if it can be sent later, `KernelError`."""
 
     def ended(self) -> str:
-        """Why the kernel can no longer be reached, as a sentence; empty while it can, or may come back. It may ask a server."""
+        """Why the kernel can no longer be reached, as a sentence; empty while it can, or may come
+        back. It may ask a server."""
 
     def interrupt(self) -> None:
         """Interrupt it. Raises `KernelError`."""

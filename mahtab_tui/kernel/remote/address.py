@@ -58,7 +58,8 @@ def parse(text: str) -> Address:
 
 
 def _loader() -> str:
-    """The loader as an argument that no shell changes. Files beside the user's data do not become its modules."""
+    """The loader as an argument that no shell changes. Files beside the user's data do not become
+    its modules."""
     source = Path(worker.__file__).with_name("station").joinpath("loader.py").read_bytes()
     own = (
         "[q and os.path.abspath(q) for q in os.environ.get('PYTHONPATH','').split(os.pathsep)]+['']"

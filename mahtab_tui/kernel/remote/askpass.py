@@ -1,4 +1,5 @@
-"""Run by ssh and sudo when they need a password: asks the user through the socket beside it, and prints the answer."""
+"""Run by ssh and sudo when they need a password: asks the user through the socket beside it, and
+prints the answer."""
 
 import os
 import socket

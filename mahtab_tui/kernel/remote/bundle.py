@@ -23,7 +23,8 @@ class Bundle(NamedTuple):
 
 @functools.cache
 def bundle() -> Bundle:
-    """Pack the files. The same files make the same bytes, so that they are known there by their digest. Raises `KernelError`."""
+    """Pack the files. The same files make the same bytes, so that they are known there by their
+    digest. Raises `KernelError`."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for folder, name in (

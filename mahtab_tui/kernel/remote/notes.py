@@ -60,7 +60,8 @@ def note(session: str, station: Station) -> Noted | None:
 
 
 def noted_kernels(session: str | None = None) -> list[Noted]:
-    """Return the kernels elsewhere of one session or of all, the last first, without asking whether they are still there."""
+    """Return the kernels elsewhere of one session or of all, the last first, without asking whether
+    they are still there."""
     try:
         paths = list(held_folder().glob(f"*{_END}"))
     except OSError:

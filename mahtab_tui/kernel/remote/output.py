@@ -12,7 +12,8 @@ from mahtab_tui.kernel.worker.holding.spool import PIECE, in_pipe, left_out
 
 
 class FarOutput:
-    """The `reading.NumberedOutput` of a kernel elsewhere. The wire's thread writes to it, the thread that reads the kernel reads it."""
+    """The `reading.NumberedOutput` of a kernel elsewhere. The wire's thread writes to it, the
+    thread that reads the kernel reads it."""
 
     def __init__(self, tell_stored: Callable[[int], None]) -> None:
         """tell_stored: tells the station up to which offset output is stored."""
@@ -24,7 +25,8 @@ class FarOutput:
         self._next = 0
         """The offset of the next byte in the pipe."""
         self._skips: deque[tuple[int, int]] = deque()
-        """After how many bytes in the pipe which offset comes next; noted before those bytes are written."""
+        """After how many bytes in the pipe which offset comes next; noted before those bytes are
+        written."""
         self._pieces: deque[tuple[int, bytes]] = deque()
         """What was read from the pipe and is not given yet, with offsets."""
         self._stored = 0
@@ -84,7 +86,8 @@ class FarOutput:
         return bool(data)
 
     def _give(self, end: int | None = None) -> bytes:
-        """Return what was read, and say what is missing before it. end: only what was printed before this offset."""
+        """Return what was read, and say what is missing before it. end: only what was printed
+        before this offset."""
         given = b""
         while self._pieces and (end is None or self.at < end):
             offset, data = self._pieces.popleft()

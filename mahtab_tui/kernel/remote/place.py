@@ -28,7 +28,8 @@ class Elsewhere:
     ) -> None:
         """keep_hours: how long an idle kernel is kept there without a wire, or without a screen.
 
-        session: the id of the one that shall find it again; empty for none. waiting: the session's kernel, if it has one; the first `start` returns it.
+        session: the id of the one that shall find it again; empty for none. waiting: the session's
+        kernel, if it has one; the first `start` returns it.
         """
         self._address = address
         self._keep = keep_hours * 3600

@@ -1,4 +1,5 @@
-"""Asks the user what a command on the way to another machine wants to know: a password, whether a host's key is right."""
+"""Asks the user what a command on the way to another machine wants to know: a password, whether a
+host's key is right."""
 
 from __future__ import annotations
 
@@ -14,14 +15,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 Ask = Callable[[str, bool], str | None]
-"""Asks the user, and waits. Arguments: the prompt, and whether the answer is hidden. None if there is no answer."""
+"""Asks the user, and waits. Arguments: the prompt, and whether the answer is hidden. None if there
+is no answer."""
 
 _LONGEST = 4_000
 """Characters of a prompt."""
 
 
 class Questions:
-    """A folder of the user's own with a program for SSH_ASKPASS and SUDO_ASKPASS, and the socket where it asks. Close it."""
+    """A folder of the user's own with a program for SSH_ASKPASS and SUDO_ASKPASS, and the socket
+    where it asks. Close it."""
 
     def __init__(self, ask: Ask) -> None:
         """Raises `OSError`."""

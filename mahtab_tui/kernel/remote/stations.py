@@ -55,7 +55,8 @@ def start(
 ) -> Connected:
     """Start a kernel elsewhere. Raises `KernelError`, also when it is given up.
 
-    asked: of it, as `worker.station.station` reads it. session: the id of the one that shall find it again; empty for none.
+    asked: of it, as `worker.station.station` reads it. session: the id of the one that shall find
+    it again; empty for none.
     """
     station = Station(address.text, address.label, secrets.token_hex(8), secrets.token_hex(16))
     host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
@@ -71,7 +72,8 @@ def start(
 def attach(noted: Noted, ask: Ask) -> Connected:
     """Take a kernel from where it is, also from another host.
 
-    Raises `KernelGone` if it has ended: what its last cell has printed is kept then as that of a kernel of this machine. Raises `KernelError`.
+    Raises `KernelGone` if it has ended: what its last cell has printed is kept then as that of a
+    kernel of this machine. Raises `KernelError`.
     """
     host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
     asked = {**_asked(noted.station, host), "received": 0, "attach": token.hex()}
@@ -92,7 +94,8 @@ def attach(noted: Noted, ask: Ask) -> Connected:
 
 
 def stop(noted: Noted, ask: Ask) -> None:
-    """End a kernel that waits, and wait for its end; what its cell has printed is kept. Raises `KernelError` if the other machine cannot be reached."""
+    """End a kernel that waits, and wait for its end; what its cell has printed is kept. Raises
+    `KernelError` if the other machine cannot be reached."""
     with contextlib.suppress(KernelGone):
         transport = Transport(
             parse(noted.station.address), {**_asked(noted.station, ""), "stop": True}, ask
@@ -108,7 +111,8 @@ def _asked(station: Station, host: str) -> dict[str, Any]:
 
 
 def _keep_last(noted: Noted, transport: Transport) -> None:
-    """Keep what the cell has printed in which a kernel has ended. Raises `KernelError`, and the other machine keeps it."""
+    """Keep what the cell has printed in which a kernel has ended. Raises `KernelError`, and the
+    other machine keeps it."""
     link, output, size = Link(), list[bytes](), 0
     data, ended = transport.take(), False
     try:

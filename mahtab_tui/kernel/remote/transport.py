@@ -1,4 +1,5 @@
-"""One wire: a command whose stdin and stdout lead to another machine, and what is said over it before the link begins."""
+"""One wire: a command whose stdin and stdout lead to another machine, and what is said over it
+before the link begins."""
 
 from __future__ import annotations
 
@@ -20,12 +21,14 @@ from mahtab_tui.kernel.remote.questions import Ask, Questions
 from mahtab_tui.kernel.worker.station.link import MAGIC, PIECE
 
 CONNECT_TIMEOUT = 60.0
-"""Seconds until the other side speaks: a host that sleeps, a container that is fetched, a password that is typed."""
+"""Seconds until the other side speaks: a host that sleeps, a container that is fetched, a password
+that is typed."""
 
 LAST_WORDS = 1.0
 """Seconds that somebody waits for the command to carry the last words and to end."""
 LONGEST_LAST_WORDS = 10.0
-"""Seconds after which the command is ended although it still carries the last words, on a thread for which nobody waits."""
+"""Seconds after which the command is ended although it still carries the last words, on a thread
+for which nobody waits."""
 
 _LOOK = 0.2
 """Seconds between two checks whether the user waits no more."""
@@ -53,8 +56,9 @@ class Transport:
         ask: Ask,
         given_up: threading.Event | None = None,
     ) -> None:
-        """Start the command, and connect. asked: the relay's first line. ask: asks the user for a password.
-        given_up: when it is set, nobody waits for the answer any more. Raises `KernelError`."""
+        """Start the command, and connect. asked: the relay's first line. ask: asks the user for a
+        password. given_up: when it is set, nobody waits for the answer any more. Raises
+        `KernelError`."""
         self._address = address
         self._given_up = given_up or threading.Event()
         self._said = ""
@@ -236,7 +240,8 @@ class Transport:
 
 
 def clean_up(address: Address, ask: Ask) -> tuple[int, list[str]]:
-    """Remove what was left on another machine; returns how many kernels are there, which prevent it, and the folders removed. Raises `KernelError`."""
+    """Remove what was left on another machine; returns how many kernels are there, which prevent
+    it, and the folders removed. Raises `KernelError`."""
     transport = Transport(address, {"clean": True}, ask)
     transport.close()
     try:

@@ -1,4 +1,5 @@
-"""A kernel process elsewhere as if it were here: its connection, its output and its end, while wires come and go."""
+"""A kernel process elsewhere as if it were here: its connection, its output and its end, while
+wires come and go."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ SILENT = 20.0
 """Seconds without a word, after which a wire is given up: the station says something every 5 s."""
 
 LAST_TRIES = 3
-"""Tries to connect again after nobody waits for the kernel any more, so that it hears that it was killed."""
+"""Tries to connect again after nobody waits for the kernel any more, so that it hears that it was
+killed."""
 
 _BEAT = 5.0
 _HELD = 8 * 2**20
@@ -55,7 +57,8 @@ _HELD = 8 * 2**20
 
 
 class RemoteProcess:
-    """A kernel process elsewhere: the `launch.Process` of it, and the `launch.Held`. One thread carries everything over the wire."""
+    """A kernel process elsewhere: the `launch.Process` of it, and the `launch.Held`. One thread
+    carries everything over the wire."""
 
     has_our_clock = False
 
@@ -98,7 +101,8 @@ class RemoteProcess:
     def signal(self, number: int) -> None:
         """Send a signal to the kernel and its children; later, if there is no wire now.
 
-        A kernel that is killed counts as ended if there is no wire, once the wire is lost, or soon if nobody waits for it.
+        A kernel that is killed counts as ended if there is no wire, once the wire is lost, or soon
+        if nobody waits for it.
         """
         self._order(SIGNAL, str(number).encode())
         if number == signal.SIGKILL:
@@ -128,7 +132,8 @@ class RemoteProcess:
         self.lifeline.close()
 
     def ended(self) -> None:
-        """The kernel has ended, or counts as ended; another host may still find it if its end is not known."""
+        """The kernel has ended, or counts as ended; another host may still find it if its end is
+        not known."""
         if self._noted is not None and self._exited is not None:
             self._noted.forget()
         self.lifeline.close()
@@ -167,7 +172,8 @@ class RemoteProcess:
             self._inner.shutdown(socket.SHUT_WR)
 
     def _connect_again(self, why: str) -> Transport | None:
-        """Try until it succeeds; None once nobody waits for the kernel any more. Raises `KernelGone`, `KernelClaimed`."""
+        """Try until it succeeds; None once nobody waits for the kernel any more. Raises
+        `KernelGone`, `KernelClaimed`."""
         self._connected = False
         if self._killed:
             self._ended(-signal.SIGKILL)

@@ -1,4 +1,5 @@
-"""The kernel process: a main thread that runs cells and a control thread that talks with the host."""
+"""The kernel process: a main thread that runs cells and a control thread that talks with the
+host."""
 
 from __future__ import annotations
 
@@ -41,10 +42,12 @@ _NO_UNDO = "Undo is off: the setting undo_steps is 0."
 
 LATE = 0.75
 GIVE_WAY = 0.05
-"""Seconds: after the first, the host may have signalled by itself; then the main thread's handler gets so many to begin."""
+"""Seconds: after the first, the host may have signalled by itself; then the main thread's handler
+gets so many to begin."""
 
 SAVING = 4.0
-"""Seconds that a kernel without a host, which is told to end, gives to the process that writes its namespace."""
+"""Seconds that a kernel without a host, which is told to end, gives to the process that writes its
+namespace."""
 
 SECOND_SIGNAL = 1.0
 """Seconds after which a cell that has not reacted is signalled once more."""
@@ -60,7 +63,8 @@ class Worker:
         sys.modules["__main__"] = main
         self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._open: set[int] = set()
-        """The cells that run or wait: the control thread knows of one before the main thread does."""
+        """The cells that run or wait: the control thread knows of one before the main thread
+        does."""
         self._between_cells = {
             "undo": self._undo,
             "keep": self._keep,
@@ -216,17 +220,20 @@ class Worker:
         elif self._interrupts.now() - asked > LATE:
             time.sleep(GIVE_WAY)
         if cell in self._open and self._interrupts.handled_at < asked:
-            # To the whole group, as Ctrl+C in a terminal: the children that a cell waits for end too.
+            # To the whole group, as Ctrl+C in a terminal: the children that a cell waits for end
+            # too.
             self._interrupts.requested = cell
             os.killpg(0, signal.SIGINT)
-            # `os.system` lets the process ignore the signal while it waits; this flag cannot be ignored.
+            # `os.system` lets the process ignore the signal while it waits; this flag cannot be
+            # ignored.
             _thread.interrupt_main()
             again = threading.Timer(SECOND_SIGNAL, self._interrupt_again, (cell, asked))
             again.daemon = True
             again.start()
 
     def _interrupt_again(self, cell: int, asked: float) -> None:
-        """A child that had not yet been started when the first signal came has not got it, and the cell waits for the child."""
+        """A child that had not yet been started when the first signal came has not got it, and the
+        cell waits for the child."""
         if cell in self._open and self._interrupts.handled_at < asked and self._executor.depth > 0:
             os.killpg(0, signal.SIGINT)
 
@@ -255,7 +262,8 @@ class Worker:
         self._channel.send(reply_to(frame, **reply))
 
     def _keep_in(self, frame: Frame) -> None:
-        """Where and how the namespace is kept. What that needs is loaded when it is wanted, not at the start."""
+        """Where and how the namespace is kept. What that needs is loaded when it is wanted, not at
+        the start."""
         folder = os.path.expanduser(frame["folder"])
         if folder != frame["folder"]:  # the host does not know the home folder here
             os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
@@ -299,7 +307,8 @@ class Worker:
         threading.Thread(target=answer, daemon=True).start()
 
     def _keep_alone(self, frame: Frame) -> None:
-        """Write the namespace, if there is no host that asks for it. The kernel does not end before that."""
+        """Write the namespace, if there is no host that asks for it. The kernel does not end before
+        that."""
         if (
             self._story is None
             or not self._channel.absent
@@ -322,7 +331,8 @@ class Worker:
                 if self._saving is writer:
                     self._saving = None
 
-            # A host may come meanwhile, and its cells do not wait: on a busy machine the writer, which gives way to others, takes long.
+            # A host may come meanwhile, and its cells do not wait: on a busy machine the writer,
+            # which gives way to others, takes long.
             self._saver = threading.Thread(target=finish, daemon=True)
             self._saver.start()
 
@@ -413,7 +423,8 @@ def main(fd: int, holder: str = "") -> None:
 
 
 def _hide(fd: int) -> int:
-    """Move the socket to a descriptor that a cell does not hit by writing to small numbers, and no child inherits."""
+    """Move the socket to a descriptor that a cell does not hit by writing to small numbers, and no
+    child inherits."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = 1000 if soft == resource.RLIM_INFINITY else min(soft, 1000)
     lowest = 40 + int.from_bytes(os.urandom(2), "big") % max(1, most - 80)
@@ -423,6 +434,7 @@ def _hide(fd: int) -> int:
 
 
 def _die_with_parent() -> None:
-    """Linux ends us with the host, or the station, even while C code runs. (It is the starting *thread* that counts.)"""
+    """Linux ends us with the host, or the station, even while C code runs. (It is the starting
+    *thread* that counts.)"""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

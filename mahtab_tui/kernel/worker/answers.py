@@ -1,4 +1,5 @@
-"""The answer of a search: a str with what is known about it, and its value in the form that the caller wants."""
+"""The answer of a search: a str with what is known about it, and its value in the form that the
+caller wants."""
 
 from __future__ import annotations
 
@@ -51,17 +52,20 @@ class Result(NamedTuple):
 
 
 class Answer(Logged, str):
-    """The answer of a search: a str that also has a value. `log` has the events of its search, `tree` the calls."""
+    """The answer of a search: a str that also has a value. `log` has the events of its search,
+    `tree` the calls."""
 
     value: Any
-    """The answer in the form that `returns` asked for; without it, the text. None if it has another form: `why` says which."""
+    """The answer in the form that `returns` asked for; without it, the text. None if it has another
+    form: `why` says which."""
     state: str
     """"answered", or "partial": the best answer that there was."""
     why: str
     """Why it is partial; empty if it is not."""
     usage: SearchUsage
     spans: tuple[Span, ...]
-    """The parts of the text that it rests on: start and end in characters, as far as they are known. `context` is the name of each one's."""
+    """The parts of the text that it rests on: start and end in characters, as far as they are
+    known. `context` is the name of each one's."""
 
 
 def answered(
@@ -75,9 +79,9 @@ def answered(
 ) -> Answer:
     """Search until the answer has the form that the caller wants, at most three times.
 
-    search: runs a search, or goes on with it, for a query. failures: what it may raise then, which leaves the earlier answer.
-    contexts: those that have names.
-    Raises `TypeError` if `returns` is not a form, and what `search` raises at first.
+    search: runs a search, or goes on with it, for a query. failures: what it may raise then, which
+    leaves the earlier answer. contexts: those that have names. Raises `TypeError` if `returns` is
+    not a form, and what `search` raises at first.
     """
     if returns is None:
         result = search(query)

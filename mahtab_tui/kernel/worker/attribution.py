@@ -1,4 +1,5 @@
-"""Which cell the code belongs to that runs now, also if it goes on after its cell: in a thread or a task."""
+"""Which cell the code belongs to that runs now, also if it goes on after its cell: in a thread or a
+task."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ import weakref
 
 
 class CellAttribution:
-    """Knows of each thread and task in which cell it was started. Cells begin and end on the kernel's main thread."""
+    """Knows of each thread and task in which cell it was started. Cells begin and end on the
+    kernel's main thread."""
 
     def __init__(self) -> None:
         self._cell: contextvars.ContextVar[int | None] = contextvars.ContextVar(
@@ -22,7 +24,8 @@ class CellAttribution:
         self._running: list[tuple[int, contextvars.Token[int | None]]] = []
 
     def begin(self, cell: int) -> None:
-        """A cell begins, perhaps inside another one: threads that nobody knows yet are of that one."""
+        """A cell begins, perhaps inside another one: threads that nobody knows yet are of that
+        one."""
         self._note(self._running[-1][0] if self._running else None)
         self._running.append((cell, self._cell.set(cell)))
 

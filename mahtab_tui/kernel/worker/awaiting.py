@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class EventLoop:
-    """Runs coroutines of cells, and background tasks while no cell runs. The loop is made when asyncio is loaded."""
+    """Runs coroutines of cells, and background tasks while no cell runs. The loop is made when
+    asyncio is loaded."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -39,7 +40,8 @@ class EventLoop:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make the loop current while the code of a cell runs, so that `create_task` works in plain code too."""
+        """Make the loop current while the code of a cell runs, so that `create_task` works in plain
+        code too."""
         if self._thread:
             yield
             return
@@ -56,10 +58,11 @@ class EventLoop:
             self._leave_current()
 
     def make_current(self) -> None:
-        """Make the loop current for the rest of the cell, if this thread runs one and no loop runs in it.
+        """Make the loop current for the rest of the cell, if this thread runs one and no loop runs
+        in it.
 
-        asyncio's functions that set the running loop, and that check whether one runs, are replaced meanwhile:
-        `asyncio.run` works as without a current loop, and leaves it current.
+        asyncio's functions that set the running loop, and that check whether one runs, are replaced
+        meanwhile: `asyncio.run` works as without a current loop, and leaves it current.
         """
         asyncio = late_import("asyncio")
         if (
@@ -153,7 +156,8 @@ class EventLoop:
                     variable.set(value)
 
     def cancel(self) -> bool:
-        """Stop a coroutine that only waits; False if running code must be interrupted. Called by the signal handler."""
+        """Stop a coroutine that only waits; False if running code must be interrupted. Called by
+        the signal handler."""
         task, loop = self._task, self._loop
         if task is None or loop is None or self._cancelled:
             return False
@@ -203,7 +207,8 @@ class EventLoop:
         loop.close()
 
     def _drop_broken(self, error: BaseException) -> None:
-        """Go on without a loop that fails by itself, since it would fail again at once: a cell has replaced what it needs."""
+        """Go on without a loop that fails by itself, since it would fail again at once: a cell has
+        replaced what it needs."""
         if isinstance(error, Exception) and not isinstance(
             error, RuntimeError
         ):  # which says that a task has stopped it
@@ -222,7 +227,8 @@ def _finish(waiter: asyncio.Future[None]) -> None:
 
 
 def _forget_half_an_import() -> None:
-    """Remove the parts of asyncio that an interrupt has left: with them, it could not be imported again."""
+    """Remove the parts of asyncio that an interrupt has left: with them, it could not be imported
+    again."""
     if "asyncio.base_events" in sys.modules:
         for name in [name for name in list(sys.modules) if name.startswith("asyncio.")]:
             del sys.modules[name]
@@ -240,7 +246,8 @@ class NeverAwaited:
         warnings._warn_unawaited_coroutine = self._freed  # type: ignore[attr-defined]
 
     def report(self, traceback: TracebackType | None, namespace: dict[str, Any]) -> None:
-        """Warn of coroutines that a failed call has not used. The traceback keeps them, so they would be freed under a later cell."""
+        """Warn of coroutines that a failed call has not used. The traceback keeps them, so they
+        would be freed under a later cell."""
         asyncio = sys.modules.get("asyncio")
         if asyncio is None:
             return
@@ -265,7 +272,8 @@ class NeverAwaited:
         frame = sys._getframe().f_back
         if self._reported.pop(id(coroutine), None) is coroutine.cr_code:
             return
-        # Undo and `Out` keep values for many cells: when they let go of one, no code of the user's is to blame.
+        # Undo and `Out` keep values for many cells: when they let go of one, no code of the user's
+        # is to blame.
         if frame is not None and not frame.f_code.co_filename.startswith(HERE):
             self._warn(coroutine, frame.f_code.co_filename, frame.f_lineno)
 

@@ -1,4 +1,5 @@
-"""Calls from kernel code to the host. While they wait, they run nested cells that the host sends."""
+"""Calls from kernel code to the host. While they wait, they run nested cells that the host
+sends."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ class HostCalls:
         """Serves calls in a fork, which has no host."""
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Call the host and wait for the answer (JSON values both ways). Raises `RuntimeError` with the host's message."""
+        """Call the host and wait for the answer (JSON values both ways). Raises `RuntimeError` with
+        the host's message."""
         if self.instead is not None:
             return self.instead(name, args)
         if name == "terminal":
@@ -66,7 +68,8 @@ class HostCalls:
         self.deliver({"op": "interrupt"})
 
     def deliver(self, frame: Frame) -> bool:
-        """Hand over an answer or a nested cell; False if nobody waits for it. Called by the control thread."""
+        """Hand over an answer or a nested cell; False if nobody waits for it. Called by the control
+        thread."""
         with self._lock:
             waiting = self._waiting[-1] if self._waiting else None
             inbox = self._open.get(frame["id"]) if frame["op"] == "answer" else waiting

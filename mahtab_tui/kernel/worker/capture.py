@@ -1,4 +1,5 @@
-"""The streams that a cell prints to: ordered streams on fd 1 and 2, and the limit for a model's cells."""
+"""The streams that a cell prints to: ordered streams on fd 1 and 2, and the limit for a model's
+cells."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ class OutputLimitError(RuntimeError):
 class LimitedOutput(io.TextIOBase):
     """A text stream that accepts `limit` characters, and raises `OutputLimitError` for more.
 
-    Without a `stream` it keeps the text (`getvalue`); otherwise it passes it on. `sharing` makes two streams count together,
-    as stdout and stderr do.
+    Without a `stream` it keeps the text (`getvalue`); otherwise it passes it on. `sharing` makes
+    two streams count together, as stdout and stderr do.
     """
 
     def __init__(
@@ -99,7 +100,8 @@ class ErrorStream(io.TextIOWrapper):
 
 
 def open_stdout(fd: int) -> io.TextIOWrapper:
-    """Open stdout on a pipe, block-buffered in C, because a write for each print costs twenty times as much."""
+    """Open stdout on a pipe, block-buffered in C, because a write for each print costs twenty times
+    as much."""
     raw = io.FileIO(fd, "w", closefd=False)
     return io.TextIOWrapper(
         io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", newline="\n"
@@ -115,7 +117,8 @@ def flush(*streams: TextIO | None) -> None:
 
 
 def shorten(text: str, keep: int) -> str:
-    """Shorten a text to `keep` characters of its head and of its tail, and say how many were left out."""
+    """Shorten a text to `keep` characters of its head and of its tail, and say how many were left
+    out."""
     if len(text) <= 2 * keep:
         return text
     return f"{text[:keep]}{left_out(len(text) - 2 * keep)}{text[-keep:]}"

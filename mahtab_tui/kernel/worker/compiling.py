@@ -1,4 +1,5 @@
-"""Compiles code as cells and magic commands run it: statements, and a last expression, whose value is shown."""
+"""Compiles code as cells and magic commands run it: statements, and a last expression, whose value
+is shown."""
 
 from __future__ import annotations
 import __future__
@@ -16,7 +17,8 @@ FUTURES = sum({getattr(__future__, name).compiler_flag for name in __future__.al
 
 
 def walk(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes of a tree. (`ast.walk` imports what it needs each time, which a cell may have replaced.)"""
+    """Yield all nodes of a tree. (`ast.walk` imports what it needs each time, which a cell may have
+    replaced.)"""
     pending = [tree]
     while pending:
         node = pending.pop()
@@ -39,7 +41,8 @@ def remember(source: str, filename: str) -> None:
 def compile_parts(
     tree: ast.Module, filename: str, flags: int, shown: bool = True
 ) -> tuple[CodeType, CodeType | None]:
-    """Compile the statements, and by itself the last expression, if there is one and its value is shown. flags: of `compile`."""
+    """Compile the statements, and by itself the last expression, if there is one and its value is
+    shown. flags: of `compile`."""
     last = tree.body[-1] if shown and tree.body else None
     if not isinstance(last, ast.Expr):
         return compile(tree, filename, "exec", flags, dont_inherit=True), None
@@ -58,7 +61,8 @@ def compile_parts(
 def compiled(
     source: str, filename: str, namespace: dict[str, Any], await_: Callable[[Any], Any]
 ) -> Callable[[], Any]:
-    """Return a function that runs code, which may await, and returns the value of its last expression. filename: shown in tracebacks.
+    """Return a function that runs code, which may await, and returns the value of its last
+    expression. filename: shown in tracebacks.
 
     Raises `SyntaxError`.
     """

@@ -1,4 +1,5 @@
-"""Functions that ask the user by host calls: `input`, `getpass`, `sys.stdin`, `breakpoint` and `exit`."""
+"""Functions that ask the user by host calls: `input`, `getpass`, `sys.stdin`, `breakpoint` and
+`exit`."""
 
 from __future__ import annotations
 
@@ -155,7 +156,8 @@ class _Help:
 
 
 def _show_page(text: str, title: str = "") -> None:
-    """Replace `pydoc.pager`. Removes bold by overstriking: each letter, a backspace, the letter again."""
+    """Replace `pydoc.pager`. Removes bold by overstriking: each letter, a backspace, the letter
+    again."""
     late_import(f"{__package__}.showing.displays").show_help(late_import("pydoc").plain(text))
 
 

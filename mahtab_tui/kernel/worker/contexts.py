@@ -69,9 +69,11 @@ class ContextText(NamedTuple):
 
 
 def take(given: Any) -> ContextText:
-    """Read a context: str, bytes, a path object (file or folder), an open file, a list of texts or documents, a dict of them, a DataFrame.
+    """Read a context: str, bytes, a path object (file or folder), an open file, a list of texts or
+    documents, a dict of them, a DataFrame.
 
-    Documents are objects with `page_content` or `text`, or dicts with one of these keys. Raises `ContextError`.
+    Documents are objects with `page_content` or `text`, or dicts with one of these keys. Raises
+    `ContextError`.
     """
     if isinstance(given, str):
         return ContextText(str(given), notices=_meant_a_file(str(given)))
@@ -103,7 +105,8 @@ def take(given: Any) -> ContextText:
 
 
 def take_all(context: Any, named: Mapping[str, Any], options: Iterable[str]) -> ContextText:
-    """Read one context, or several by name. options: names that mean something else, one of which may have been misspelt.
+    """Read one context, or several by name. options: names that mean something else, one of which
+    may have been misspelt.
 
     Raises `ContextError`.
     """
@@ -164,7 +167,8 @@ def _meant_a_file(text: str) -> tuple[str, ...]:
 
 
 def _decoded(data: bytes, what: str) -> tuple[str, tuple[str, ...]]:
-    """Decode bytes by their byte order mark, or as UTF-8, or as Windows-1252 or Latin-1, as `search_code` does. what: the subject of a notice."""
+    """Decode bytes by their byte order mark, or as UTF-8, or as Windows-1252 or Latin-1, as
+    `search_code` does. what: the subject of a notice."""
     encoding = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "")
     try:
         return data.decode(encoding or "utf-8"), ()
@@ -199,7 +203,8 @@ def _path(path: Path) -> ContextText:
 
 
 def _read(path: Path) -> bytes:
-    """Read a file. Raises `OSError`, `MemoryError`, and `ContextError` for devices and pipes, which may be endless or block."""
+    """Read a file. Raises `OSError`, `MemoryError`, and `ContextError` for devices and pipes, which
+    may be endless or block."""
     # O_NONBLOCK, since opening a pipe without a writer would block.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -259,7 +264,8 @@ def _files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
 
 
 def _may_be_read(path: Path) -> bool:
-    """Tell whether it is a regular file; True if permission is denied, so that reading it reports that."""
+    """Tell whether it is a regular file; True if permission is denied, so that reading it reports
+    that."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except PermissionError:

@@ -54,7 +54,8 @@ class Channel:
         os.register_at_fork(after_in_child=self._cut)
 
     def send(self, frame: Frame) -> None:
-        """Raises `TypeError` or `FrameError` for what cannot be carried; ends the process where nobody listens, and nobody will."""
+        """Raises `TypeError` or `FrameError` for what cannot be carried; ends the process where
+        nobody listens, and nobody will."""
         if threading.get_ident() == self._main:
             with self._interrupts.shielded():
                 self._write(frame)
@@ -91,7 +92,8 @@ class Channel:
             self.absent = True
 
     def host_came(self, fd: int, hello: Frame) -> None:
-        """Speak with another host from now on; `hello` is the first that it hears, with the story. fd: takes the place of the old one."""
+        """Speak with another host from now on; `hello` is the first that it hears, with the story.
+        fd: takes the place of the old one."""
         if not self.absent:  # the kernel was taken from it; it may not be reading
             with suppress(OSError):
                 late_import("socket").socket(fileno=os.dup(self.fd)).shutdown(2)
@@ -126,7 +128,8 @@ class Staying(Protocol):
 
 
 class Sender(Protocol):
-    """Sends frames to the host, from any thread. fd: where frames come from. absent: whether there is no host now."""
+    """Sends frames to the host, from any thread. fd: where frames come from. absent: whether there
+    is no host now."""
 
     fd: int
     absent: bool
@@ -135,7 +138,8 @@ class Sender(Protocol):
 
 
 class Control:
-    """Reads frames from the host; answers what it can by itself, and leaves the rest to others, by the frames' op."""
+    """Reads frames from the host; answers what it can by itself, and leaves the rest to others, by
+    the frames' op."""
 
     def __init__(
         self,
@@ -149,7 +153,8 @@ class Control:
         ended: Callable[[], None],
         staying: Staying | None = None,
     ) -> None:
-        """answers: return the answer at once. handlers: see to it that there is one, if there must be.
+        """answers: return the answer at once. handlers: see to it that there is one, if there must
+        be.
 
         staying: keeps the kernel alive without a host; None where it ends with its host.
         """
@@ -172,7 +177,8 @@ class Control:
             ),
             "installed": _installed,
         }
-        """Answered on threads: describing may run the user's own code, completing may look at a slow disk."""
+        """Answered on threads: describing may run the user's own code, completing may look at a
+        slow disk."""
         self._answers = {**answers, "chdir": _change_directory}
         self._handlers = {**handlers, "size": _set_size}
         self._active = active
@@ -305,7 +311,8 @@ def _change_directory(frame: Frame) -> str:
 
 
 def _installed(frame: Frame) -> bool:
-    """Whether a module can be imported from elsewhere than the working directory; imported at once where that is wanted."""
+    """Whether a module can be imported from elsewhere than the working directory; imported at once
+    where that is wanted."""
     here = working_directory()
     try:
         with importing_from([each for each in sys.path if each not in ("", ".", here)]):
@@ -318,7 +325,8 @@ def _installed(frame: Frame) -> bool:
 
 
 def _set_size(frame: Frame) -> None:
-    """Tell the user's libraries how wide the screen is: this is where `shutil.get_terminal_size` looks first."""
+    """Tell the user's libraries how wide the screen is: this is where `shutil.get_terminal_size`
+    looks first."""
     os.environ["COLUMNS"], os.environ["LINES"] = str(frame["columns"]), str(frame["lines"])
 
 

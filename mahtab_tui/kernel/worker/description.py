@@ -1,6 +1,8 @@
-"""Describes variables for a model: a few lines each, from metadata and first values. No code of the user's classes runs.
+"""Describes variables for a model: a few lines each, from metadata and first values. No code of the
+user's classes runs.
 
-Objects are known by their exact class, and read by the slots of built-in classes. What only the user's code could tell is left out.
+Objects are known by their exact class, and read by the slots of built-in classes. What only the
+user's code could tell is left out.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ _COROUTINE = 0x80
 def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dict[str, str]:
     """Describe variables by name, each in at most `limit` characters.
 
-    Left out are names that do not exist or look like secrets, and variables whose description fails or takes too long.
+    Left out are names that do not exist or look like secrets, and variables whose description fails
+    or takes too long.
     """
     found: dict[str, str] = {}
     ends = time.monotonic() + ALL_SECONDS
@@ -261,7 +264,8 @@ def _names_line(word: str, names: Sequence[str]) -> list[str]:
 
 
 def _instance_lines(name: str, value: Any) -> list[str]:
-    """Describe an object by its public attributes as they are stored, and its methods if its class is the user's own."""
+    """Describe an object by its public attributes as they are stored, and its methods if its class
+    is the user's own."""
     stored = list(stored_fields(value))
     module = module_of(type(value))
     where = "" if module in ("__main__", "builtins", "") else f"{one_line(module)}."

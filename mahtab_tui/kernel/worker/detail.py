@@ -30,7 +30,8 @@ _SEARCHED = 1_000_000
 
 
 def describe(namespace: dict[str, Any], name: str, *, run_code: bool = True) -> dict[str, Any]:
-    """Return the fields of the host's `Detail`. Takes little more than `SECONDS`. Raises `KeyError` for an unknown name.
+    """Return the fields of the host's `Detail`. Takes little more than `SECONDS`. Raises `KeyError`
+    for an unknown name.
 
     run_code: code of the user's classes may run, such as a `__repr__`.
     """
@@ -97,7 +98,8 @@ def _message(error: BaseException) -> str:
 
 
 def _attributes(value: Any) -> list[dict[str, Any]]:
-    """Describe the object's own attributes and those of its class without special names. Properties are not run."""
+    """Describe the object's own attributes and those of its class without special names. Properties
+    are not run."""
     found: dict[str, Any] = {}
     for cls in reversed(mro_of(type(value))):
         found.update(named(class_dict(cls)))
@@ -116,7 +118,8 @@ def _attribute(name: str, value: Any) -> dict[str, Any]:
 
 
 def doc_of_any(value: Any) -> str:
-    """Return the docstring of a function, class or module, otherwise the object's own or that of its class, if it is a plain string."""
+    """Return the docstring of a function, class or module, otherwise the object's own or that of
+    its class, if it is a plain string."""
     holder = value if kind_of(value) != "data" else type(value)
     if holder is not value and type(own := own_dict(value).get("__doc__")) is str:
         return inspect.cleandoc(own)
@@ -130,7 +133,8 @@ def doc_of_any(value: Any) -> str:
 
 
 def source_of(value: Any) -> tuple[str, str]:
-    """Return source and "file:line" of a function or class, if known. No code of metaclasses or wrapped objects runs."""
+    """Return source and "file:line" of a function or class, if known. No code of metaclasses or
+    wrapped objects runs."""
     if is_class(value):
         source, file, number = _class_source(value)
         return source, f"{file}:{number}" if file else ""
@@ -153,7 +157,8 @@ def _code_of(value: Any) -> types.CodeType | None:
 
 
 def _class_source(cls: Any) -> tuple[str, str, int]:
-    """Return source, file and line, found by the class's name and its functions; empty if unknown."""
+    """Return source, file and line, found by the class's name and its functions; empty if
+    unknown."""
     file = _file(cls)
     lines = linecache.getlines(file) if file else []
     text = "".join(lines)

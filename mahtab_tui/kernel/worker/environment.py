@@ -1,4 +1,5 @@
-"""Sets up streams, builtins and signals of the kernel's process for a cell, and restores them after it."""
+"""Sets up streams, builtins and signals of the kernel's process for a cell, and restores them after
+it."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class Stage(NamedTuple):
 
 
 class ProcessSurroundings:
-    """Streams, descriptors, builtins and signals of the kernel's process. Make it after our names are in builtins."""
+    """Streams, descriptors, builtins and signals of the kernel's process. Make it after our names
+    are in builtins."""
 
     def __init__(
         self, main: ModuleType, interrupts: Interrupts, on_asyncio: Callable[[], None]
@@ -64,12 +66,14 @@ class ProcessSurroundings:
         self._watch: Callable[[str, tuple[Any, ...]], None] | None = None
         self._audited = {*_FLUSH_BEFORE, "import", "open", "sqlite3.connect"}
         self.loaded: dict[str, None] = {}
-        """Files that cells have read, the newest last: cells in a locked fork may read them, too."""
+        """Files that cells have read, the newest last: cells in a locked fork may read them,
+        too."""
         self._open_streams()
         self._set_streams()
         interrupts.install()
         self._listen()
-        # Since 3.12, `os.fork` warns if there are threads. There is always our control thread, which does no harm.
+        # Since 3.12, `os.fork` warns if there are threads. There is always our control thread,
+        # which does no harm.
         warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
         os.register_at_fork(before=self.flush, after_in_child=self._in_child)
 
@@ -154,7 +158,8 @@ class ProcessSurroundings:
                 os.dup2(self._pipe, fd)
 
     def _listen(self) -> None:
-        """Listen to the audit events that matter. Some others are very frequent, and each call of a method would cost a microsecond."""
+        """Listen to the audit events that matter. Some others are very frequent, and each call of a
+        method would cost a microsecond."""
         matter = self._audited
 
         def hook(event: str, args: tuple[Any, ...]) -> None:
@@ -214,7 +219,8 @@ def _identity(fd: int) -> tuple[int, int] | None:
 
 
 def _fit_pandas() -> bool:
-    """Make pandas use the terminal's width (COLUMNS), unless its option was changed. Called while pandas loads.
+    """Make pandas use the terminal's width (COLUMNS), unless its option was changed. Called while
+    pandas loads.
 
     Returns False if pandas does not have its options yet, early in its import.
     """

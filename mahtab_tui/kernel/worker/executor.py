@@ -1,4 +1,5 @@
-"""Runs one cell in a namespace: parse, execute, show the last expression's value, tell what became of it."""
+"""Runs one cell in a namespace: parse, execute, show the last expression's value, tell what became
+of it."""
 
 from __future__ import annotations
 
@@ -93,7 +94,8 @@ class Surroundings(Protocol):
     """What a cell can see and break of the process around it."""
 
     def enter(self, limit: int | None) -> Any:
-        """Point the streams at the cell's output; returns what `leave` wants, with the limited stream as `limited`."""
+        """Point the streams at the cell's output; returns what `leave` wants, with the limited
+        stream as `limited`."""
 
     def leave(self, stage: Any, nested: bool) -> None:
         """Put back what the cell replaced."""
@@ -107,7 +109,8 @@ class NotCompiledError(Exception):
 
 
 class Executor:
-    """Cells over one namespace. `run` is called on one thread only, and by itself again for nested cells."""
+    """Cells over one namespace. `run` is called on one thread only, and by itself again for nested
+    cells."""
 
     def __init__(
         self,
@@ -154,7 +157,8 @@ class Executor:
     def run_apart(
         self, cell: int, source: str, run: Callable[[], Report], refusal: str | None, *, keep: bool
     ) -> tuple[Outcome, str]:
-        """Run one cell in a fork, and put what it has made into the namespace; returns why it needs more than the fork, too.
+        """Run one cell in a fork, and put what it has made into the namespace; returns why it needs
+        more than the fork, too.
 
         run: runs it; see `locked.LockedFork`. keep: False to leave what it has made in the fork.
         """
@@ -188,7 +192,8 @@ class Executor:
         return outcome._replace(pieces=[*outcome.pieces, *last], changes=self._end()), report.needs
 
     def use_loop(self, loop: EventLoop) -> None:
-        """Run coroutines on another loop from now on, in a fork, which cannot use that of the kernel."""
+        """Run coroutines on another loop from now on, in a fork, which cannot use that of the
+        kernel."""
         self._loop = loop
         magics.install(loop.run)
 
@@ -279,7 +284,8 @@ class Executor:
         return Compiled(tree, body, last)
 
     def _evaluate(self, compiled: Compiled) -> Any:
-        """Run the statements, and return the last expression's value. What follows an `await` of theirs runs in its task."""
+        """Run the statements, and return the last expression's value. What follows an `await` of
+        theirs runs in its task."""
         if compiled.body.co_flags & CO_COROUTINE:
             return self._loop.run(self._evaluate_in_task(compiled))
         eval(compiled.body, self.namespace)
@@ -296,7 +302,8 @@ class Executor:
         return await value if compiled.last.co_flags & CO_COROUTINE else value
 
     def _represent(self, cell: int, value: Any) -> str:
-        """The line that shows a value; empty for None, and for what was shown otherwise. Sets `_` and `Out`, as the interactive interpreters do."""
+        """The line that shows a value; empty for None, and for what was shown otherwise. Sets `_`
+        and `Out`, as the interactive interpreters do."""
         if value is None:
             return ""
         if type(value) in _PLAIN and form_of(value) is None:

@@ -1,4 +1,5 @@
-"""Reads an error that ended a cell: its message, the user's line, and the objects in it. Nothing of the user's classes runs."""
+"""Reads an error that ended a cell: its message, the user's line, and the objects in it. Nothing of
+the user's classes runs."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _ARGS, _TRACEBACK = BaseException.__dict__["args"], BaseException.__dict__["__tr
 _FRAMES = 200
 """Frames that are looked at, the last ones."""
 _NAMES = ("self", "obj", "arg", "data", "left", "right", "other", "frame", "df", "X")
-"""Variables of libraries' functions, and attributes of their objects, that hold the object in question."""
+"""Variables of libraries' functions, and attributes of their objects, that hold the object in
+question."""
 _COMPARED = 2_000
 """Names that a misspelt one is compared with."""
 _LIST = 300
@@ -80,7 +82,8 @@ class Failure:
 
     @cached_property
     def expressions(self) -> list[ast.expr]:
-        """The expressions of the user's line, outer ones first; since Python 3.11 only those in the part that failed."""
+        """The expressions of the user's line, outer ones first; since Python 3.11 only those in the
+        part that failed."""
         if self.user is None:
             return []
         lines = linecache.getlines(self.user.frame.f_code.co_filename)
@@ -98,7 +101,8 @@ class Failure:
         ] or found
 
     def value_of(self, node: ast.expr) -> Any:
-        """Return the value of an expression; `MISSING` if it cannot be known without running code."""
+        """Return the value of an expression; `MISSING` if it cannot be known without running
+        code."""
         if (
             isinstance(node, ast.Subscript)
             and isinstance(node.slice, ast.Constant)
@@ -119,7 +123,8 @@ class Failure:
         return MISSING if type(value) is Instance else value
 
     def objects(self) -> Iterator[Any]:
-        """Yield the objects that the error may be about: those of the libraries' frames, innermost first, then those of the user's line."""
+        """Yield the objects that the error may be about: those of the libraries' frames, innermost
+        first, then those of the user's line."""
         seen: set[int] = set()
         for value in self._objects():
             if id(value) not in seen:
@@ -156,7 +161,8 @@ class Failure:
         )
 
     def tables(self, like: str) -> list[str]:
-        """Describe up to five tables of the namespace, those with a similar name first: ``cars (DataFrame, 406 × 9)``."""
+        """Describe up to five tables of the namespace, those with a similar name first: ``cars
+        (DataFrame, 406 × 9)``."""
         kinds = (("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"))
         found = [
             name
@@ -174,7 +180,8 @@ class Failure:
 
 
 def locals_of_frame(frame: FrameType) -> dict[str, Any]:
-    """Return a copy of a frame's variables; empty if they are in a custom mapping, as in some class bodies."""
+    """Return a copy of a frame's variables; empty if they are in a custom mapping, as in some class
+    bodies."""
     found = frame.f_locals
     if isinstance(found, dict):
         return dict(dict.items(found))
@@ -212,7 +219,8 @@ def did_you_mean(names: Iterable[str]) -> str:
 
 
 def listed(names: Iterable[str], room: int = _LIST) -> str:
-    """List names as far as there is room, and say how many there are in all. Blanks at the ends of a name are shown by quotes."""
+    """List names as far as there is room, and say how many there are in all. Blanks at the ends of
+    a name are shown by quotes."""
     shown: list[str] = []
     every = [one_line(name if name == name.strip() else repr(name), 60) for name in names]
     for name in every:
@@ -253,7 +261,8 @@ def _end(node: ast.expr) -> tuple[int, int]:
 
 
 def _position(failed: Frame) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return where the code that failed begins and ends: line and column, an empty range if that is unknown."""
+    """Return where the code that failed begins and ends: line and column, an empty range if that is
+    unknown."""
     if sys.version_info >= (3, 11):
         line, end_line, column, end_column = next(
             islice(failed.frame.f_code.co_positions(), failed.instruction // 2, None), (None,) * 4

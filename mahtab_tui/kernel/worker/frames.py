@@ -1,4 +1,5 @@
-"""Frames between host and kernel: a length of four bytes (network order), a token if one was agreed on, then a JSON object in ASCII.
+"""Frames between host and kernel: a length of four bytes (network order), a token if one was agreed
+on, then a JSON object in ASCII.
 
 It is ASCII because JSON's escapes can carry any Python string, lone surrogates included.
 """
@@ -13,7 +14,8 @@ MAX_FRAME = 256 * 1024 * 1024
 """Bytes. A greater length means that something other than a frame was written."""
 
 TOKEN_SIZE = 16
-"""Bytes of a token, which distinguishes the kernel's frames from what code writes to the same descriptor."""
+"""Bytes of a token, which distinguishes the kernel's frames from what code writes to the same
+descriptor."""
 
 CONNECTION_LOST = 87
 """Exit code of a kernel that can no longer read or write frames."""
@@ -28,7 +30,8 @@ class FrameError(ValueError):
 
 
 def encode(frame: Frame, limit: int = MAX_FRAME, token: bytes = b"") -> bytes:
-    """Encode a frame. Raises `TypeError` for values that JSON cannot carry, and `FrameError` for more than `limit` bytes."""
+    """Encode a frame. Raises `TypeError` for values that JSON cannot carry, and `FrameError` for
+    more than `limit` bytes."""
     try:
         body = json.dumps(frame, separators=(",", ":")).encode("ascii")
     except RecursionError:
@@ -41,8 +44,9 @@ def encode(frame: Frame, limit: int = MAX_FRAME, token: bytes = b"") -> bytes:
 class FrameReader:
     """Decodes frames of at most `limit` bytes from pieces of any size.
 
-    bare_limit: how many bytes of a frame may be outside its strings. A hostile writer can use these to fill memory: three bytes of an
-    empty list become sixty, while a string needs about its own size.
+    bare_limit: how many bytes of a frame may be outside its strings. A hostile writer can use these
+    to fill memory: three bytes of an empty list become sixty, while a string needs about its own
+    size.
     """
 
     def __init__(
@@ -54,7 +58,8 @@ class FrameReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes | memoryview) -> list[Frame]:
-        """Return the frames that `data` completes. Raises `FrameError`, after which the stream must not be trusted."""
+        """Return the frames that `data` completes. Raises `FrameError`, after which the stream must
+        not be trusted."""
         self._buffer += data
         frames: list[Frame] = []
         start, head = 0, _LENGTH.size + len(self._token)
@@ -62,7 +67,8 @@ class FrameReader:
             (length,) = _LENGTH.unpack_from(self._buffer, start)
             if length > self._limit:
                 raise FrameError(f"a frame of {length:,} bytes was announced")
-            # Checked before the frame is complete: with a forged length, all later frames would be taken for a part of this one.
+            # Checked before the frame is complete: with a forged length, all later frames would be
+            # taken for a part of this one.
             if self._buffer[start + _LENGTH.size : start + head] != self._token:
                 raise FrameError("a frame without the token")
             end = start + head + length
@@ -80,7 +86,8 @@ class FrameReader:
 def check_bare(body: bytes, limit: int) -> None:
     """Limit the bytes of a JSON text outside its strings, quotes included. Raises `FrameError`.
 
-    Linear in time and memory for any bytes. A regular expression for JSON strings would not be, and would block all other threads.
+    Linear in time and memory for any bytes. A regular expression for JSON strings would not be, and
+    would block all other threads.
     """
     unescaped = body.replace(b"\\\\", b"").replace(
         b'\\"', b""

@@ -1,6 +1,8 @@
-"""Makes the line after an error that names what is needed to fix it: the columns, names, files and arguments that are there.
+"""Makes the line after an error that names what is needed to fix it: the columns, names, files and
+arguments that are there.
 
-No code of the user's classes runs. Hints show names of what the failing line uses, and at most one value of its column.
+No code of the user's classes runs. Hints show names of what the failing line uses, and at most one
+value of its column.
 """
 
 from __future__ import annotations
@@ -109,7 +111,8 @@ _MODULES = frozenset(
 
 
 def hint_for(error: BaseException, shown: str) -> str:
-    """Return a line that helps to fix an error, empty if there is none. shown: the text of its traceback."""
+    """Return a line that helps to fix an error, empty if there is none. shown: the text of its
+    traceback."""
     try:
         text = run_with_timeout(SECONDS, lambda: _hint(error, shown))
     except (
@@ -183,7 +186,8 @@ def _owner(failed: Failure, kind: str, node: ast.Attribute | None) -> Any:
 
 
 def undefined_name(failed: Failure) -> str:
-    """Name the import that was forgotten, the tables, or the variables that are much like the name."""
+    """Name the import that was forgotten, the tables, or the variables that are much like the
+    name."""
     found = (
         re.match(r"name '(\w+)' is not defined", failed.message)
         if failed.kind == "NameError"
@@ -229,7 +233,8 @@ def wrong_arguments(failed: Failure) -> str:
 
 
 def _called(failed: Failure, qualified: str, name: str) -> str:
-    """Return the function of a name that the user's line calls, with its parameters; empty if it is not known."""
+    """Return the function of a name that the user's line calls, with its parameters; empty if it is
+    not known."""
     for node in failed.expressions:
         if not isinstance(node, ast.Call) or name != getattr(
             node.func, "attr", getattr(node.func, "id", "")
@@ -248,7 +253,8 @@ def _called(failed: Failure, qualified: str, name: str) -> str:
 
 
 def _method(qualified: str, name: str) -> FunctionType | None:
-    """Return the method of a table that has a name; before Python 3.10 errors do not tell its class."""
+    """Return the method of a table that has a name; before Python 3.10 errors do not tell its
+    class."""
     for module, *classes in _TABLES:
         for kind in classes:
             cls = loaded(module, kind)

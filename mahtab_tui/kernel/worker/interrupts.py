@@ -1,4 +1,5 @@
-"""Decides when an interrupt (SIGINT) may stop code: only while a cell's own code runs, and never within a frame."""
+"""Decides when an interrupt (SIGINT) may stop code: only while a cell's own code runs, and never
+within a frame."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ class Interrupts:
 
     @contextmanager
     def allowed(self, cell: int | None = None) -> Iterator[None]:
-        """Allow interrupts to raise inside. Can be nested, because a cell may run while another waits for the host."""
+        """Allow interrupts to raise inside. Can be nested, because a cell may run while another
+        waits for the host."""
         before = self.running
         try:
             self.running = True

@@ -1,4 +1,5 @@
-"""Converts objects of subclasses of known libraries' classes to the libraries' own classes, sharing memory and running no user code."""
+"""Converts objects of subclasses of known libraries' classes to the libraries' own classes, sharing
+memory and running no user code."""
 
 from __future__ import annotations
 
@@ -25,10 +26,12 @@ _INDEXES = (
 
 
 def as_library_type(value: Any) -> Any:
-    """Return an array, tensor, or pandas or polars table as the library's own class; any other object unchanged.
+    """Return an array, tensor, or pandas or polars table as the library's own class; any other
+    object unchanged.
 
-    Masked arrays stay as they are, because their numbers alone would not show which are missing. Subclasses of Arrow tables are empty shells,
-    which crash the process when used, so they are not converted.
+    Masked arrays stay as they are, because their numbers alone would not show which are missing.
+    Subclasses of Arrow tables are empty shells, which crash the process when used, so they are not
+    converted.
     """
     cls = type(value)
     array = loaded("numpy", "ndarray")
@@ -67,7 +70,8 @@ def _over_its_core(value: Any, base: Any, field: str, core: Any) -> Any:
 
 
 def _over_its_columns(value: Any, base: Any) -> Any:
-    """Return a plain pandas table with the same data; the object itself if pandas stores it differently than since 2.1."""
+    """Return a plain pandas table with the same data; the object itself if pandas stores it
+    differently than since 2.1."""
     held = own_dict(value)
     manager = held.get("_mgr", MISSING)
     module = "pandas.core.internals.managers"
@@ -87,12 +91,14 @@ def is_index(value: Any) -> bool:
 
 
 def has_own_indexes(value: Any) -> bool:
-    """Tell whether the indexes of a DataFrame or Series are pandas' own; others would run user code even for their length."""
+    """Tell whether the indexes of a DataFrame or Series are pandas' own; others would run user code
+    even for their length."""
     return all(map(is_index, value.axes))
 
 
 def is_own_index(value: Any) -> bool:
-    """Tell whether it is an index of pandas' own that stores its labels in arrays of numpy or pandas."""
+    """Tell whether it is an index of pandas' own that stores its labels in arrays of numpy or
+    pandas."""
     if not is_index(value):
         return False
     names = own_dict(value)
@@ -109,12 +115,14 @@ def is_own_type(dtype: Any) -> bool:
 
 
 def is_own_column(series: Any) -> bool:
-    """Tell whether a Series of pandas' own class stores its values in an array of numpy or pandas; even the dtype of another would run code."""
+    """Tell whether a Series of pandas' own class stores its values in an array of numpy or pandas;
+    even the dtype of another would run code."""
     return comes_from(series._values, "numpy", "pandas") and is_own_type(series.dtype)
 
 
 def comes_from(value: Any, *packages: str) -> bool:
-    """Tell whether an object's exact class is the one that its own module, in one of these packages, has under its name."""
+    """Tell whether an object's exact class is the one that its own module, in one of these
+    packages, has under its name."""
     cls = type(value)
     module = module_of(cls)
     return module.partition(".")[0] in packages and loaded(module, name_of(cls)) is cls

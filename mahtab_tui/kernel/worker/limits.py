@@ -1,4 +1,5 @@
-"""Runs an object's code with a time limit, and makes representations of limited size, however big the object is."""
+"""Runs an object's code with a time limit, and makes representations of limited size, however big
+the object is."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class _Stop(BaseException):
 
 
 def run_with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
-    """Return the result of `work`, or raise its exception. Raises `TimeLimitError` after the limit; code that does not stop is abandoned."""
+    """Return the result of `work`, or raise its exception. Raises `TimeLimitError` after the limit;
+    code that does not stop is abandoned."""
     result: Any = None
     failure: BaseException | None = None
     done = threading.Event()
@@ -109,7 +111,8 @@ def _repr(value: Any) -> str:
 def limited_repr(
     value: Any, limit: int, write_object: Callable[[Any], str] = _repr
 ) -> tuple[str, bool]:
-    """Return the representation up to `limit` characters, and whether it was cut. Raises what a `__repr__` raises.
+    """Return the representation up to `limit` characters, and whether it was cut. Raises what a
+    `__repr__` raises.
 
     write_object: writes what is neither a container of Python's own nor too long a text.
     """

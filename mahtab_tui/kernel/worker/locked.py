@@ -1,6 +1,8 @@
-"""Runs a cell in a fork of the kernel that the operating system has locked: it reads and computes, and what it makes comes back as plain data.
+"""Runs a cell in a fork of the kernel that the operating system has locked: it reads and computes,
+and what it makes comes back as plain data.
 
-Nothing that the fork sends is believed or executed. A cell that needs more than the lock lets it is stopped, and the reason is reported.
+Nothing that the fork sends is believed or executed. A cell that needs more than the lock lets it is
+stopped, and the reason is reported.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ if TYPE_CHECKING:
 LIMIT = 60.0
 """Seconds that a cell may run."""
 IDLE = 4.0
-"""Seconds without computing after which a cell hangs: most threads of libraries do not survive a fork."""
+"""Seconds without computing after which a cell hangs: most threads of libraries do not survive a
+fork."""
 _TICK = 0.25
 _MOST_TEXT, _MOST_DATA = 64 * 2**20, 2**30
 """Bytes of one message."""
@@ -59,7 +62,8 @@ _PACKAGES = (
     " tqdm dateutil pytz lxml bs4 openpyxl nltk spacy regex numexpr duckdb sqlite3 tomllib"
 ).split()
 _LOADABLE = frozenset(name.partition(".")[0] for name in (*MODULES, *_PACKAGES))
-"""Packages that the kernel loads when a locked cell has imported them: importing them changes nothing."""
+"""Packages that the kernel loads when a locked cell has imported them: importing them changes
+nothing."""
 _CACHES = (
     "__pycache__",
     f"{os.sep}.cache{os.sep}",
@@ -97,7 +101,8 @@ _VERBS = {
     "os.fork": "make a process",
     "os.forkpty": "make a process",
 }
-"""Audit events, and what code wants that raises them. They only explain: what is refused is refused by the operating system."""
+"""Audit events, and what code wants that raises them. They only explain: what is refused is refused
+by the operating system."""
 
 
 def _stopped(needs: str) -> Report:
@@ -147,7 +152,8 @@ class LockedFork:
 
 
 def _project_parts(folder: str) -> list[str]:
-    """Return what of the working directory may be read: all of it; of the home folder, and of folders around it, what is not hidden."""
+    """Return what of the working directory may be read: all of it; of the home folder, and of
+    folders around it, what is not hidden."""
     home = os.path.realpath(os.path.expanduser("~"))
     if os.path.commonpath((home, os.path.realpath(folder))) != os.path.realpath(folder):
         return [folder]
@@ -255,7 +261,8 @@ class _Parent:
         return f"ended its process (signal {info.si_status})"
 
     def _read(self) -> Report | None:
-        """Read the next message, if it is complete; return the report, if it is one. Raises an exception of any class for what is not valid."""
+        """Read the next message, if it is complete; return the report, if it is one. Raises an
+        exception of any class for what is not valid."""
         while len(self._data) >= _HEAD.size:
             text_size, data_size = _HEAD.unpack_from(self._data)
             if text_size > _MOST_TEXT or data_size > _MOST_DATA:
@@ -331,7 +338,8 @@ def _clause(text: Any) -> str:
 
 
 def _load(name: str) -> None:
-    """Load a module that a locked cell has imported, from the interpreter's packages, if importing it changes nothing."""
+    """Load a module that a locked cell has imported, from the interpreter's packages, if importing
+    it changes nothing."""
     if (
         name not in sys.modules
         and name.partition(".")[0] in _LOADABLE
@@ -345,12 +353,14 @@ def _is_loadable(name: str, loaded: frozenset[str]) -> bool:
 
 
 def _hides(name: str, namespace: dict[str, Any]) -> bool:
-    """Whether the user calls something by this name, which a function of the cell's must not take the place of."""
+    """Whether the user calls something by this name, which a function of the cell's must not take
+    the place of."""
     return name in vars(builtins) or callable(namespace.get(name))
 
 
 def _is_named(value: Any, name: str) -> bool:
-    """Whether a value is a class, or a function that has this name, so that it does not pass for another."""
+    """Whether a value is a class, or a function that has this name, so that it does not pass for
+    another."""
     return isinstance(value, type) or (callable(value) and getattr(value, "__name__", "") == name)
 
 
@@ -514,7 +524,8 @@ class _Child:
         return "" if outcome.status != "error" or error is None else _why_refused(error)
 
     def _encoded(self, name: str, value: Any, origin: str) -> bytes | list[Any] | str:
-        """Return plain data as bytes, or how the kernel finds the same object; for other values, the name of their type.
+        """Return plain data as bytes, or how the kernel finds the same object; for other values,
+        the name of their type.
 
         origin: the module from which the cell imports the name.
         """
@@ -607,7 +618,8 @@ _PASSING = frozenset(
 
 
 def _is_helper(value: Any, read: bool) -> bool:
-    """Whether a value that is not plain data has done its work in the cell that made it: a function that it calls, a figure, a closed file."""
+    """Whether a value that is not plain data has done its work in the cell that made it: a function
+    that it calls, a figure, a closed file."""
     kind = type(value)
     if kind.__module__.startswith(("matplotlib.", "seaborn.")) or (
         isinstance(value, io.IOBase) and value.closed
@@ -629,7 +641,8 @@ def _text(value: Any) -> str:
 
 
 def _why_refused(error: BaseException) -> str:
-    """Return what an error says that the lock has refused, as a clause; empty if it has another cause."""
+    """Return what an error says that the lock has refused, as a clause; empty if it has another
+    cause."""
     seen: set[int] = set()
     one: BaseException | None = error
     while one is not None and id(one) not in seen:

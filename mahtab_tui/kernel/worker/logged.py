@@ -1,4 +1,5 @@
-"""What an answer, and the failure of a search, tell about the search: its log and its tree, fetched when they are wanted."""
+"""What an answer, and the failure of a search, tell about the search: its log and its tree, fetched
+when they are wanted."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class Logged:
 
     @property
     def log(self) -> list[dict[str, Any]]:
-        """The events of the search, as `mahtab-tui rlm --log` writes them: tag, text, time, attrs."""
+        """The events of the search, as `mahtab-tui rlm --log` writes them: tag, text, time,
+        attrs."""
         events: list[dict[str, Any]] = late_import(f"{__package__}.search_log").unpacked(
             self._fetched()
         )
@@ -30,7 +32,8 @@ class Logged:
 
     @property
     def tree(self) -> SearchCall | None:
-        """The calls of the search, as data that `print` shows as a tree; None if it ended before the first."""
+        """The calls of the search, as data that `print` shows as a tree; None if it ended before
+        the first."""
         root: SearchCall | None = late_import(f"{__package__}.search_log").tree_of(
             self.log, self._contexts
         )
@@ -47,7 +50,8 @@ class Logged:
 
 
 class SearchFailed(Logged, RuntimeError):
-    """A search has no answer; the message is a sentence saying why. `tree` and `log` tell how it went."""
+    """A search has no answer; the message is a sentence saying why. `tree` and `log` tell how it
+    went."""
 
     def __init__(
         self, why: str = "", packed: Packed = b"", contexts: tuple[NamedContext, ...] = ()
@@ -57,7 +61,8 @@ class SearchFailed(Logged, RuntimeError):
         self._contexts = contexts
 
     def __reduce__(self) -> Any:
-        # By a function: the class is named as if it were in builtins, which it leaves with the kernel.
+        # By a function: the class is named as if it were in builtins, which it leaves with the
+        # kernel.
         return _failed, (str(self), self._fetched(), self._contexts)
 
 

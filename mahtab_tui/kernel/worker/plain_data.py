@@ -1,4 +1,5 @@
-"""Data that passes between a sandbox and the caller's process: numbers, text, lists and dicts by text, and nothing else."""
+"""Data that passes between a sandbox and the caller's process: numbers, text, lists and dicts by
+text, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ class NotPlainError(TypeError):
 def plain_data(value: object, what: str, most: int = _MOST) -> Any:
     """Return a copy that consists of None, bool, int, float, str, list and dict.
 
-    what: what it is, for the message. most: characters of all texts, with one for each value. Raises `NotPlainError`.
+    what: what it is, for the message. most: characters of all texts, with one for each value.
+    Raises `NotPlainError`.
     """
     return _Copy(what, most).of(value, 0)
 

@@ -1,7 +1,8 @@
-"""Carries plain data from a process that is not trusted: builtins, dates, numbers, arrays, tables. Nothing that is read is executed.
+"""Carries plain data from a process that is not trusted: builtins, dates, numbers, arrays, tables.
+Nothing that is read is executed.
 
-A pickle names no class and no function. An object that is not a builtin is written as a persistent id, which is a tuple of plain values, and one
-of the functions below makes it anew from them.
+A pickle names no class and no function. An object that is not a builtin is written as a persistent
+id, which is a tuple of plain values, and one of the functions below makes it anew from them.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def dump(value: Any) -> bytes:
 
 
 def load(data: bytes) -> Any:
-    """Make plain data from bytes. Raises an exception of any class for what `dump` does not write."""
+    """Make plain data from bytes. Raises an exception of any class for what `dump` does not
+    write."""
     return _Unpickler(io.BytesIO(data)).load()
 
 
@@ -169,7 +171,8 @@ def _of_library(kind: type) -> Encode | None:
 
 
 def _library(name: str) -> Any:
-    """Return a library that this process has loaded, or load it from where the interpreter has its packages."""
+    """Return a library that this process has loaded, or load it from where the interpreter has its
+    packages."""
     from .stdlib import late_import
 
     return late_import(name)
@@ -229,7 +232,8 @@ def _timedelta(value: int, unit: str) -> Any:
 
 
 def _encode_column(values: Any) -> tuple[Any, ...] | None:
-    """Return the values of a column or an index: an array of NumPy's, or one of pandas' own kinds."""
+    """Return the values of a column or an index: an array of NumPy's, or one of pandas' own
+    kinds."""
     dtype, pandas = values.dtype, sys.modules["pandas"]
     if type(dtype).__module__.partition(".")[0] == "numpy":
         return "numpy", values.to_numpy()

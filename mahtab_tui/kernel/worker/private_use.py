@@ -1,4 +1,5 @@
-"""Tells which variables code can reach, and which texts a variable holds. Nothing of the user's classes runs.
+"""Tells which variables code can reach, and which texts a variable holds. Nothing of the user's
+classes runs.
 
 The host asks this for the variables that the user has marked as private.
 """
@@ -52,7 +53,8 @@ _MATCHES = frozenset(("MatchAs", "MatchStar"))
 def private_use(
     namespace: dict[str, Any], names: Sequence[str], codes: Sequence[str]
 ) -> dict[str, Any]:
-    """Describe the variables `names`: other names of their objects, texts that they hold, and for each code which of them it can reach."""
+    """Describe the variables `names`: other names of their objects, texts that they hold, and for
+    each code which of them it can reach."""
     values = {name: namespace[name] for name in names if name in namespace}
     objects = {id(value): name for name, value in values.items() if not _is_shared(value)}
     aliases = [
@@ -75,7 +77,8 @@ def private_use(
 
 
 def mentioned(code: str) -> frozenset[str]:
-    """Return the names in code, and the words in its strings. In a cell that is not plain Python (magics), all words count."""
+    """Return the names in code, and the words in its strings. In a cell that is not plain Python
+    (magics), all words count."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -86,7 +89,8 @@ def mentioned(code: str) -> frozenset[str]:
 
 
 def reaches_everything(names: frozenset[str]) -> bool:
-    """Return whether names in code let it reach variables that it does not name, as ``globals`` does."""
+    """Return whether names in code let it reach variables that it does not name, as ``globals``
+    does."""
     return not _ANYWHERE.isdisjoint(names)
 
 
@@ -124,7 +128,8 @@ def _used(
     reach: Callable[[str], frozenset[str]],
     code: str,
 ) -> list[str]:
-    """Return the private names that code can reach: by name, through functions of the namespace, or inside other variables."""
+    """Return the private names that code can reach: by name, through functions of the namespace, or
+    inside other variables."""
     found = set(mentioned(code))
     for name in list(found):
         value = namespace.get(name)
@@ -146,7 +151,8 @@ def _strings(code: types.CodeType) -> Iterator[str]:
 
 
 def _walk(root: Any, namespace: dict[str, Any]) -> Iterator[Any]:
-    """Yield an object and what it holds, the nearest first, without the namespace, classes and modules."""
+    """Yield an object and what it holds, the nearest first, without the namespace, classes and
+    modules."""
     seen = {id(namespace), id(builtins.__dict__), id(sys.modules)}
     pending = deque([root])
     ends = time.monotonic() + _SECONDS
@@ -210,7 +216,8 @@ def _texts(values: Any) -> list[str]:
 
 
 def _cells(value: Any) -> list[Any]:
-    """Return labels and cells of a table, or the items of an array, if it is one of a known library; otherwise nothing."""
+    """Return labels and cells of a table, or the items of an array, if it is one of a known
+    library; otherwise nothing."""
     try:
         value = as_library_type(value)
         if is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value):

@@ -97,7 +97,8 @@ def unpacked(data: bytes) -> list[dict[str, Any]]:
 def tree_of(
     events: Sequence[Mapping[str, Any]], contexts: Sequence[NamedContext] = ()
 ) -> SearchCall | None:
-    """Return the newest root of a log; of a call that was run again, the newest run. contexts: those that have names."""
+    """Return the newest root of a log; of a call that was run again, the newest run. contexts:
+    those that have names."""
     calls: dict[str, SearchCall] = {}
     above: dict[str, str | None] = {}
     root: SearchCall | None = None

@@ -1,4 +1,5 @@
-"""Recognises names that look like those of secrets, whose values are hidden in lists and summaries."""
+"""Recognises names that look like those of secrets, whose values are hidden in lists and
+summaries."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ _VALUES = (str, bytes, bytearray, int, float, complex)
 
 
 def looks_secret(name: str) -> bool:
-    """Tell whether a name contains a word such as ``password``, ``token`` or ``api_key``: ``DB_PASSWORD``, ``apiKey2``."""
+    """Tell whether a name contains a word such as ``password``, ``token`` or ``api_key``:
+    ``DB_PASSWORD``, ``apiKey2``."""
     if _HINT.search(name) is None:
         return False
     words = [word.lower() for word in _WORD.findall(name[:200])]
@@ -44,7 +46,8 @@ def looks_secret(name: str) -> bool:
 
 
 def hides(name: str, value: object) -> bool:
-    """Tell whether the value of a name is hidden. Containers are not searched; None, True and False are shown."""
+    """Tell whether the value of a name is hidden. Containers are not searched; None, True and False
+    are shown."""
     cls = type(value)
     return looks_secret(name) and cls is not bool and any(descends(cls, base) for base in _VALUES)
 

@@ -62,7 +62,8 @@ def _shell_argv(command: str) -> list[str]:
     """Return the command line of the user's shell for an interactive command."""
     shell = os.environ.get("SHELL") or "/bin/sh"
     if os.path.basename(shell) in ("sh", "dash", "ash"):
-        # Ctrl+C would kill these shells before the program, which would be left with the terminal. Traps are not inherited.
+        # Ctrl+C would kill these shells before the program, which would be left with the terminal.
+        # Traps are not inherited.
         command = f"trap : INT QUIT; {command}"
     return [shell, "-c", command]
 
@@ -87,7 +88,8 @@ def install(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
 
 
 def _filled(command: str, names: dict[str, Any], local_names: Mapping[str, Any]) -> str:
-    """Replace each ``{expression}`` in a command by its value; what is not a valid expression (awk's ``{print $1}``) stays."""
+    """Replace each ``{expression}`` in a command by its value; what is not a valid expression
+    (awk's ``{print $1}``) stays."""
 
     def value(found: re.Match[str]) -> str:
         try:

@@ -1,4 +1,5 @@
-"""Formats values inside a description: simple ones by value, containers by their shape, others by their type.
+"""Formats values inside a description: simple ones by value, containers by their shape, others by
+their type.
 
 No code of the user's classes runs: containers are known by their exact class.
 """
@@ -84,7 +85,8 @@ def _field(value: Any, name: str) -> str:
 
 
 def literal(text: str, width: int) -> str:
-    """Write a text as Python does; of a longer one only the beginning, which ends with a sign that it was cut."""
+    """Write a text as Python does; of a longer one only the beginning, which ends with a sign that
+    it was cut."""
     if len(text) <= width:
         return repr(text)
     written = repr(text[:width])

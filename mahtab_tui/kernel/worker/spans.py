@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 
 class Span(tuple[int, int]):
-    """Start and end in characters, end exclusive. `context` names the context that they count in; empty if there is only one."""
+    """Start and end in characters, end exclusive. `context` names the context that they count in;
+    empty if there is only one."""
 
     context: str
 
@@ -37,7 +38,8 @@ class Span(tuple[int, int]):
 def in_contexts(
     spans: Iterable[Iterable[int]], contexts: Iterable[NamedContext]
 ) -> tuple[Span, ...]:
-    """Return spans of the whole text as spans of its contexts; what is between two contexts is left out."""
+    """Return spans of the whole text as spans of its contexts; what is between two contexts is left
+    out."""
     named = list(contexts)
     if not named:
         return tuple(Span(start, end) for start, end in spans)

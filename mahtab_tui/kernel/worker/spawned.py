@@ -1,4 +1,5 @@
-"""Gives the functions and classes of cells to processes that `multiprocessing` starts with an empty `__main__` (spawn, forkserver)."""
+"""Gives the functions and classes of cells to processes that `multiprocessing` starts with an empty
+`__main__` (spawn, forkserver)."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class _Definitions:
 
 
 def install(namespace: dict[str, Any], folder: str) -> None:
-    """Send the definitions with each process from now on. namespace: of `__main__`. folder: of cloudpickle; empty if it is not known."""
+    """Send the definitions with each process from now on. namespace: of `__main__`. folder: of
+    cloudpickle; empty if it is not known."""
     spawn: Any = late_import("multiprocessing.spawn")
     plain = spawn.get_preparation_data
 
@@ -62,7 +64,8 @@ def _find_cloudpickle(folder: str) -> Any:
 
 
 def _pickled(namespace: dict[str, Any], package: Any) -> bytes:
-    """Pickle what cells have defined; without what cannot be pickled, of which the child says that it is missing."""
+    """Pickle what cells have defined; without what cannot be pickled, of which the child says that
+    it is missing."""
     found = {name: value for name, value in list(namespace.items()) if _is_of_cells(value)}
     if not found:
         return b""

@@ -1,4 +1,5 @@
-"""Reads objects without running code of their classes: no properties, `__getattr__`, `__dir__` or metaclasses."""
+"""Reads objects without running code of their classes: no properties, `__getattr__`, `__dir__` or
+metaclasses."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from typing import Any, Callable
 
 
 class Classes:
-    """A set of classes compared by identity, because hashing or comparing a class may run its metaclass's code."""
+    """A set of classes compared by identity, because hashing or comparing a class may run its
+    metaclass's code."""
 
     def __init__(self, *classes: type) -> None:
         self._classes = classes
@@ -26,7 +28,8 @@ MISSING: Any = object()
 """Returned by `attribute` if there is no value."""
 
 address_of: Callable[[object], int] = object.__hash__
-"""Returns a number that stands for an object while it lives. `id` does so too, but is slow, because it raises an audit event each time."""
+"""Returns a number that stands for an object while it lives. `id` does so too, but is slow, because
+it raises an audit event each time."""
 
 mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 """Returns a class and its bases, bypassing its metaclass."""
@@ -55,7 +58,8 @@ def descends(cls: type, base: object) -> bool:
 
 
 def module_of(cls: type) -> str:
-    """Return the name of the module that a class is from; empty if the class tells something else than a name."""
+    """Return the name of the module that a class is from; empty if the class tells something else
+    than a name."""
     try:
         found = _MODULE(cls)
     except AttributeError:  # it was deleted
@@ -74,7 +78,8 @@ def is_module(value: object) -> bool:
 
 
 def own_dict(value: object) -> dict[Any, Any]:
-    """Return the own attributes of an object that is not a class; empty if it has none or its class hides them."""
+    """Return the own attributes of an object that is not a class; empty if it has none or its class
+    hides them."""
     for base in mro_of(type(value)):
         slot = class_dict(base).get("__dict__")
         if slot is None:
@@ -85,7 +90,8 @@ def own_dict(value: object) -> dict[Any, Any]:
 
 
 def unwrapped(function: Any) -> types.FunctionType | None:
-    """Return the function inside its decorators (`functools.wraps`); None if it is not a Python function."""
+    """Return the function inside its decorators (`functools.wraps`); None if it is not a Python
+    function."""
     for _ in range(_WRAPPED):
         inner = (
             own_dict(function).get("__wrapped__") if type(function) is types.FunctionType else None
@@ -106,7 +112,8 @@ def in_class(cls: type, name: str) -> Any:
 
 
 def attributes(value: object) -> dict[str, Any]:
-    """Return all attributes by name as stored: functions instead of methods, properties themselves."""
+    """Return all attributes by name as stored: functions instead of methods, properties
+    themselves."""
     found: dict[str, Any] = {}
     for base in reversed(mro_of(value if is_class(value) else type(value))):  # type: ignore[arg-type]
         found.update(named(class_dict(base)))
@@ -150,7 +157,8 @@ def is_one_of(value: object, module: str, *names: str) -> bool:
 
 
 def named(names: object) -> dict[str, Any]:
-    """Return what has a name that is a text, copied in one step, since other threads may change it."""
+    """Return what has a name that is a text, copied in one step, since other threads may change
+    it."""
     if type(names) not in _DICTS:
         return {}
     return {name: item for name, item in list(names.items()) if type(name) is str}  # type: ignore[attr-defined]

@@ -1,4 +1,5 @@
-"""Our view of the standard library: neither a file in the working directory nor a cell can replace what we use."""
+"""Our view of the standard library: neither a file in the working directory nor a cell can replace
+what we use."""
 
 from __future__ import annotations
 
@@ -33,14 +34,16 @@ _builtins: dict[str, Any] = {}
 
 
 class _PathOfThread(threading.local):
-    """A finder that lets one thread import from folders of its own. `sys.path` itself stays as it is, because cells use it at the same time."""
+    """A finder that lets one thread import from folders of its own. `sys.path` itself stays as it
+    is, because cells use it at the same time."""
 
     name = __name__.partition(".")[0]
     """Our package: the finder leaves a kernel of Jupyter's with it."""
     path: list[str] | None = None
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Find a module that is in no package; raises `ModuleNotFoundError`, so that `sys.path` is not searched afterwards.
+        """Find a module that is in no package; raises `ModuleNotFoundError`, so that `sys.path` is
+        not searched afterwards.
 
         Our own modules are found, too, so that they see the library as it was bound.
         """
@@ -73,7 +76,8 @@ class _OwnLoader(importlib.machinery.SourceFileLoader):
 
 
 class _BoundSys(ModuleType):
-    """`sys` with its functions and its table of modules as they were; everything else is as it is now."""
+    """`sys` with its functions and its table of modules as they were; everything else is as it is
+    now."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(sys, name)
@@ -86,7 +90,8 @@ class _BoundSys(ModuleType):
 
 
 def bind_library() -> None:
-    """Let our modules use the library as it is now, whatever the user's code puts in the place of its functions later.
+    """Let our modules use the library as it is now, whatever the user's code puts in the place of
+    its functions later.
 
     Call it before any of that runs, once no module of ours replaces functions itself.
     """
@@ -147,7 +152,8 @@ def late_import(name: str) -> ModuleType:
 
 
 def load_package(name: str, folder: str) -> ModuleType:
-    """Load the package in a folder under a name of our own, so that it is not the user's package of that name."""
+    """Load the package in a folder under a name of our own, so that it is not the user's package of
+    that name."""
     known = sys.modules.get(name)
     if known is not None:
         return known
@@ -181,6 +187,7 @@ def importing_from(path: list[str]) -> Iterator[None]:
 
 
 def is_ours(name: str) -> bool:
-    """Tell whether the user's import of a module gives the same module as `late_import`, not their own of that name."""
+    """Tell whether the user's import of a module gives the same module as `late_import`, not their
+    own of that name."""
     ours, theirs = (importlib.machinery.PathFinder.find_spec(name, path) for path in (_PATH, None))
     return ours is not None and theirs is not None and ours.origin == theirs.origin

@@ -1,7 +1,7 @@
 """Short descriptions of objects by their exact type, from metadata only.
 
-No `repr`, `len`, `hasattr`, property or descriptor of a user's class ever runs here. Objects of unknown types are described only by
-the name of their type.
+No `repr`, `len`, `hasattr`, property or descriptor of a user's class ever runs here. Objects of
+unknown types are described only by the name of their type.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ def _sized(value: Any) -> str:
 
 
 def version_of(names: dict[str, Any]) -> str:
-    """Return a module's version; empty if it has none. torch's version has its own class, whose methods are not run."""
+    """Return a module's version; empty if it has none. torch's version has its own class, whose
+    methods are not run."""
     version = names.get("__version__")
     return one_line(str.__str__(version)) if issubclass(type(version), str) else ""
 
@@ -210,7 +211,8 @@ def _time(value: Any) -> str:
     return value.isoformat() if value.tzinfo is None else ""
 
 
-# Types by module and name, because these modules are not imported here. If a module is not loaded, it has no objects.
+# Types by module and name, because these modules are not imported here. If a module is not loaded,
+# it has no objects.
 _KNOWN: dict[tuple[str, str], Callable[[Any], str]] = {
     **{("pathlib", name): _text for name in ("PosixPath", "PurePosixPath", "PureWindowsPath")},
     ("decimal", "Decimal"): _text,
@@ -251,7 +253,8 @@ def _library(value: object) -> str | None:
 
 _BASES: tuple[Any, ...] = (dict, list, tuple, set, frozenset, str, bytes)
 _LENGTHS: dict[int, Callable[[Any], int]] = {id(base): base.__len__ for base in _BASES}
-"""Sizes of subclasses of built-in containers, read by the base's own slot, so that no method of the subclass runs."""
+"""Sizes of subclasses of built-in containers, read by the base's own slot, so that no method of the
+subclass runs."""
 
 
 def size_of(value: object) -> int | None:
@@ -264,7 +267,8 @@ def size_of(value: object) -> int | None:
 
 
 def summary(value: object) -> str:
-    """Describe an object in a line: shape, length, or a simple value; empty if nothing can be read safely."""
+    """Describe an object in a line: shape, length, or a simple value; empty if nothing can be read
+    safely."""
     cls = type(value)
     describe = _BY_ID.get(id(cls))
     if describe is not None:

@@ -1,4 +1,5 @@
-"""Describes tables, columns, arrays and tensors of known libraries for a model, in the look of ``df.dtypes`` and ``df.head(3)``."""
+"""Describes tables, columns, arrays and tensors of known libraries for a model, in the look of
+``df.dtypes`` and ``df.head(3)``."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ _DISTINCT, _LONGEST_VALUE = 8, 24
 _COUNTED = 20_000_000
 """Cells of a table; in larger ones, missing values are not counted."""
 _SECONDS, _QUICK = 0.05, 200_000
-"""Time limit for counting missing values, and the cells of a table up to which it does not count."""
+"""Time limit for counting missing values, and the cells of a table up to which it does not
+count."""
 _CHUNK = 10_000
 _NUMBERS = 10_000_000
 """Items of an array; larger ones have no minimum and maximum."""
@@ -57,7 +59,8 @@ class _Column(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """A table of any library. Its columns are described one by one, since there may be thousands."""
+    """A table of any library. Its columns are described one by one, since there may be
+    thousands."""
 
     title: str
     head: str
@@ -75,7 +78,8 @@ class _Frame(NamedTuple):
 
 
 def describe_table(name: str, value: Any) -> list[str] | None:
-    """Describe an object of a known library in lines; None for others. Raises what a library raises for an object in an odd state."""
+    """Describe an object of a known library in lines; None for others. Raises what a library raises
+    for an object in an odd state."""
     kind = type_name(value)
     value = as_library_type(value)
     if is_one_of(value, "pandas", "DataFrame") and all(map(is_own_index, value.axes)):
@@ -170,7 +174,8 @@ def _head_lines(frame: _Frame, columns: Sequence[_Column]) -> list[str]:
 
 
 def _aligned(blocks: Sequence[Sequence[str]], *, left: bool) -> list[str]:
-    """Arrange columns of texts beside each other, aligned to the right. left: whether the first is aligned to the left."""
+    """Arrange columns of texts beside each other, aligned to the right. left: whether the first is
+    aligned to the left."""
     widths = [max(map(len, block)) for block in blocks]
     padded = [
         [text.ljust(width) if left and not at else text.rjust(width) for text in block]
@@ -194,7 +199,8 @@ def _literal(label: Any) -> str:
 def _build_column(
     label: Any, type: str, missing: int | None, column: Any, rows: int, missing_text: str
 ) -> _Column:
-    """Describe a column by the inspector's column of its first rows. column: None if its values cannot be read."""
+    """Describe a column by the inspector's column of its first rows. column: None if its values
+    cannot be read."""
     shown = _label(label)
     rows = min(rows, _ROWS)
     if column is None:
@@ -242,7 +248,8 @@ def _label(label: Any) -> str:
 
 
 def _distinct(texts: Iterable[Any], rows: int) -> list[str]:
-    """Return the different texts of the first rows in their order; none if they are many or long, or if there is another thing."""
+    """Return the different texts of the first rows in their order; none if they are many or long,
+    or if there is another thing."""
     found: dict[str, None] = {}
     for text in texts:
         if type(text) is str:
@@ -291,7 +298,8 @@ def _pandas_frame(name: str, kind: str, value: Any) -> _Frame:
 
 
 def _array_of(frame: Any, column: int) -> Any:
-    """Return the array that holds a column: a Series of another array than numpy's or pandas' cannot even be made without its code."""
+    """Return the array that holds a column: a Series of another array than numpy's or pandas'
+    cannot even be made without its code."""
     manager = frame._mgr
     return manager.blocks[manager.blknos[column]].values
 
@@ -609,7 +617,8 @@ def _array_lines(name: str, kind: str, value: Any) -> list[str]:
 
 
 def _extent(value: Any) -> str:
-    """Return minimum, maximum and the number of missing ones of a numeric array that is not too large, and is in memory."""
+    """Return minimum, maximum and the number of missing ones of a numeric array that is not too
+    large, and is in memory."""
     kind = value.dtype.kind
     if kind not in "iufmM" or not 0 < value.size <= _NUMBERS or _is_mapped(value):
         return ""

@@ -1,4 +1,5 @@
-"""Hints for errors of tables: missing columns and labels, text that is used as numbers, comparisons."""
+"""Hints for errors of tables: missing columns and labels, text that is used as numbers,
+comparisons."""
 
 from __future__ import annotations
 
@@ -128,7 +129,8 @@ def _columns_of_file(failed: Failure) -> list[Any] | None:
 
 
 def _in_pandas(failed: Failure, value: Any, original: object, index: Any, names: list[Any]) -> str:
-    """Describe what is missing in a DataFrame or Series. index: the one in which it was searched, if known."""
+    """Describe what is missing in a DataFrame or Series. index: the one in which it was searched,
+    if known."""
     name = failed.name_of(original)
     columns = _labels(value.columns) if value.ndim == 2 else []
     if value.ndim == 2 and (index is None or index is value.columns):
@@ -242,7 +244,8 @@ def _expression(failed: Failure, series: Any) -> str:
 
 
 def _text_column(failed: Failure, series: Any) -> str:
-    """Return the hint for a column that holds text where numbers or dates are needed; empty for another column."""
+    """Return the hint for a column that holds text where numbers or dates are needed; empty for
+    another column."""
     texts = list(_texts(series))
     if not texts:
         return ""

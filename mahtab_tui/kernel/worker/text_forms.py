@@ -1,6 +1,8 @@
-"""Remembers texts that our tools return. As a cell's value they are shown as text, while other strings are shown quoted, as in Python.
+"""Remembers texts that our tools return. As a cell's value they are shown as text, while other
+strings are shown quoted, as in Python.
 
-They are recognised by identity and remain plain `str`, because libraries that compare exact types (yaml) reject subclasses.
+They are recognised by identity and remain plain `str`, because libraries that compare exact types
+(yaml) reject subclasses.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ _TEXTS, _CHARACTERS = 100, 10_000_000
 
 
 class _ReturnedTexts:
-    """The newest returned texts. They are kept alive, so that no other object gets their identity."""
+    """The newest returned texts. They are kept alive, so that no other object gets their
+    identity."""
 
     texts: ClassVar[deque[tuple[str, Form]]] = deque(maxlen=_TEXTS)
 
@@ -36,7 +39,8 @@ def form_of(value: object) -> Form | None:
 
 
 def cell_ended() -> None:
-    """Forget texts of one character, because Python shares such objects, and the user's `"7"` would be taken for a tool's."""
+    """Forget texts of one character, because Python shares such objects, and the user's `"7"` would
+    be taken for a tool's."""
     for text, form in list(_ReturnedTexts.texts):
         if len(text) < 2:
             _ReturnedTexts.texts.remove((text, form))

@@ -1,4 +1,5 @@
-"""Formats tracebacks: the user's lines and the error, without our own frames; those of libraries are counted."""
+"""Formats tracebacks: the user's lines and the error, without our own frames; those of libraries
+are counted."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-"""The folder of all our code around a cell: the worker's parent, which contains the in-process kernel."""
+"""The folder of all our code around a cell: the worker's parent, which contains the in-process
+kernel."""
 CELL = "In ["
 """The start of the file names of cells."""
 
@@ -39,7 +41,8 @@ class TracebackFrame(NamedTuple):
     function: str
     """Empty for a syntax error."""
     row: int
-    """Number of lines from this frame's line, which may stand for several frames, to the end of the text: 1 is the last; 0 if the text lacks it."""
+    """Number of lines from this frame's line, which may stand for several frames, to the end of the
+    text: 1 is the last; 0 if the text lacks it."""
 
 
 class Traceback(NamedTuple):
@@ -63,7 +66,8 @@ def cell_filename(cell: int) -> str:
 
 
 def library_of(file: str, function: str) -> str:
-    """Return the name of the library that a frame is in; empty for cells and the user's own files."""
+    """Return the name of the library that a frame is in; empty for cells and the user's own
+    files."""
     if found := _PACKAGES.match(file):
         return found[1].removesuffix(".py")
     if file.startswith(_STANDARD):
@@ -80,7 +84,8 @@ def _is_library(frame: traceback.FrameSummary) -> bool:
 
 
 class _ShortStack(traceback.StackSummary):
-    """A stack that counts frames of libraries instead of showing them, and has no middle if it is long, as in a recursion."""
+    """A stack that counts frames of libraries instead of showing them, and has no middle if it is
+    long, as in a recursion."""
 
     folds = True
 
@@ -130,7 +135,8 @@ def describe(error: BaseException, tb: TracebackType | None) -> Traceback:
 
 
 def _leave_out_repetitions(described: traceback.TracebackException) -> list[traceback.FrameSummary]:
-    """Take away each exception inside a library whose message is repeated by the one that followed it. Return its frames."""
+    """Take away each exception inside a library whose message is repeated by the one that followed
+    it. Return its frames."""
     left_out: list[traceback.FrameSummary] = []
     for one in _all(described):
         while (
@@ -188,12 +194,14 @@ def syntax_error(error: BaseException) -> Traceback:
 def _formatted(
     described: traceback.TracebackException, left_out: Iterable[traceback.FrameSummary] = ()
 ) -> Traceback:
-    """Format a traceback, and find the locations in its text with random marks that no message can contain. left_out: frames not in the text."""
+    """Format a traceback, and find the locations in its text with random marks that no message can
+    contain. left_out: frames not in the text."""
     lot = os.urandom(16).hex()
     places: dict[tuple[str, int, str], str] = {}
 
     def mark(file: str, line: int | None, function: str) -> str:
-        """Return the mark of a location, always the same one, because `traceback` shortens repeated frames by comparing names."""
+        """Return the mark of a location, always the same one, because `traceback` shortens repeated
+        frames by comparing names."""
         place = (file, max(0, line or 0), function)
         return places.setdefault(place, f"\0{lot}:{len(places)}\0")
 
@@ -226,7 +234,8 @@ def _frame(file: str, line: int, function: str, row: int) -> TracebackFrame:
 
 
 def _all(described: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
-    """Yield an exception and all its linked exceptions, which `traceback` has made a tree even if they were circular."""
+    """Yield an exception and all its linked exceptions, which `traceback` has made a tree even if
+    they were circular."""
     waiting: list[traceback.TracebackException | None] = [described]
     while waiting:
         one = waiting.pop()

@@ -24,7 +24,8 @@ _IMMUTABLE = Classes(int, float, complex, bool, str, bytes, frozenset, type(None
 
 
 class NamespaceTracker:
-    """Looks at a namespace from time to time and tells what changed. Nothing of the user's classes runs."""
+    """Looks at a namespace from time to time and tells what changed. Nothing of the user's classes
+    runs."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
@@ -73,7 +74,8 @@ class NamespaceTracker:
         return result
 
     def _inside(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the names whose objects the cell has changed inside, and those for which that is not known."""
+        """Return the names whose objects the cell has changed inside, and those for which that is
+        not known."""
         before, self._before = self._before, None
         if before is None:
             return frozenset(), frozenset()
@@ -125,7 +127,8 @@ def _visible(value: object) -> str:
 
 
 def bound_names(tree: ast.Module, *, imports: bool = True) -> frozenset[str]:
-    """Return the names that a cell binds at its top level: assignments, definitions, loops, with, except, match, walrus; optionally imports."""
+    """Return the names that a cell binds at its top level: assignments, definitions, loops, with,
+    except, match, walrus; optionally imports."""
     names: set[str] = set()
     for node in _own_level(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -146,7 +149,8 @@ def bound_names(tree: ast.Module, *, imports: bool = True) -> frozenset[str]:
 
 
 def _own_level(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the nodes that run at a cell's top level, without the bodies of functions and classes."""
+    """Yield the nodes that run at a cell's top level, without the bodies of functions and
+    classes."""
     pending = list(ast.iter_child_nodes(tree))
     while pending:
         node = pending.pop()

@@ -34,7 +34,8 @@ from mahtab_tui.tui.rows.row import Span, fitted
 _HEADS = ("turn", "tok", "cost", "time")
 _TIME, _COST = 8, 8
 _COLUMNS = ((7, 96), (8, 76), (_COST, 60), (_TIME, 0))
-"""The columns at the right edge: width in cells, including the space before it, and the width of the pane from which it is shown."""
+"""The columns at the right edge: width in cells, including the space before it, and the width of
+the pane from which it is shown."""
 
 _SEEN = len(" 100%")
 """Cells of the share of the text that was seen, at the end of the bar."""
@@ -190,7 +191,8 @@ class Drawing:
         return spans
 
     def _tally(self, batch: FanOut, room: int) -> list[Span]:
-        """Draw how many parts are in which state: in words, or with the states' marks if there is no room."""
+        """Draw how many parts are in which state: in words, or with the states' marks if there is
+        no room."""
         words = ", ".join(
             f"{number} {'failed' if state == 'error' else state}" for state, number in tally(batch)
         )

@@ -1,4 +1,5 @@
-"""Glyphs and colours of states and of coverage. The glyphs differ, so that they can be read without colours."""
+"""Glyphs and colours of states and of coverage. The glyphs differ, so that they can be read without
+colours."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def legend() -> list[tuple[str, Role]]:
 
 
 def glyph(node: SearchNode, now: float) -> tuple[str, Role]:
-    """Return a node's mark. It is animated while the model answers, or code runs without waiting for other nodes."""
+    """Return a node's mark. It is animated while the model answers, or code runs without waiting
+    for other nodes."""
     if any(batch.asks for batch in node.batches.values()):
         return "?", "moon"
     mark, role = GLYPHS[node.state]

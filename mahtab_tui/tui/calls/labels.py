@@ -61,7 +61,8 @@ def place(spans: Sequence[Span]) -> str:
 
 
 def is_part(node: SearchNode) -> bool:
-    """Return whether the node is one of several with the same query; these are named by their position in the text."""
+    """Return whether the node is one of several with the same query; these are named by their
+    position in the text."""
     return node.batch is not None and node.batch.of > 1 and node.replaces is None
 
 

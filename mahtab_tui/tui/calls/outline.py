@@ -43,7 +43,8 @@ class CallLine(NamedTuple):
 
 
 class Outline:
-    """Remembers what the user has expanded and collapsed; by default, finished nodes are collapsed. Lines of unchanged nodes are cached."""
+    """Remembers what the user has expanded and collapsed; by default, finished nodes are collapsed.
+    Lines of unchanged nodes are cached."""
 
     def __init__(self) -> None:
         self._chosen: dict[Key, bool] = {}
@@ -103,7 +104,8 @@ class Outline:
             yield from self._node(tree, other, "", width, last=True)
 
     def _below(self, tree: Tree, node: SearchNode, prefix: str, width: int) -> Iterator[CallLine]:
-        """Yield the lines of a node's children; a large fan-out takes the place of its first part."""
+        """Yield the lines of a node's children; a large fan-out takes the place of its first
+        part."""
         grouped: set[str] = set()
         items: list[SearchNode | FanOut] = []
         for child in node.children:

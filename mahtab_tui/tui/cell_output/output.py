@@ -30,8 +30,8 @@ SHOWN = 40
 COLOURS = 16
 """Maximum SGR sequences that are carried to the next line."""
 LIVE = 50_000
-"""Characters at the end of a piece in which cursor movements are obeyed: a flood of them must not block the screen. When the cell ends, its
-final output replaces this."""
+"""Characters at the end of a piece in which cursor movements are obeyed: a flood of them must not
+block the screen. When the cell ends, its final output replaces this."""
 LINE_HEAD, LINE_TAIL = 3_000, 1_000
 """Characters kept of the start and of the end of one line."""
 HELP = 20_000
@@ -208,7 +208,8 @@ class OutputBuffer:
                 line.forget()
 
     def _split_long(self, text: str) -> tuple[list[str], str]:
-        """Split long text to lines that still belong to the head, and the text of the last `TAIL` lines; count those between."""
+        """Split long text to lines that still belong to the head, and the text of the last `TAIL`
+        lines; count those between."""
         wanted = HEAD - len(self.head)
         beginning = text.split("\n", wanted)[:wanted] if wanted > 0 else []
         middle = text[sum(len(line) + 1 for line in beginning) :]

@@ -31,7 +31,8 @@ _LINKS = {
     "The above exception was the direct cause of the following exception:": "caused by ",
     "During handling of the above exception, another exception occurred:": "raised while handling ",
 }
-"""Python's lines between chained errors, and how the earlier error is introduced below the later one."""
+"""Python's lines between chained errors, and how the earlier error is introduced below the later
+one."""
 _QUIET = (_HEAD, "  [Previous line", "  … ")
 
 _HINT = "Hint: "
@@ -39,7 +40,8 @@ _HINT = "Hint: "
 
 
 class OutputRows:
-    """Rows of a `OutputBuffer` for one width. `update` takes time proportional to the lines kept, not to the output."""
+    """Rows of a `OutputBuffer` for one width. `update` takes time proportional to the lines kept,
+    not to the output."""
 
     def __init__(self, output: OutputBuffer, width: int, palette: Palette) -> None:
         self._output = output
@@ -79,7 +81,8 @@ class OutputRows:
 
     @property
     def reading(self) -> int | None:
-        """The first row of a text to read, such as help, Markdown or an error, if the output ends with one."""
+        """The first row of a text to read, such as help, Markdown or an error, if the output ends
+        with one."""
         row = len(self._rows)
         for (line, lead), drawn in reversed(self._lines.items()):
             row -= len(drawn)
@@ -122,9 +125,11 @@ ERROR = "error"
 
 
 def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
-    """Order a traceback at the end for reading: the error, its frames, then each error that led to it.
+    """Order a traceback at the end for reading: the error, its frames, then each error that led to
+    it.
 
-    Return each line with what introduces it: `ERROR` for the first line of the last error, words for the errors before.
+    Return each line with what introduces it: `ERROR` for the first line of the last error, words
+    for the errors before.
     """
     start = next(
         (number for number, line in enumerate(lines) if line.kind == "traceback"), len(lines)
@@ -249,7 +254,8 @@ def text_spans(text: Text, base: Style) -> list[Span]:
 
 
 def _traceback_spans(text: str, palette: Palette, lead: str) -> list[Span]:
-    """Style one line of a traceback: the location dim, the source plain, the error in the error colour and bold, the hint after it plain."""
+    """Style one line of a traceback: the location dim, the source plain, the error in the error
+    colour and bold, the hint after it plain."""
     if lead == ERROR:
         return [(text, palette.bad + BOLD)]
     if lead:

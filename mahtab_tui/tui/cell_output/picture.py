@@ -34,7 +34,8 @@ def key_of(shown: DisplayLine) -> Hashable:
 
 
 def mark_unreadable(output: OutputBuffer, picture: Picture) -> bool:
-    """Show the plain text of a picture that cannot be drawn; returns whether the output has the picture."""
+    """Show the plain text of a picture that cannot be drawn; returns whether the output has the
+    picture."""
     found = [
         line for line in output if isinstance(line, DisplayLine) and key_of(line) == picture.key
     ]

@@ -1,1 +1,2 @@
-"""Every command of the user, declared once. Keys, footer, help, palette and slash commands are made from these."""
+"""Every command of the user, declared once. Keys, footer, help, palette and slash commands are made
+from these."""

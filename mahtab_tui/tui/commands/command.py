@@ -1,4 +1,5 @@
-"""A command of the whole application, and the decorators that declare one above the function that it runs."""
+"""A command of the whole application, and the decorators that declare one above the function that
+it runs."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def command(
     over_questions: bool = False,
     when: Callable[[CommandContext], bool] = _always,
 ) -> Callable[[Callable[[CommandContext], None]], Command]:
-    """Declare the function below as a command. over_screens: by default True for the groups Session and Screen."""
+    """Declare the function below as a command. over_screens: by default True for the groups Session
+    and Screen."""
 
     def declared(do: Callable[[CommandContext], None]) -> Command:
         def run(work: CommandContext, argument: str) -> None:
@@ -78,7 +80,8 @@ def slash_command(
     keys: str = "",
     footer: bool = False,
 ) -> Callable[[Callable[[CommandContext, str], None]], Command]:
-    """Declare the function below as a command with an argument, which is empty if none was given."""
+    """Declare the function below as a command with an argument, which is empty if none was
+    given."""
 
     def declared(do: Callable[[CommandContext, str], None]) -> Command:
         over = group in ("Session", "Screen")

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class SettingsControl(Protocol):
-    """The part of `tui.live_settings.LiveSettings` that commands use; a protocol, because its screens import all commands."""
+    """The part of `tui.live_settings.LiveSettings` that commands use; a protocol, because its
+    screens import all commands."""
 
     keymap: dict[str, str]
 
@@ -32,7 +33,8 @@ class SettingsControl(Protocol):
 
 @dataclass(frozen=True)
 class CommandContext:
-    """The session, the panes over it, and the parts of the application that keep state between two commands."""
+    """The session, the panes over it, and the parts of the application that keep state between two
+    commands."""
 
     app: TerminalApp[int]
     """Opens screens, shows notifications, has the theme and the terminal."""

@@ -97,7 +97,8 @@ def undo(work: CommandContext, cell: str) -> None:
 
 
 def cell_number(typed: str) -> int | None:
-    """Return the number of a cell that was typed, as in ``12`` and ``In [12]``; 0 if nothing was, None for anything else."""
+    """Return the number of a cell that was typed, as in ``12`` and ``In [12]``; 0 if nothing was,
+    None for anything else."""
     number = typed.strip().removeprefix("In").strip(" []")
     return int(number or 0) if not number or (number.isdecimal() and len(number) < 10) else None
 

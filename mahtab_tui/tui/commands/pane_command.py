@@ -23,7 +23,8 @@ class PaneCommand:
     group: str
     footer: bool = False
     menu: bool = False
-    """Whether its key acts only in the menu of an entry or a call, because letters elsewhere go to the editor."""
+    """Whether its key acts only in the menu of an entry or a call, because letters elsewhere go to
+    the editor."""
     confirm: bool = False
     """Whether its key in the menu only selects it, and Enter runs it."""
     priority: bool = False

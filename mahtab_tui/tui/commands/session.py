@@ -1,4 +1,5 @@
-"""Commands on the session: what the model knows, what was used, files of the session, other sessions, its notebook."""
+"""Commands on the session: what the model knows, what was used, files of the session, other
+sessions, its notebook."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ from typing import Literal
 Protocol = Literal["kitty", "sixel"]
 
 QUESTIONS = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[c"
-"""Queries for Kitty's graphics, for the size of a cell, and for device attributes, which every terminal answers."""
+"""Queries for Kitty's graphics, for the size of a cell, and for device attributes, which every
+terminal answers."""
 SIXEL_QUESTIONS = "\x1b[?1;1;0S\x1b[?2;1;0S\x1b[c"
 """Queries for Sixel's number of colours and largest picture, sent only to terminals with Sixel."""
 

@@ -66,7 +66,8 @@ def kitty_forgotten(number: int) -> str:
 def sixel(
     image: Image.Image, cell: tuple[int, int], colours: int, largest: tuple[int, int]
 ) -> list[GraphicsPiece]:
-    """Encode a picture as Sixel, in pieces of whole cells up to the terminal's largest size. Waits for a process.
+    """Encode a picture as Sixel, in pieces of whole cells up to the terminal's largest size. Waits
+    for a process.
 
     Raises `OSError` and `subprocess.SubprocessError`.
     """
@@ -96,7 +97,8 @@ def sixel(
 
 
 def _quantized(image: Image.Image, colours: int) -> Image.Image:
-    """Reduce a picture to a palette, which is computed from a sample of the pixels: all of them would take seconds."""
+    """Reduce a picture to a palette, which is computed from a sample of the pixels: all of them
+    would take seconds."""
     from PIL import Image
 
     scale = max(1.0, math.sqrt(image.width * image.height / _SAMPLE))

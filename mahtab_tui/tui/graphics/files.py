@@ -38,7 +38,8 @@ def size_of(data: str) -> tuple[int, int] | None:
 
 
 def opened(data: str, largest: int) -> Image:
-    """Open a picture; it is decoded when its pixels are used. Raises Pillow's errors for broken files, and `ValueError` if it is too large."""
+    """Open a picture; it is decoded when its pixels are used. Raises Pillow's errors for broken
+    files, and `ValueError` if it is too large."""
     from PIL import Image
 
     image = Image.open(_file(data), formats=("PNG", "JPEG"))

@@ -50,7 +50,8 @@ CELLS = 20_000
 
 
 class Drawings:
-    """Draws the visible pictures one at a time, and drops a result that is no longer visible. Main thread only."""
+    """Draws the visible pictures one at a time, and drops a result that is no longer visible. Main
+    thread only."""
 
     def __init__(
         self,
@@ -60,7 +61,8 @@ class Drawings:
         came: Callable[[Picture], None],
         failed: Callable[[Picture], None],
     ) -> None:
-        """seen: returns the visible pictures. came, failed: called when a picture is drawn, or cannot be drawn."""
+        """seen: returns the visible pictures. came, failed: called when a picture is drawn, or
+        cannot be drawn."""
         self._fetcher = fetcher
         self._console = console
         self._seen = seen

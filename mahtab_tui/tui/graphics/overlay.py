@@ -58,14 +58,16 @@ class _EncodedPicture(NamedTuple):
 
 
 class Overlay:
-    """Draws graphics when the screen is still, and removes those that move or are covered before an update. Main thread only."""
+    """Draws graphics when the screen is still, and removes those that move or are covered before an
+    update. Main thread only."""
 
     def __init__(self, app: TerminalApp[Any]) -> None:
         self._app = app
         self._graphics: _Graphics | None = None
         self._wanted: list[PicturePart] = []
         self._drawn: dict[PicturePart, str] = {}
-        """The drawn parts, with the sequence that removes each. Sixel's have none: they vanish when their cells are painted."""
+        """The drawn parts, with the sequence that removes each. Sixel's have none: they vanish when
+        their cells are painted."""
         self._ready: dict[Hashable, _EncodedPicture] = {}
         self._encoding = False
         self._numbers = count(1)
@@ -193,7 +195,8 @@ def _painted(update: RenderableType, region: Region) -> bool:
 
 
 def _step_back() -> None:
-    """Lower this thread's priority below the one that draws and reads keys. Only Linux has priorities of threads."""
+    """Lower this thread's priority below the one that draws and reads keys. Only Linux has
+    priorities of threads."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, max(NICE, os.getpriority(os.PRIO_PROCESS, thread)))

@@ -26,7 +26,8 @@ class Picture:
     """The colour toward which it is dimmed."""
 
     def scaled(self, width: int, height: int, resampling: Resampling) -> Image:
-        """Scale the picture, on white if it is transparent. Called on a thread. Raises Pillow's errors for broken files."""
+        """Scale the picture, on white if it is transparent. Called on a thread. Raises Pillow's
+        errors for broken files."""
         from PIL import Image
 
         image = self.pixels()
@@ -56,7 +57,8 @@ class PicturePart(NamedTuple):
 
 
 class PictureWidget:
-    """A widget that draws pictures in half blocks, over which the terminal's own graphics may be drawn."""
+    """A widget that draws pictures in half blocks, over which the terminal's own graphics may be
+    drawn."""
 
     def pictures(self) -> Iterable[PicturePart]:
         """Return the visible parts as they were last drawn."""
@@ -64,7 +66,8 @@ class PictureWidget:
 
 
 def parts_seen(screen: Screen[Any]) -> Iterator[PicturePart]:
-    """Yield the fully visible parts of pictures on the screen, except in the last line, where Sixel makes some terminals scroll."""
+    """Yield the fully visible parts of pictures on the screen, except in the last line, where Sixel
+    makes some terminals scroll."""
     before: list[Region] = []
     for widget, (
         region,

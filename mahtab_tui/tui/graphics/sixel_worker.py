@@ -1,7 +1,8 @@
-"""Encodes pictures as Sixel in a process of its own, so that keys do not wait. Standard library only.
+"""Encodes pictures as Sixel in a process of its own, so that keys do not wait. Standard library
+only.
 
-It reads a line of JSON (the picture's width, its palette as numbers, and left, top, width and height of each piece), then a byte for each
-pixel; it writes a JSON list of the encoded pieces.
+It reads a line of JSON (the picture's width, its palette as numbers, and left, top, width and
+height of each piece), then a byte for each pixel; it writes a JSON list of the encoded pieces.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def sixels(lines: Sequence[bytes], palette: Sequence[int]) -> str:
 
 
 def _band(lines: Sequence[bytes]) -> Iterator[str]:
-    """Encode six lines of pixels, colour by colour, in a single pass, so that more colours take no longer."""
+    """Encode six lines of pixels, colour by colour, in a single pass, so that more colours take no
+    longer."""
     drawn: dict[int, list[str]] = {}
     ends: dict[int, int] = {}
     x = 0

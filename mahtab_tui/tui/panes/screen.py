@@ -81,7 +81,8 @@ class Panes(Screen[None]):
         self._port = port
         self._greeting: GreetingLines = ()
         self._transcript: TranscriptPane | None = None
-        """Made when it is first needed, behind the first picture at the latest; until then a greeting stands in its place."""
+        """Made when it is first needed, behind the first picture at the latest; until then a
+        greeting stands in its place."""
         self._search_tree: SearchTreePane | None = None
         """Made with the first search; until then an example stands in its place."""
         choices.layout = choices.layout.with_drawer_closed()
@@ -114,7 +115,8 @@ class Panes(Screen[None]):
         yield KeyLine()
 
     async def mount_asking_rows(self) -> list[Fold]:
-        """Mount the rows that are shown only while something waits, above the editor; returns the functions that fold their records."""
+        """Mount the rows that are shown only while something waits, above the editor; returns the
+        functions that fold their records."""
         from mahtab_tui.tui.widgets.approval_row import ApprovalRow
         from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
         from mahtab_tui.tui.widgets.input_row import InputRow
@@ -219,7 +221,8 @@ class Panes(Screen[None]):
         return "" if self.covered else self.editor.selected_text
 
     def folds(self) -> list[Fold]:
-        """Return the functions that fold records, in order; those of the rows that ask come after them."""
+        """Return the functions that fold records, in order; those of the rows that ask come after
+        them."""
         return [
             self.query_one(HeaderBar).fold,
             self.transcript.fold,
@@ -238,7 +241,8 @@ class Panes(Screen[None]):
             self.transcript.search_progress = None if _displayed(tree) else tree.trees.progress
 
     def resume(self, past: Sequence[Record]) -> None:
-        """Show the conversation, searches and costs of a resumed session, but not its namespace, nor what waited in it."""
+        """Show the conversation, searches and costs of a resumed session, but not its namespace,
+        nor what waited in it."""
         if not past:
             return
         header = self.query_one(HeaderBar)
@@ -326,7 +330,8 @@ class Panes(Screen[None]):
         tree.styles.height = "1fr" if percent or not both else min(EXAMPLE_LINES, height // 4)
 
     def _fit_heights(self) -> None:
-        """While code waits, put its answers right below it; leave room for the editor below an open drawer."""
+        """While code waits, put its answers right below it; leave room for the editor below an open
+        drawer."""
         if not self._stands:
             return
         transcript, side = self._transcript or self.query_one(Greeting), self.query_one("#side")
@@ -370,7 +375,8 @@ class Panes(Screen[None]):
         self.pane_layout = self.pane_layout.toggled(pane, self.size.width)
 
     def toggle_changes(self) -> None:
-        """Show in the namespace what the last cell changed, or everything. Show the pane if it is hidden."""
+        """Show in the namespace what the last cell changed, or everything. Show the pane if it is
+        hidden."""
         hidden = not _displayed(self.namespace)
         if hidden:
             self.toggle("namespace")
@@ -397,7 +403,8 @@ class Panes(Screen[None]):
             self.minimize()
 
     def maximize_focused(self) -> None:
-        """Maximize the focused pane, or minimize it. While waiting code is edited, run the code instead."""
+        """Maximize the focused pane, or minimize it. While waiting code is edited, run the code
+        instead."""
         from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 
         if any(row.run_edited() for row in self.query(ApprovalRow)):

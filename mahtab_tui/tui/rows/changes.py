@@ -31,7 +31,8 @@ def _joined(type: str, summary: str, kind: str | None) -> str:
 
 
 def described(change: Change) -> str:
-    """Describe a change by old and new type and summary: `DataFrame 100 × 4 → 98 × 5`, `int 3 → str 'three'`."""
+    """Describe a change by old and new type and summary: `DataFrame 100 × 4 → 98 × 5`, `int 3 → str
+    'three'`."""
     kind, old_kind = plain(change.type or ""), plain(change.was_type or "")
     now, was = (with_separators(plain(text or "")) for text in (change.summary, change.was))
     after = _joined(kind, now, change.kind)

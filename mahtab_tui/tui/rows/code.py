@@ -91,7 +91,8 @@ def _shorten_lines(lines: list[str]) -> str:
 
 
 def highlight(lexer: Lexer, code: str, palette: Palette) -> list[list[Span]]:
-    """Return the lines of code as spans. Each hidden character is a separate span: its symbol, in the alarm style."""
+    """Return the lines of code as spans. Each hidden character is a separate span: its symbol, in
+    the alarm style."""
     lines: list[list[Span]] = [[]]
     hidden = places(code)
     place, symbol = next(hidden, _NO_PLACE)
@@ -117,7 +118,8 @@ def _add(lines: list[list[Span]], text: str, style: Style) -> None:
 
 
 def tokens(lexer: Lexer, code: str) -> Iterator[tuple[TokenType, str]]:
-    """Yield the lexer's tokens. Code with a huge line, on which lexers are slow, becomes one plain token."""
+    """Yield the lexer's tokens. Code with a huge line, on which lexers are slow, becomes one plain
+    token."""
     if any(len(line) > 10_000 for line in code.split("\n")):
         yield Token.Text, code
         return
@@ -135,7 +137,8 @@ def tokens(lexer: Lexer, code: str) -> Iterator[tuple[TokenType, str]]:
 
 
 def safe_length(code: str) -> int:
-    """Return the length up to the last line break outside of strings, where highlighting can start again."""
+    """Return the length up to the last line break outside of strings, where highlighting can start
+    again."""
     safe = position = 0
     for token, text in tokens(PYTHON, code):
         position += len(text)

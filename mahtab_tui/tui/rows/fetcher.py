@@ -14,11 +14,13 @@ from mahtab_tui.tui.textual_fixes.removable import is_leaving
 T = TypeVar("T")
 
 AT_ONCE = 2
-"""Jobs of a slot that may run at a time: the newest one must reach the kernel, which then gives up the previous one."""
+"""Jobs of a slot that may run at a time: the newest one must reach the kernel, which then gives up
+the previous one."""
 
 
 class Fetcher:
-    """Runs jobs in named slots. Only the newest job of a slot counts; results of older ones are dropped."""
+    """Runs jobs in named slots. Only the newest job of a slot counts; results of older ones are
+    dropped."""
 
     def __init__(self, owner: Widget) -> None:
         self._owner = owner
@@ -34,7 +36,8 @@ class Fetcher:
         then: Callable[[T], None],
         failed: Callable[[str], None],
     ) -> None:
-        """Run `work` on a thread, then on the main thread `then` with its result, or `failed` with a sentence about its error."""
+        """Run `work` on a thread, then on the main thread `then` with its result, or `failed` with
+        a sentence about its error."""
 
         def job() -> None:
             try:

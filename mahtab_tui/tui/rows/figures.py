@@ -1,4 +1,5 @@
-"""Marks the figures of an answer in its drawn words: figures that nobody computed, and links to cells."""
+"""Marks the figures of an answer in its drawn words: figures that nobody computed, and links to
+cells."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ FIGURE = "figure"
 
 
 class FigureMarks:
-    """Adds styles to the figures in a line of spans. A figure is known by its text, because positions in Markdown change when it is drawn."""
+    """Adds styles to the figures in a line of spans. A figure is known by its text, because
+    positions in Markdown change when it is drawn."""
 
     def __init__(self, figures: Sequence[AnswerFigure], palette: Palette) -> None:
         self._styles: dict[str, Style] = {}
@@ -29,7 +31,8 @@ class FigureMarks:
                 self._styles[plain(text)] = Style(meta={FIGURE: cell})
 
     def __call__(self, spans: list[Span]) -> list[Span]:
-        """Return the spans with the figures' styles. Code among words gets back its backticks while figures are looked for."""
+        """Return the spans with the figures' styles. Code among words gets back its backticks while
+        figures are looked for."""
         ticks = ["`" if style.bgcolor == self._code else "" for _, style in spans]
         text = "".join(f"{tick}{part}{tick}" for tick, (part, _) in zip(ticks, spans, strict=True))
         marks = [
@@ -62,7 +65,8 @@ def _marked(
 
 
 def with_links(row: Row, hovered: int | None = None) -> Row:
-    """Underline the figures of a row that lead to a cell. hovered: only the one that starts at this character."""
+    """Underline the figures of a row that lead to a cell. hovered: only the one that starts at this
+    character."""
     spans: list[Span] = []
     position = 0
     for text, style in row.spans:

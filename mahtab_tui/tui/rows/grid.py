@@ -1,4 +1,5 @@
-"""Draws a table of data: one row per line, numbers aligned right; a wide one from any of its columns."""
+"""Draws a table of data: one row per line, numbers aligned right; a wide one from any of its
+columns."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _EMPTY = TableCell("", False)
 
 
 def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -> list[Row]:
-    """Return the rows of the header, a rule, the lines (both ends if there are very many), and the notes.
+    """Return the rows of the header, a rule, the lines (both ends if there are very many), and the
+    notes.
 
     offset: columns of a wide table that are scrolled over; those with the names of lines stay.
     """
@@ -66,7 +68,8 @@ def last_offset(table: HtmlTable, width: int) -> int:
 
 
 def _named(body: Sequence[Sequence[TableCell]], wanted: Sequence[int], width: int) -> int:
-    """Return how many columns at the left hold the names of the lines, and stay: one if they are wide, none if there are no others."""
+    """Return how many columns at the left hold the names of the lines, and stay: one if they are
+    wide, none if there are no others."""
     least = min(map(len, body), default=0)
     headings = (all(line[column].heading for line in body) for column in range(least))
     named = sum(1 for _ in takewhile(bool, headings))
@@ -78,7 +81,8 @@ def _named(body: Sequence[Sequence[TableCell]], wanted: Sequence[int], width: in
 def _fitted(
     wanted: Sequence[int], named: int, width: int, offset: int
 ) -> tuple[list[int], list[int]]:
-    """Choose the columns that are shown, and their widths: those with names, then as many as fit from the offset."""
+    """Choose the columns that are shown, and their widths: those with names, then as many as fit
+    from the offset."""
     every = list(range(len(wanted)))
     if sum(wanted) + SPACE * (len(wanted) - 1) <= width:
         return every, list(wanted)

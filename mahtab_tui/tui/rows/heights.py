@@ -41,7 +41,8 @@ class Heights:
         return total
 
     def find(self, row: int) -> tuple[int, int]:
-        """Return the entry at a row, and the row within it. For a row past the end, the entry is `len(self)`."""
+        """Return the entry at a row, and the row within it. For a row past the end, the entry is
+        `len(self)`."""
         index, step = 0, 1 << len(self._heights).bit_length()
         while step:
             following = index + step

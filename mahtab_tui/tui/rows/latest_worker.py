@@ -11,7 +11,8 @@ Q = TypeVar("Q")
 
 
 class LatestWorker(Generic[Q]):
-    """Calls `work` with the newest question, skipping older ones that still wait. After an error, later questions are still served."""
+    """Calls `work` with the newest question, skipping older ones that still wait. After an error,
+    later questions are still served."""
 
     def __init__(self, work: Callable[[Q], object], name: str, pause: float = 0.0) -> None:
         """pause: seconds without another question to wait before the work begins."""

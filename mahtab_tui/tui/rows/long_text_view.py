@@ -1,4 +1,5 @@
-"""A view over a text of any length. It moves by positions in the text, since the number of rows is not known."""
+"""A view over a text of any length. It moves by positions in the text, since the number of rows is
+not known."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ StyledPart = tuple[int, int, Style]
 
 
 class LongTextView(Widget, can_focus=True):
-    """Moves through the text by `rows_view.CURSOR_KEYS`, the wheel, and clicks at the right edge, which represents the whole text."""
+    """Moves through the text by `rows_view.CURSOR_KEYS`, the wheel, and clicks at the right edge,
+    which represents the whole text."""
 
     def __init__(self, window: TextWindow) -> None:
         super().__init__()

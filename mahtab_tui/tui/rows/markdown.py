@@ -24,7 +24,8 @@ NARROWEST = 8
 """Minimum width of nested blocks."""
 
 _LEXED = 20_000
-"""Characters of a fenced block that are highlighted; a longer one stays plain, so that no lexer blocks the screen."""
+"""Characters of a fenced block that are highlighted; a longer one stays plain, so that no lexer
+blocks the screen."""
 
 # HTML and link definitions are text: nothing in an answer may disappear.
 _PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
@@ -60,7 +61,8 @@ class Markdown:
         }
 
     def rows(self, block: Block, width: int, lead: Sequence[Span] = ()) -> list[Row]:
-        """Draw a block. lead: spans before the first words, or in a row above a block that is not a paragraph."""
+        """Draw a block. lead: spans before the first words, or in a row above a block that is not a
+        paragraph."""
         if block.type == "paragraph":
             return self._paragraph(block, width, lead)
         drawn = (

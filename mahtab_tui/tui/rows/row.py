@@ -82,7 +82,8 @@ def fitted(text: str, width: int) -> str:
 
 
 def hard_cuts(text: str, width: int, first: int | None = None) -> list[int]:
-    """Return where each row of a text starts, in characters, if rows are filled to the last cell. first: the width of the first row."""
+    """Return where each row of a text starts, in characters, if rows are filled to the last cell.
+    first: the width of the first row."""
     limit = width if first is None else first
     if len(text) <= limit and (text.isascii() or cell_len(text) <= limit):
         return [0]
@@ -98,7 +99,8 @@ def hard_cuts(text: str, width: int, first: int | None = None) -> list[int]:
 
 
 def word_cuts(text: str, width: int, first: int | None = None) -> list[int]:
-    """Return where each row starts if rows end between words. first: the width of the first row. Too wide words are cut."""
+    """Return where each row starts if rows end between words. first: the width of the first row.
+    Too wide words are cut."""
     cuts, used, limit = [0], 0, width if first is None else first
     start = 0
     while start < len(text):

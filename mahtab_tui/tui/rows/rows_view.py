@@ -35,7 +35,8 @@ class RowSource(Rows, Protocol):
 
 
 class RowsView(ScrollView, can_focus=True):
-    """A scrolling view over rows. With a cursor, add `CURSOR_KEYS`; with a title, override `head` and `head_row`."""
+    """A scrolling view over rows. With a cursor, add `CURSOR_KEYS`; with a title, override `head`
+    and `head_row`."""
 
     bars: ClassVar[bool] = False
     """Whether rows have a bar at their left, as in the transcript."""
@@ -98,7 +99,8 @@ class RowsView(ScrollView, can_focus=True):
             and rows > self.scroll_offset.y + self.size.height
         )
         if stays or self.styles.overflow_y == "scroll":
-            # Only the scrollbar depends on it, but a plain assignment would lay out the whole screen.
+            # Only the scrollbar depends on it, but a plain assignment would lay out the whole
+            # screen.
             self.set_reactive(Widget.virtual_size, size)
             self.vertical_scrollbar.window_virtual_size = rows
         else:

@@ -32,12 +32,13 @@ def strip_of(
 ) -> Strip:
     """Convert a row to a strip of exactly this width.
 
-    y: identifies the row in a selection; None if it cannot be selected. selected: a range of characters; -1 is the end of the text.
-    picture: replaces the text.
+    y: identifies the row in a selection; None if it cannot be selected. selected: a range of
+    characters; -1 is the end of the text. picture: replaces the text.
     """
     body = base + row.fill if row.fill else base
     origin = _origin(0, y)
-    # One segment per cell, so that a click anywhere left of the text starts the selection at its first character.
+    # One segment per cell, so that a click anywhere left of the text starts the selection at its
+    # first character.
     segments = [Segment(" ", base + origin) for _ in range(MARGIN)]
     bar = Segment(BAR, base + row.bar + origin) if row.bar else Segment(" ", base + origin)
     segments += [bar, Segment(" ", body + origin)]
@@ -62,7 +63,8 @@ def strip_of(
 
 
 def plain_strip(row: Row, margin: int, width: int, base: Style) -> Strip:
-    """Convert a row without a bar to a strip of exactly this width. margin: empty cells at the left."""
+    """Convert a row without a bar to a strip of exactly this width. margin: empty cells at the
+    left."""
     ground = base + row.fill if row.fill else base
     segments = [
         Segment(text, ground + style) for text, style in [(" " * margin, Style.null()), *row.spans]

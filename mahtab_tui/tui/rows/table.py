@@ -20,7 +20,8 @@ NARROWEST = 6
 def table_rows(
     table: SyntaxTreeNode, width: int, palette: Palette, mark: Callable[[list[Span]], list[Span]]
 ) -> list[Row]:
-    """Return the rows of the header, a rule, and the lines. mark: changes the styles of a cell's spans."""
+    """Return the rows of the header, a rule, and the lines. mark: changes the styles of a cell's
+    spans."""
     lines = [node for part in table.children for node in part.children]
     cells = [[mark(_cell(cell, palette)) for cell in line.children] for line in lines]
     right = ["right" in str(cell.attrs.get("style", "")) for cell in lines[0].children]

@@ -104,7 +104,8 @@ class TextWindow:
         return 1 + self._ends[block] + self._part(block * BLOCK, place).count("\n")
 
     def find(self, words: str, start: int, *, backwards: bool = False) -> Span | None:
-        """Find the next or previous match of words, wrapping around. Words without capitals match any case."""
+        """Find the next or previous match of words, wrapping around. Words without capitals match
+        any case."""
         if not words:
             return None
         pattern = re.compile(re.escape(words), 0 if any(map(str.isupper, words)) else re.IGNORECASE)
@@ -153,7 +154,8 @@ class TextWindow:
 
 
 def _shown(text: str) -> str:
-    """Replace each hidden character of a line by one visible character, and unusual blanks by spaces; positions stay the same."""
+    """Replace each hidden character of a line by one visible character, and unusual blanks by
+    spaces; positions stay the same."""
     hidden = dict(places(text))
     if not hidden and "\t" not in text:
         return text

@@ -31,8 +31,8 @@ _TITLES = 19
 class ActionMenu(Dialog[str | None]):
     """Returns the chosen action, or None.
 
-    A letter acts at once. If the action runs code, asks a model or cannot be undone, the letter only selects it and Enter runs it.
-    Letters without an action go to the editor.
+    A letter acts at once. If the action runs code, asks a model or cannot be undone, the letter
+    only selects it and Enter runs it. Letters without an action go to the editor.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
@@ -53,7 +53,8 @@ class ActionMenu(Dialog[str | None]):
         self._chosen = 0
         """The row at the cursor once the rows are drawn."""
         self._pending: list[Key] = []
-        """The letter that selected an action which waits for Enter. If another letter follows, both are the beginning of a text."""
+        """The letter that selected an action which waits for Enter. If another letter follows, both
+        are the beginning of a text."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog menu"):

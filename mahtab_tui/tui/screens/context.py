@@ -23,7 +23,8 @@ class ContextScreen(TextDialog):
     BINDINGS: ClassVar[list[BindingType]] = [("enter", "leave", "Close")]
 
     def __init__(self, count: Callable[[], ContextUse]) -> None:
-        """count: counts what the next question would send; may raise an exception with a sentence."""
+        """count: counts what the next question would send; may raise an exception with a
+        sentence."""
         super().__init__("Context · Esc closes", "counting …", id="context-rows")
         self._count = count
         self._fetcher = Fetcher(self)

@@ -21,7 +21,8 @@ Answer = TypeVar("Answer")
 class Dialog(ModalScreen[ScreenResultType]):
     """A screen over the others.
 
-    A dialog is answered once: `dismiss` ignores later keys of the same burst, so that they cannot close the screen below.
+    A dialog is answered once: `dismiss` ignores later keys of the same burst, so that they cannot
+    close the screen below.
     """
 
     asks: ClassVar[bool] = True

@@ -42,7 +42,8 @@ HelpRow = tuple[str, str, str]
 def help_rows(
     commands: Sequence[SlashCommand], keymap: Mapping[str, str], *, first: str = "Editor"
 ) -> list[HelpRow]:
-    """List all commands and the panes' keys, with the user's own keys. first: the group that stands first."""
+    """List all commands and the panes' keys, with the user's own keys. first: the group that stands
+    first."""
     rows = [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group == "Editor"]
     for command in commands:
         slash = f"/{command.slash} {command.argument}".rstrip() if command.slash else ""
@@ -77,7 +78,8 @@ def _shown(key: str) -> str:
 
 
 class HelpScreen(Dialog[None]):
-    """Shows the topics, and the page of the chosen one. Typing keeps only the topics, and the parts of the page, that match."""
+    """Shows the topics, and the page of the chosen one. Typing keeps only the topics, and the parts
+    of the page, that match."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (64, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -57,7 +57,8 @@ class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
         return self._found
 
     def line(self, row: HistoryEntry, width: int) -> Content:
-        """Show an entry's mode, its first line with the query highlighted, and how many more lines it has."""
+        """Show an entry's mode, its first line with the query highlighted, and how many more lines
+        it has."""
         query = self._found_for or ""
         first, *more = plain(row.text).expandtabs(4).split("\n")
         text = Content(first)

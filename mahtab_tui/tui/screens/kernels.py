@@ -1,4 +1,5 @@
-"""A picker of kernels: here, with another interpreter, elsewhere, or one that waits; the session goes on with the chosen one."""
+"""A picker of kernels: here, with another interpreter, elsewhere, or one that waits; the session
+goes on with the chosen one."""
 
 from __future__ import annotations
 

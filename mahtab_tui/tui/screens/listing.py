@@ -1,4 +1,5 @@
-"""The one picker: a line that filters a list of rows. The screens of settings, models, skills and the history show one each."""
+"""The one picker: a line that filters a list of rows. The screens of settings, models, skills and
+the history show one each."""
 
 from __future__ import annotations
 
@@ -86,7 +87,8 @@ class Listing(Vertical, Generic[Row]):
         beside: Widget | None = None,
         below: Widget | None = None,
     ) -> None:
-        """beside, below: widgets that show the row at the cursor, beside the list and below it; by default its description stands below."""
+        """beside, below: widgets that show the row at the cursor, beside the list and below it; by
+        default its description stands below."""
         super().__init__(classes="dialog large listing")
         self.rows: Sequence[Row] = ()
         self._source = source
@@ -151,7 +153,8 @@ class Listing(Vertical, Generic[Row]):
         return self._places.index(highlighted) if highlighted in self._places else None
 
     def fill(self, cursor: int | None = None) -> None:
-        """Show the rows anew. cursor: the number of the row that it goes to; by default it stays on its line."""
+        """Show the rows anew. cursor: the number of the row that it goes to; by default it stays on
+        its line."""
         place = self._place if cursor is None else cursor
         self.rows, self._places = self._source.rows(self.typed.strip()), []
         width = max(1, self._options.scrollable_content_region.width)

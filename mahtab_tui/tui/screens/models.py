@@ -29,7 +29,8 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         used: Sequence[str],
         access: Mapping[str, Any],
     ) -> None:
-        """present: the model to replace; empty for none. The rest: as for `available.found_models`."""
+        """present: the model to replace; empty for none. The rest: as for
+        `available.found_models`."""
         super().__init__()
         self.listing = Listing(self, "Model", "Enter chooses · any name can be typed · Esc cancels")
         self._present = present

@@ -32,7 +32,8 @@ _NONE = "No MCP server is configured. [mcp.NAME] in ~/.mahtab/config.toml or the
 
 
 class ServersScreen(ListScreen[None, ServerState]):
-    """Enter shows what the server at the cursor has written; Ctrl+R starts it, or starts it again."""
+    """Enter shows what the server at the cursor has written; Ctrl+R starts it, or starts it
+    again."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [

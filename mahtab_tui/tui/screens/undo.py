@@ -23,7 +23,8 @@ OUTSIDE = "Files, and everything else outside this kernel, stay as they are."
 
 
 class UndoScreen(Dialog[None]):
-    """Compares first, then asks, then undoes; each on a thread. Escape leaves everything as it is."""
+    """Compares first, then asks, then undoes; each on a thread. Escape leaves everything as it
+    is."""
 
     AUTO_FOCUS = "#no"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -38,7 +39,8 @@ class UndoScreen(Dialog[None]):
         preview: Callable[[], Restoration],
         undo: Callable[[], Restoration],
     ) -> None:
-        """cells: those that would be undone. preview, undo: wait for the kernel, and raise `KernelError`."""
+        """cells: those that would be undone. preview, undo: wait for the kernel, and raise
+        `KernelError`."""
         super().__init__()
         self._cells = cells
         self._preview = preview

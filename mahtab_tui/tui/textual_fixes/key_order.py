@@ -1,4 +1,5 @@
-"""Lets keys act in the order in which they were pressed, even if many arrive at once from a slow line or on a busy machine."""
+"""Lets keys act in the order in which they were pressed, even if many arrive at once from a slow
+line or on a busy machine."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from textual.message_pump import MessagePump, MessagePumpClosed
 from textual.widgets import Input, TextArea
 
 _BURST = 16
-"""So many waiting keys were not typed: they come from a program, or from a paste without bracketed paste."""
+"""So many waiting keys were not typed: they come from a program, or from a paste without bracketed
+paste."""
 _MOST_WAITS = 10
 """How often a key waits for the focused widget, which may get new messages without end."""
 
@@ -22,8 +24,9 @@ _MOST_WAITS = 10
 class KeyOrder:
     """Delivers each key to an application once the keys before it have done all their work.
 
-    Textual runs a command's key at once, while letters before it still wait at the focused widget. Letters after it are lost while
-    the screen that it opens is composed, or act as keys of the pane that had the focus before.
+    Textual runs a command's key at once, while letters before it still wait at the focused widget.
+    Letters after it are lost while the screen that it opens is composed, or act as keys of the pane
+    that had the focus before.
     """
 
     def __init__(
@@ -32,7 +35,8 @@ class KeyOrder:
         deliver: Callable[[Event], Awaitable[None]],
         before: Callable[[Key | Paste], bool],
     ) -> None:
-        """deliver: Textual's own handling of a key. before: called when it is a key's turn; if it returns True the key is not delivered."""
+        """deliver: Textual's own handling of a key. before: called when it is a key's turn; if it
+        returns True the key is not delivered."""
         self._app = app
         self._deliver = deliver
         self._before = before
@@ -47,7 +51,8 @@ class KeyOrder:
             await self._take_keys()
 
     def _joined(self, key: Key) -> Key:
-        """Join a character and those that wait behind it into one key, so that a text field is laid out once."""
+        """Join a character and those that wait behind it into one key, so that a text field is laid
+        out once."""
         if not isinstance(self._app.focused, Input | TextArea) or not _is_letter(key):
             return key
         text = [key.character or ""]
@@ -59,9 +64,11 @@ class KeyOrder:
         return key if len(text) == 1 else Key("typed", "".join(text))
 
     async def _take_keys(self, waited: int = 0) -> None:
-        """Deliver keys until one of them has to be waited for. waited: how often the first key has waited.
+        """Deliver keys until one of them has to be waited for. waited: how often the first key has
+        waited.
 
-        As long as there are keys, one call is under way. A key is removed when all its work is done.
+        As long as there are keys, one call is under way. A key is removed when all its work is
+        done.
         """
         while self._typed:
             event = self._typed[0]
@@ -91,7 +98,8 @@ class KeyOrder:
                 return
 
     async def _done_by(self, widget: DOMNode, focused: DOMNode, again: bool = True) -> None:
-        """Follow a key from the focused widget through its parents to the application, whose message queue it leaves last.
+        """Follow a key from the focused widget through its parents to the application, whose
+        message queue it leaves last.
 
         again: follow once more the same way, for the messages that the key has caused.
         """
@@ -107,7 +115,8 @@ class KeyOrder:
         await self._take_keys()
 
     def _first_to_act(self, event: Key | Paste) -> MessagePump | None:
-        """The widget or screen whose messages have to be handled before it is a key's turn; None if the key can be delivered."""
+        """The widget or screen whose messages have to be handled before it is a key's turn; None if
+        the key can be delivered."""
         focused, screen = self._app.focused, self._app.screen
         if focused is None:
             return None if screen.is_mounted and not screen.message_queue_size else screen

@@ -1,6 +1,8 @@
-"""Reads the terminal's control sequences: those that are no key are dropped, so that none of their characters is typed.
+"""Reads the terminal's control sequences: those that are no key are dropped, so that none of their
+characters is typed.
 
-Textual's own parser raises on numbers that are no characters, and types a sequence that it does not know, key by key.
+Textual's own parser raises on numbers that are no characters, and types a sequence that it does not
+know, key by key.
 """
 
 from __future__ import annotations
@@ -36,16 +38,19 @@ _FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")}
 )
 """The last characters of sequences for keys, the mouse, the focus, sizes and modes."""
 _PASTED_ESCAPE = "\ufdd0"
-"""Replaces Escape within a paste, so that nothing in it looks like the end of the paste; no text has this character."""
+"""Replaces Escape within a paste, so that nothing in it looks like the end of the paste; no text
+has this character."""
 _LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
 
 
 class KeySequences:
-    """Passes on the sequences of keys, the mouse and pastes. A sequence may be split over several reads."""
+    """Passes on the sequences of keys, the mouse and pastes. A sequence may be split over several
+    reads."""
 
     def __init__(self) -> None:
         self._held = ""
-        """The beginning of a sequence that continues in the next read, up to the length from which it is too long."""
+        """The beginning of a sequence that continues in the next read, up to the length from which
+        it is too long."""
         self._pasting = False
         self._silent = False
 
@@ -119,7 +124,8 @@ class KeySequences:
         return _SEQUENCE.sub(readable, text)
 
     def _string(self, sequence: str, *, ended: bool, goes_on: bool) -> str:
-        """Drop an answer of the terminal. A short one without an end is Alt and a letter, followed by what was typed."""
+        """Drop an answer of the terminal. A short one without an end is Alt and a letter, followed
+        by what was typed."""
         if not ended and len(sequence) <= LONGEST_TYPED:
             if not goes_on or len(sequence) <= LONGEST:
                 return sequence
@@ -139,8 +145,9 @@ def _without_begun(text: str, mark: str) -> tuple[str, str]:
 
 
 class KeyParser(XTermParser):
-    """Textual's parser, which survives a sequence that it cannot read, takes a paste as a whole (2 µs a character otherwise), and ignores
-    impossible sizes of the terminal. Feed it with what `KeySequences` passes on."""
+    """Textual's parser, which survives a sequence that it cannot read, takes a paste as a whole (2
+    µs a character otherwise), and ignores impossible sizes of the terminal. Feed it with what
+    `KeySequences` passes on."""
 
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)

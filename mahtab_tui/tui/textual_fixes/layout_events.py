@@ -10,8 +10,9 @@ from textual.widget import Widget
 class LayoutEvents(Compositor):
     """A compositor that finds new and resized widgets by what they were last told.
 
-    Textual compares a layout with the map of all widgets, which a look at some widget's `region` brings up to date between two layouts: a widget
-    that was mounted in between is not new any more, gets neither `Resize` nor `Show`, and stays blank.
+    Textual compares a layout with the map of all widgets, which a look at some widget's `region`
+    brings up to date between two layouts: a widget that was mounted in between is not new any more,
+    gets neither `Resize` nor `Show`, and stays blank.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,5 @@
-"""An option list that changes between the press and the click, and whose row at the cursor stays readable."""
+"""An option list that changes between the press and the click, and whose row at the cursor stays
+readable."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from mahtab_tui.tui.rows.palette import palette_of
 
 
 class Options(OptionList):
-    """Ignores a click on an option that is still drawn but has been removed; Textual would look it up."""
+    """Ignores a click on an option that is still drawn but has been removed; Textual would look it
+    up."""
 
     async def _on_click(self, event: Click) -> None:
         place = event.style.meta.get("option")
@@ -20,7 +22,8 @@ class Options(OptionList):
             event.prevent_default()
 
     def render_line(self, y: int) -> Strip:
-        """Draw quiet text of the row at the cursor in the colour of the row: grey is not readable on its background."""
+        """Draw quiet text of the row at the cursor in the colour of the row: grey is not readable
+        on its background."""
         strip = super().render_line(y)
         lines, at = self._lines, self.scroll_offset.y + y
         if not 0 <= at < len(lines) or lines[at][0] != self.highlighted:

@@ -17,9 +17,11 @@ def is_leaving(widget: Widget) -> bool:
 
 
 def removable(widget_class: type[W]) -> type[W]:
-    """Decorate a widget class so that its instances ignore events and refreshes once they are being removed.
+    """Decorate a widget class so that its instances ignore events and refreshes once they are being
+    removed.
 
-    Textual still mounts, resizes and ticks such a widget, although its children may be gone or may never have been mounted.
+    Textual still mounts, resizes and ticks such a widget, although its children may be gone or may
+    never have been mounted.
     """
     on_event, call_after_refresh = widget_class.on_event, widget_class.call_after_refresh
 

@@ -32,7 +32,8 @@ Action = Literal["run", "skip", "all", "stop"]
 _BEGINNING = 40
 """Characters of the code with which the row names it, if several wait."""
 LONGEST, MOST_LINES = 100_000, 2_000
-"""Characters of code that are parsed or edited here, and lines that are edited, at most: both take time for each line."""
+"""Characters of code that are parsed or edited here, and lines that are edited, at most: both take
+time for each line."""
 
 _CHIPS = (
     Chip("run", "y", " y run ", " y run ", "bold $background on $good"),
@@ -65,7 +66,8 @@ class EditedCode(CodeArea):
 
 
 class RulesToWrite(Static, can_focus=True):
-    """Rules that would let code like the waiting one run without asking, one a line; Enter writes them."""
+    """Rules that would let code like the waiting one run without asking, one a line; Enter writes
+    them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "write", show=False)]
 
@@ -103,9 +105,11 @@ class ApprovalRow(PromptRow[Approval]):
         clock: Callable[[], float] = time.monotonic,
         rules_for: Callable[[str], tuple[str, ...]] = lambda code: (),
     ) -> None:
-        """in_sight: whether all of a waiting code is visible above the row; if not, the row shows the code itself.
+        """in_sight: whether all of a waiting code is visible above the row; if not, the row shows
+        the code itself.
 
-        rules_for: returns the rules that would let code like this run without asking; empty if none can.
+        rules_for: returns the rules that would let code like this run without asking; empty if none
+        can.
         """
         super().__init__(editor_is_empty, clock)
         self._clock = clock
@@ -125,7 +129,8 @@ class ApprovalRow(PromptRow[Approval]):
         self._tools = ""
         """The functions that the code hands to the model of a search."""
         self._unread: Action | None = None
-        """The answer that was given before the end of the code was visible; it counts when it is given again."""
+        """The answer that was given before the end of the code was visible; it counts when it is
+        given again."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="about", markup=False)
@@ -159,7 +164,8 @@ class ApprovalRow(PromptRow[Approval]):
         self.show_part("chips")
 
     def _look(self) -> None:
-        """Show the code once it is not visible above; then until it is answered, so that nothing jumps."""
+        """Show the code once it is not visible above; then until it is answered, so that nothing
+        jumps."""
         if self.display and self._shown and self._part == "chips" and not self._has_code:
             self._has_code = self._code.display = not self._in_sight(
                 self._requests[self._shown].text
@@ -215,7 +221,8 @@ class ApprovalRow(PromptRow[Approval]):
         self._say(parts)
 
     def _part_of(self, record: Approval) -> str:
-        """Return the number of the code among those that wait, as the transcript shows it; empty if it is the only one."""
+        """Return the number of the code among those that wait, as the transcript shows it; empty if
+        it is the only one."""
         if record.block is not None and (record.blocks or 0) > 1:
             return f"{record.block + 1}/{record.blocks}"
         return f"1/{len(self._requests)}" if len(self._requests) > 1 else ""

@@ -14,7 +14,8 @@ from textual.message import Message
 from textual.widget import Widget
 
 DEAF = 0.3
-"""Seconds for which keys and clicks are ignored, because they were meant for what was here before."""
+"""Seconds for which keys and clicks are ignored, because they were meant for what was here
+before."""
 
 
 class Chip(NamedTuple):
@@ -68,7 +69,8 @@ class Chips(Widget, can_focus=True):
         self._clicks_from = self._keys_from = self._clock() + DEAF
 
     def _is_early(self, event: Event, heard_from: float) -> bool:
-        """Whether an event came too early for the current question. On a busy machine it may arrive long after it was pressed."""
+        """Whether an event came too early for the current question. On a busy machine it may arrive
+        long after it was pressed."""
         return event.time < self._since or self._clock() < heard_from
 
     def on_focus(self) -> None:
@@ -97,7 +99,8 @@ class Chips(Widget, can_focus=True):
             self._choose(answer, Key(event.key, event.character) if event.is_printable else None)
 
     def _is_in_sight(self) -> bool:
-        """Whether the row is visible. In a terminal of a few lines it may not be, and nobody answers what they cannot see."""
+        """Whether the row is visible. In a terminal of a few lines it may not be, and nobody
+        answers what they cannot see."""
         try:
             return self.screen.get_widget_at(*self.region.offset)[0] is self
         except NoWidget:
@@ -118,7 +121,8 @@ class Chips(Widget, can_focus=True):
             place -= len(text) + gap
 
     def _choose(self, answer: str, letter: Key | None = None) -> None:
-        """Give an answer, and ignore further keys until re-armed: a second fast key must not answer the next question unseen."""
+        """Give an answer, and ignore further keys until re-armed: a second fast key must not answer
+        the next question unseen."""
         self.appear()
         self.post_message(self.Chosen(answer, letter))
 

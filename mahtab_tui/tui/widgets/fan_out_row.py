@@ -16,7 +16,8 @@ from mahtab_tui.tui.widgets.prompt_row import PromptRow
 
 
 def estimate(asked: SearchFanOut) -> str:
-    """Estimate the calls: ``340 calls at once, about 1.2 M tokens, about $1.10``; after others ``40 calls more after 50``."""
+    """Estimate the calls: ``340 calls at once, about 1.2 M tokens, about $1.10``; after others ``40
+    calls more after 50``."""
     count = (
         "many calls"
         if asked.calls is None

@@ -16,7 +16,8 @@ from mahtab_tui.tui.patterns import PatternError
 from mahtab_tui.tui.widgets.line_input import LineInput
 
 PAUSE = 0.15
-"""Seconds without a key after which a regular expression is searched for, because the search may block keys for a moment."""
+"""Seconds without a key after which a regular expression is searched for, because the search may
+block keys for a moment."""
 
 
 class Findable(Protocol):
@@ -26,9 +27,11 @@ class Findable(Protocol):
         """Begin a search at the current position; returns the words to begin with, often none."""
 
     def find(self, words: str, step: int, *, regex: bool) -> str:
-        """Show the next match (1), the previous one (-1), or the first one from where the search began (0).
+        """Show the next match (1), the previous one (-1), or the first one from where the search
+        began (0).
 
-        Returns which match it is ("2 of 7"), that there is none, or an empty text for no words. Raises `PatternError` for an invalid pattern.
+        Returns which match it is ("2 of 7"), that there is none, or an empty text for no words.
+        Raises `PatternError` for an invalid pattern.
         """
 
     def end_find(self) -> None:
@@ -36,7 +39,8 @@ class Findable(Protocol):
 
 
 class FindRow(Horizontal):
-    """Typing searches, Enter goes to the next match, Escape closes the row and stays at the match."""
+    """Typing searches, Enter goes to the next match, Escape closes the row and stays at the
+    match."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Close", show=False),

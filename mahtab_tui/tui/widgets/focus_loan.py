@@ -15,7 +15,8 @@ class FocusLoan:
 
     @property
     def free(self) -> bool:
-        """Whether the user does not type: the focus is nowhere or in an empty text, and no dialog covers the row."""
+        """Whether the user does not type: the focus is nowhere or in an empty text, and no dialog
+        covers the row."""
         screen = self._row.screen
         focused = screen.focused
         return screen.is_active and (
@@ -29,7 +30,8 @@ class FocusLoan:
 
     @property
     def lender(self) -> Widget | None:
-        """The widget that had the focus; if none had, because the terminal's window was in the background, the text on the screen."""
+        """The widget that had the focus; if none had, because the terminal's window was in the
+        background, the text on the screen."""
         if self._lender is not None:
             return self._lender
         return next(

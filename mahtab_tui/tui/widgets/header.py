@@ -60,7 +60,8 @@ def environment_name(executable: str) -> str:
 
 
 def _shortened(names: Sequence[Content], by: int) -> list[Content]:
-    """Shorten names by so many columns, the longest first, so that approval and costs stay visible."""
+    """Shorten names by so many columns, the longest first, so that approval and costs stay
+    visible."""
     lengths = [name.cell_length for name in names]
     room = max(0, sum(lengths) - by)
     most = max(room // len(names), room - sum(lengths) + max(lengths))
@@ -86,7 +87,8 @@ class HeaderBar(Widget):
     def __init__(
         self, in_use: Callable[[], str], langsmith: str = "", *, id: str | None = None
     ) -> None:
-        """in_use: says what the session keeps of what it may; waits for the kernel, and raises `KernelError`.
+        """in_use: says what the session keeps of what it may; waits for the kernel, and raises
+        `KernelError`.
 
         langsmith: the variable that has everything sent to LangSmith; empty for none.
         """
@@ -216,7 +218,8 @@ class HeaderBar(Widget):
         return "starting" if self.kernel is None else self.kernel.state or "starting"
 
     def _activity(self) -> tuple[str, float | None]:
-        """The most urgent activity for the user, and since when (seconds since the epoch; None if no time is shown)."""
+        """The most urgent activity for the user, and since when (seconds since the epoch; None if
+        no time is shown)."""
         if self._following is None:
             return "starting", None
         activities, waiting = self._following

@@ -22,7 +22,8 @@ from mahtab_tui.tui.widgets.focus_loan import FocusLoan
 from mahtab_tui.tui.widgets.line_input import LineInput
 
 LINGER = 0.25
-"""Seconds for which the row stays after an answer, so that code which asks again at once, such as a debugger, gets what was typed meanwhile."""
+"""Seconds for which the row stays after an answer, so that code which asks again at once, such as a
+debugger, gets what was typed meanwhile."""
 
 PROMPT = 60
 """Characters of a prompt that are shown, from its end."""
@@ -51,7 +52,8 @@ class _AnswerLine(LineInput):
 
 
 class InputRow(Widget):
-    """Shown while code waits for a line. Takes the focus as soon as the user types nowhere else, and gives it back."""
+    """Shown while code waits for a line. Takes the focus as soon as the user types nowhere else,
+    and gives it back."""
 
     @dataclass
     class Answered(Message):

@@ -43,9 +43,11 @@ class Key(NamedTuple):
 
 
 class KeyLine(Widget):
-    """Shows the keys that do something now, each with what it does. It looks like Textual's `Footer`.
+    """Shows the keys that do something now, each with what it does. It looks like Textual's
+    `Footer`.
 
-    That makes a widget for each key, and makes them all anew whenever the focus moves; this one draws a line.
+    That makes a widget for each key, and makes them all anew whenever the focus moves; this one
+    draws a line.
     """
 
     ALLOW_SELECT = False

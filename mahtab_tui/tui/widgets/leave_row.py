@@ -12,12 +12,14 @@ LOOK = 0.2
 
 
 class LeaveRow(Widget):
-    """Says what leaving would lose. It never takes the focus, so that keys go where they went before."""
+    """Says what leaving would lose. It never takes the focus, so that keys go where they went
+    before."""
 
     def __init__(
         self, lost: Callable[[], Sequence[str]], goes_on: Callable[[], bool], key: str
     ) -> None:
-        """lost: lists what leaving would lose now. goes_on: whether a cell runs that can go on. key: the key that leaves, as on the keyboard."""
+        """lost: lists what leaving would lose now. goes_on: whether a cell runs that can go on.
+        key: the key that leaves, as on the keyboard."""
         super().__init__()
         self._lost = lost
         self._goes_on = goes_on

@@ -10,7 +10,8 @@ from mahtab_tui.tui.textual_fixes.own_bindings import run_own_binding
 
 
 class LineInput(Input):
-    """An `Input` that joins the lines of a pasted text, removes control characters, and runs keys in order."""
+    """An `Input` that joins the lines of a pasted text, removes control characters, and runs keys
+    in order."""
 
     async def on_key(self, event: Key) -> None:
         await run_own_binding(self, event)

@@ -20,7 +20,8 @@ from mahtab_tui.tui.widgets.chips import Chip, Chips
 from mahtab_tui.tui.widgets.focus_loan import FocusLoan
 
 ALONE = 0.25
-"""Seconds without another key after which a letter counts as an answer, if the row took the focus by itself. Faster letters are text for the editor."""
+"""Seconds without another key after which a letter counts as an answer, if the row took the focus
+by itself. Faster letters are text for the editor."""
 
 
 R = TypeVar("R", Approval, Review, SearchFanOut)
@@ -28,7 +29,8 @@ R = TypeVar("R", Approval, Review, SearchFanOut)
 
 
 class PromptRow(Widget, Generic[R]):
-    """Shown while something waits for an answer, one question at a time. It takes the focus only if the editor is empty."""
+    """Shown while something waits for an answer, one question at a time. It takes the focus only if
+    the editor is empty."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(key, f"scroll_content('{how}')", show=False)
@@ -55,7 +57,8 @@ class PromptRow(Widget, Generic[R]):
         self._editor_is_empty = editor_is_empty
         self._loan = FocusLoan(self)
         self._part = "chips"
-        """The part of the row that is shown: the chips, or the id of a widget in which the user says more."""
+        """The part of the row that is shown: the chips, or the id of a widget in which the user
+        says more."""
         self._given = False
         """Whether the user gave the row the focus."""
         self._held: Chips.Chosen | None = None
@@ -214,7 +217,8 @@ class PromptRow(Widget, Generic[R]):
 
     @on(Chips.OtherTyped)
     def _other_typed(self, message: Chips.OtherTyped) -> None:
-        """Send what was typed for the editor there, with the focus. Ignore keys that come too early after the user focused the row."""
+        """Send what was typed for the editor there, with the focus. Ignore keys that come too early
+        after the user focused the row."""
         message.stop()
         if (message.early and self._given) or (lender := self._loan.lender) is None:
             return

@@ -28,7 +28,8 @@ _HINT = "say why, or nothing · Enter undoes · Esc back"
 
 
 class _Changes(VerticalScroll, can_focus=False):
-    """Shows the changes; scrolls if they need more than a third of the screen, or hide their answers."""
+    """Shows the changes; scrolls if they need more than a third of the screen, or hide their
+    answers."""
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         most = max(1, min(viewport.height // 3, viewport.height - OTHERS))

@@ -1,4 +1,5 @@
-"""Finds the functions that code hands to the model of a search, which may call them without asking."""
+"""Finds the functions that code hands to the model of a search, which may call them without
+asking."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ _SHOWN = 80
 
 
 def tools_of_searches(code: str) -> str:
-    """Return the functions that the code hands to the model of a search, as they are written there; empty if none was found."""
+    """Return the functions that the code hands to the model of a search, as they are written there;
+    empty if none was found."""
     tree = parsed(code) if "tools" in code and len(code) <= _READ else None
     handed = (
         [ast.unparse(tools) for node in ast.walk(tree) if (tools := _tools(node)) is not None]

@@ -13,7 +13,8 @@ from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.rows.rows_view import RowsView
 
 OTHERS = 9
-"""Rows that a low screen needs for everything but the code: header, question, answers, input and keys."""
+"""Rows that a low screen needs for everything but the code: header, question, answers, input and
+keys."""
 LINES, CHARACTERS = 20_000, 300_000
 """How much of the code is shown; of longer code the beginning."""
 COLOURED = 40_000
@@ -69,7 +70,8 @@ class WaitingCode(RowsView):
         self._note_seen()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """About as many rows as the code has, but at most half of the screen, so that its answers are visible."""
+        """About as many rows as the code has, but at most half of the screen, so that its answers
+        are visible."""
         most = max(1, min(viewport.height // 2, viewport.height - OTHERS))
         beginning = self._code.code[: most * max(1, width)].split("\n", most)
         return max(1, min(sum(1 + len(line) // max(1, width) for line in beginning), most))

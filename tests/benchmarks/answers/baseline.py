@@ -49,7 +49,8 @@ def complete(url: str, body: dict[str, Any], seconds: float) -> dict[str, Any]:
 
 
 def run_block(code: str, files: Sequence[Path], seconds: float) -> tuple[str, str]:
-    """Run code in a new process in which the tables are loaded; return its output, and the error's last line."""
+    """Run code in a new process in which the tables are loaded; return its output, and the error's
+    last line."""
     loading = [f"{file.stem} = pd.read_csv({str(file)!r})" for file in files]
     script = "\n".join(
         ["import pandas as pd", *loading, f"exec(compile({code!r}, '<block>', 'exec'))"]

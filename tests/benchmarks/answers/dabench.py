@@ -1,7 +1,8 @@
 """The public questions of InfiAgent-DABench, from a folder of the user's.
 
-The folder is ``examples/DA-Agent/data`` of the repository InfiAgent/InfiAgent: ``da-dev-questions.jsonl``,
-``da-dev-labels.jsonl`` and ``da-dev-tables``. Scored by its rules: each answer has the form ``@name[value]``.
+The folder is ``examples/DA-Agent/data`` of the repository InfiAgent/InfiAgent:
+``da-dev-questions.jsonl``, ``da-dev-labels.jsonl`` and ``da-dev-tables``. Scored by its rules: each
+answer has the form ``@name[value]``.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def _is_equal(found: str | None, value: str) -> bool:
 
 
 def dabench_items(folder: Path, every: int, work: Path) -> tuple[list[list[Item]], int]:
-    """Return each so-manieth question, and how many are skipped because their table is missing. work: for the tables.
+    """Return each so-manieth question, and how many are skipped because their table is missing.
+    work: for the tables.
 
     Raises `OSError` or `ValueError` if the folder does not have the questions.
     """

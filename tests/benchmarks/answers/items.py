@@ -54,7 +54,8 @@ def select(
     only: Sequence[str] = (),
     limit: int | None = None,
 ) -> list[list[Item]]:
-    """Return the questions of a kind, or with these names, after the questions that they follow; no more than so many."""
+    """Return the questions of a kind, or with these names, after the questions that they follow; no
+    more than so many."""
     chosen: list[list[Item]] = []
     left = sum(map(len, conversations)) if limit is None else limit
     for conversation in conversations:

@@ -1,4 +1,5 @@
-"""The program itself: a session without a screen, as in ``mahtab-tui ask --load FILE --approval auto``."""
+"""The program itself: a session without a screen, as in ``mahtab-tui ask --load FILE --approval
+auto``."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class _Collector(logging.Handler):
 
 
 def outcome_of(seen: Sequence[Record], *, first: bool = True) -> Outcome:
-    """Count what the records of one question say. first: whether it is the first question of its conversation."""
+    """Count what the records of one question say. first: whether it is the first question of its
+    conversation."""
     outcome = Outcome(not_computed=0)
     for record in seen:
         match record:

@@ -1,4 +1,5 @@
-"""Asks the questions of a real model: ``python -m tests.benchmarks answers [--url URL] [--model NAME] ...``."""
+"""Asks the questions of a real model: ``python -m tests.benchmarks answers [--url URL] [--model
+NAME] ...``."""
 
 from __future__ import annotations
 
@@ -128,7 +129,8 @@ def _isolate(folder: Path) -> None:
 
 
 def ask_all(program: Program, conversations: Sequence[Sequence[Item]], url: str) -> Iterator[Row]:
-    """Ask all questions, each conversation in a session of its own. Raises `NoServer` once the server is gone."""
+    """Ask all questions, each conversation in a session of its own. Raises `NoServer` once the
+    server is gone."""
     for conversation in conversations:
         with program.open(conversation[0].files) as talk:
             for item in conversation:
@@ -150,7 +152,8 @@ def _ask_programs(options: argparse.Namespace, model: str, folder: Path, rows: l
         raise ValueError("no question is chosen")
     if skipped:
         print(f"{skipped} questions are skipped, because their tables are missing.")
-    # One program after the other: alternating, they would push each other out of the server's cache.
+    # One program after the other: alternating, they would push each other out of the server's
+    # cache.
     for name in [options.program] if options.program else PROGRAMS:
         program = PROGRAMS[name](options.url, model, options.seconds)
         for row in ask_all(program, conversations, options.url):

@@ -1,7 +1,8 @@
 """Judges whether a text states an answer.
 
-A number counts if it is the expected one rounded as a person would round it. A name counts if it is the first of all
-possible names. A text with very many numbers or dates is a printed table, which answers nothing.
+A number counts if it is the expected one rounded as a person would round it. A name counts if it is
+the first of all possible names. A text with very many numbers or dates is a printed table, which
+answers nothing.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def numbers_in(text: str) -> list[float]:
 
 
 def dates_in(text: str) -> list[tuple[int, int, int | None]]:
-    """Return year, month and day (None for a month) of each date of a text, in the order of its forms."""
+    """Return year, month and day (None for a month) of each date of a text, in the order of its
+    forms."""
     found = []
     for pattern in _DATES:
         for match in pattern.finditer(text):
@@ -70,7 +72,8 @@ class Number:
 
     decimals: int | None = None
     percent: bool = False
-    """The expected value is a share, which may be stated as a percentage; the decimals are those of the percentage."""
+    """The expected value is a share, which may be stated as a percentage; the decimals are those of
+    the percentage."""
 
     def states(self, text: str, expected: Any, tables: Tables) -> bool:
         found = numbers_in(text)
@@ -132,7 +135,8 @@ class Date:
 
 @dataclass(frozen=True)
 class Words:
-    """At least one word of each group; the expected value is a sequence of groups of beginnings of words."""
+    """At least one word of each group; the expected value is a sequence of groups of beginnings of
+    words."""
 
     def states(self, text: str, expected: Any, tables: Tables) -> bool:
         return all(

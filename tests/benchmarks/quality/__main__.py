@@ -1,8 +1,10 @@
-"""Prints how many answers are exact, and what they cost: ``python -m tests.benchmarks.quality [--model MODEL] [MEGABYTES ...]``.
+"""Prints how many answers are exact, and what they cost: ``python -m tests.benchmarks.quality
+[--model MODEL] [MEGABYTES ...]``.
 
-What a prepared model reads, it reads without a mistake, so this measures the engine: whether what is found reaches the answer, at any size and
-after mistakes, within the limits, and which lines it names as evidence. It says nothing about models. With ``--model``, a real one
-searches instead, which may cost money.
+What a prepared model reads, it reads without a mistake, so this measures the engine: whether what
+is found reaches the answer, at any size and after mistakes, within the limits, and which lines it
+names as evidence. It says nothing about models. With ``--model``, a real one searches instead,
+which may cost money.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""How prepared models go about a task: the code of a root, and what the model says that reads a part."""
+"""How prepared models go about a task: the code of a root, and what the model says that reads a
+part."""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ class Score(NamedTuple):
 
 
 def score(task: Task, search: Callable[..., Any], failures: tuple[type[Exception], ...]) -> Score:
-    """Run a task. search: called as `rlm` is, with a question, a text and `returns`. failures: what it raises if it has no answer."""
+    """Run a task. search: called as `rlm` is, with a question, a text and `returns`. failures: what
+    it raises if it has no answer."""
     began = time.monotonic()
     try:
         with warnings.catch_warnings():

@@ -40,7 +40,8 @@ _BLOCK = 2_000
 
 
 def make(kind: str, megabytes: float) -> Task:
-    """Make a task. megabytes: the length of its text, in millions of characters. Raises `KeyError` for an unknown kind."""
+    """Make a task. megabytes: the length of its text, in millions of characters. Raises `KeyError`
+    for an unknown kind."""
     random = Random(f"{kind} {megabytes}")
     lines = _KINDS[kind](random)
     noise = [lines.noise(random) + "\n" for _ in range(_BLOCK)]

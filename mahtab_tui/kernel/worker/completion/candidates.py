@@ -1,4 +1,5 @@
-"""Candidates for completion: how they are ranked, and described from what a namespace or a class stores."""
+"""Candidates for completion: how they are ranked, and described from what a namespace or a class
+stores."""
 
 from __future__ import annotations
 
@@ -53,9 +54,10 @@ def fixed(kind: str, doc: str = "") -> Callable[[], tuple[str, str]]:
 
 
 def ranked(candidates: Iterable[Candidate], stem: str, most: int) -> tuple[list[Candidate], int]:
-    """Return the best matches for the typed text, and how many more there are. Equal labels come first, then those that start with it,
-    then those with its letters in this order. Private names are listed if an underscore is typed, or nothing else matches; names with two
-    underscores only if one is typed, after the others."""
+    """Return the best matches for the typed text, and how many more there are. Equal labels come
+    first, then those that start with it, then those with its letters in this order. Private names
+    are listed if an underscore is typed, or nothing else matches; names with two underscores only
+    if one is typed, after the others."""
     public = private = 0
     underscore = stem.startswith("_")
 
@@ -72,7 +74,8 @@ def ranked(candidates: Iterable[Candidate], stem: str, most: int) -> tuple[list[
                 public += 1
             yield key, public + private, candidate
 
-    # Not sorted as a whole: ten thousand live tuples would start the garbage collector, which may have a large heap to traverse.
+    # Not sorted as a whole: ten thousand live tuples would start the garbage collector, which may
+    # have a large heap to traverse.
     found = nsmallest(most, fitting())
     best = {
         candidate.label: candidate
@@ -120,7 +123,8 @@ def named(name: str, value: Any) -> Candidate:
 
 
 def describe(name: str, value: Any) -> tuple[str, str]:
-    """Return the kind of a name's value (function, class, module, property, data) and a line about it."""
+    """Return the kind of a name's value (function, class, module, property, data) and a line about
+    it."""
     if type(value) in BOUND:
         value = value.__func__
     if type(value) is property:

@@ -40,7 +40,8 @@ class Explanation(NamedTuple):
 
 
 def explain_at(namespace: dict[str, Any], code: str, cursor: int) -> Explanation | None:
-    """Explain the function whose call encloses the cursor, or the expression at the cursor; None if unknown."""
+    """Explain the function whose call encloses the cursor, or the expression at the cursor; None if
+    unknown."""
     expression = call_at(code, cursor)
     value = resolve(expression, namespace) if expression else MISSING
     return None if value is MISSING else explain(value, expression)
@@ -85,7 +86,8 @@ def _builtin_signature(value: Any, name: str) -> str:
 
 
 def source(value: Any, expression: str) -> dict[str, Any]:
-    """Return signature, docstring, location and source; of a module, its version instead of a signature."""
+    """Return signature, docstring, location and source; of a module, its version instead of a
+    signature."""
     if is_module(value):
         return _module(value)
     found = explain(value, _name(value) or expression, with_source=True)

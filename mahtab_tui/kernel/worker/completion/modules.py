@@ -45,7 +45,8 @@ def member_names(module: str) -> Iterator[Candidate]:
 
 
 def module_members(module: object) -> dict[str, Any]:
-    """Return the names of a loaded module; those in `__all__` that are not loaded yet have the value None."""
+    """Return the names of a loaded module; those in `__all__` that are not loaded yet have the
+    value None."""
     own = own_dict(module)
     names: dict[str, Any] = {name: value for name, value in list(own.items()) if type(name) is str}
     exported = own.get("__all__")

@@ -16,13 +16,15 @@ class CompletionPoint(NamedTuple):
     """What is to be completed."""
 
     kind: str
-    """name, attribute, string, module, member (of a module, in an import), magic (after its percent sign) or none."""
+    """name, attribute, string, module, member (of a module, in an import), magic (after its percent
+    sign) or none."""
     start: int = 0
     """Where it starts, in characters."""
     stem: str = ""
     """What has been typed of it."""
     target: str = ""
-    """The expression that it is an attribute or a subscript of; the module that it is a member or a part of."""
+    """The expression that it is an attribute or a subscript of; the module that it is a member or a
+    part of."""
     call: str = ""
     """The expression of the function that it is an argument of."""
     argument: bool = False
@@ -35,7 +37,8 @@ NONE = CompletionPoint("none")
 
 
 def call_at(code: str, cursor: int) -> str:
-    """Return the function whose call encloses or ends at the cursor, otherwise the expression at the cursor; empty if there is none."""
+    """Return the function whose call encloses or ends at the cursor, otherwise the expression at
+    the cursor; empty if there is none."""
     tokens = tokenize(code[:cursor])
     for bracket in reversed(tokens.open):
         if callee := _callee(code, tokens.all, bracket):
@@ -165,7 +168,8 @@ def _open_call(before: str, tokens: list[Token], opened: list[int]) -> str:
 
 
 def _callee(before: str, tokens: list[Token], bracket: int) -> str:
-    """Return the expression that an opening bracket calls or subscripts; empty if it does neither."""
+    """Return the expression that an opening bracket calls or subscripts; empty if it does
+    neither."""
     if bracket < 1 or not ends_expression(tokens[bracket - 1]):
         return ""
     if bracket > 1 and tokens[bracket - 2].text in ("def", "class"):

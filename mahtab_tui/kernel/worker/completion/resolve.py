@@ -219,7 +219,8 @@ def _of_table(
 
 
 def _constant(key: ast.expr, namespace: Mapping[str, Any]) -> Any:
-    """Return the value of a subscript if it is a literal, or a name of a plain value; otherwise `MISSING`."""
+    """Return the value of a subscript if it is a literal, or a name of a plain value; otherwise
+    `MISSING`."""
     if isinstance(key, ast.Name):
         found = namespace.get(key.id, MISSING)
         return found if type(found) in _PLAIN else MISSING

@@ -103,8 +103,9 @@ _KNOWN = {
     " startswith endswith extract findall get slice zfill pad cat match fullmatch count isdigit isnumeric removeprefix removesuffix; "
     "pandas.DataFrame: get_dummies extractall",
 }
-"""What functions, methods and attributes return that are written in C or have no annotation: by class or module, the results, each with
-names. Of a method that is inherited, the class that is asked counts."""
+"""What functions, methods and attributes return that are written in C or have no annotation: by
+class or module, the results, each with names. Of a method that is inherited, the class that is
+asked counts."""
 
 
 class Instance(NamedTuple):
@@ -135,7 +136,8 @@ def is_frame(cls: type) -> bool:
 
 
 def with_columns(found: Any, receiver: Any, name: str) -> Any:
-    """Return an instance with the columns of the table that a method or attribute belongs to, if it keeps them."""
+    """Return an instance with the columns of the table that a method or attribute belongs to, if it
+    keeps them."""
     table = table_of(receiver)
     if (
         type(found) is not Instance
@@ -150,7 +152,8 @@ def with_columns(found: Any, receiver: Any, name: str) -> Any:
 
 
 def result_of(function: Any, receiver: Any = MISSING) -> Any:
-    """Return what a call of a function returns; `MISSING` if that is unknown. receiver: the object whose method it is."""
+    """Return what a call of a function returns; `MISSING` if that is unknown. receiver: the object
+    whose method it is."""
     if is_class(function):
         return Instance(function)
     if type(function) is types.MethodType:
@@ -177,7 +180,8 @@ def result_of(function: Any, receiver: Any = MISSING) -> Any:
 
 
 def known(receiver: Any, name: str) -> Any:
-    """Return what a method or attribute of a library's class returns, from the table; `MISSING` if it is not there."""
+    """Return what a method or attribute of a library's class returns, from the table; `MISSING` if
+    it is not there."""
     cls = receiver if is_class(receiver) else class_of(receiver)
     for base in mro_of(cls):
         found = _in_table(_label(base), name)
@@ -239,7 +243,8 @@ _NAMED = Classes(
 
 
 def annotated_class(annotation: Any, names: dict[str, Any], receiver: Any, depth: int = 0) -> Any:
-    """Return an `Instance` of the class that an annotation names; `MISSING` if it names none. names: the globals of its function."""
+    """Return an `Instance` of the class that an annotation names; `MISSING` if it names none.
+    names: the globals of its function."""
     if is_class(annotation) and type(annotation) is not types.GenericAlias:
         return MISSING if annotation is type(None) else Instance(annotation)
     if depth > _DEEPEST:
@@ -324,7 +329,8 @@ _VIEWS: dict[str, type] = {
 
 
 def _elsewhere(name: str, names: dict[str, Any]) -> Any:
-    """Return the class of a name that a module imports for type checkers only: the one of its package that has this name."""
+    """Return the class of a name that a module imports for type checkers only: the one of its
+    package that has this name."""
     module = names.get("__name__")
     package = module.partition(".")[0] if type(module) is str else ""
     if not package or package == "__main__":

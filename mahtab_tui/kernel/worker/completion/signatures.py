@@ -54,7 +54,8 @@ class Parameter(NamedTuple):
 
 
 def function_of(value: Any) -> tuple[Any, int]:
-    """Return the Python function that a call runs (None if there is none), and how many of its first parameters are already bound."""
+    """Return the Python function that a call runs (None if there is none), and how many of its
+    first parameters are already bound."""
     if type(value) is loaded("functools", "partial"):
         function, bound = function_of(value.func)
         return function, bound + len(value.args)
@@ -111,7 +112,8 @@ def parameters(function: types.FunctionType, bound: int = 0) -> list[Parameter]:
 
 
 def builtin_keywords(value: Any) -> list[str]:
-    """Return the keyword arguments of a function that is written in C, from its signature or its documentation."""
+    """Return the keyword arguments of a function that is written in C, from its signature or its
+    documentation."""
     if type(value) is types.MethodType:
         value = value.__func__
     if type(value) not in BUILT_IN and type(value) is not type:
@@ -153,7 +155,8 @@ def _loaded_by(instruction: Any) -> tuple[Any, ...]:
 
 
 def annotations_of(function: types.FunctionType) -> dict[str, Any]:
-    """Return the annotations, since Python 3.14 as texts, because reading their values would run code; empty if they cannot be read."""
+    """Return the annotations, since Python 3.14 as texts, because reading their values would run
+    code; empty if they cannot be read."""
     try:
         if sys.version_info >= (3, 14):
             library = late_import("annotationlib")
@@ -191,7 +194,8 @@ def annotated(annotation: Any) -> str:
 
 
 def _is_plain(annotation: Any) -> bool:
-    """Tell whether the `repr` of an annotation, and of everything in it, is the interpreter's own."""
+    """Tell whether the `repr` of an annotation, and of everything in it, is the interpreter's
+    own."""
     if is_class(annotation):
         module = module_of(annotation)
         return type(annotation) is type or (

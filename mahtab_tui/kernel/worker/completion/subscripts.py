@@ -43,7 +43,8 @@ _LITERALS = (str, int, bytes, bool, float, type(None))
 
 
 def keys_of(value: object) -> list[Candidate]:
-    """Return the keys that can be written as literals. The label of a string is its text, of other keys their literal."""
+    """Return the keys that can be written as literals. The label of a string is its text, of other
+    keys their literal."""
     columns = columns_of(value)
     if columns:
         return [Candidate(name, fixed("column"), name, 0) for name in columns]
@@ -64,7 +65,8 @@ def _key(key: Any, item: Any) -> Candidate:
 
 
 def literal(text: str, quote: str, after: str) -> str:
-    """Escape a text for a string that was opened with a prefix and quotes, and close the string unless it is closed already."""
+    """Escape a text for a string that was opened with a prefix and quotes, and close the string
+    unless it is closed already."""
     marks = quote.lstrip("rRbBuUfFtT")
     prefix = quote[: len(quote) - len(marks)].lower()
     if "r" not in prefix:

@@ -64,8 +64,8 @@ def ends_expression(token: Token) -> bool:
 
 
 def expression(tokens: list[Token], last: int) -> int | None:
-    """Return the index of the first token of the expression (names, attributes, calls, subscripts, literals) that ends with the
-    token `last`; None if there is none."""
+    """Return the index of the first token of the expression (names, attributes, calls, subscripts,
+    literals) that ends with the token `last`; None if there is none."""
     place = last
     while place >= 0:
         token = tokens[place]

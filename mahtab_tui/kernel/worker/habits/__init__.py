@@ -1,4 +1,5 @@
-"""IPython's syntax and names at the prompt: ``!command``, ``%magic``, ``object?``, `In`, `Out`, ``_``."""
+"""IPython's syntax and names at the prompt: ``!command``, ``%magic``, ``object?``, `In`, `Out`,
+``_``."""
 
 from __future__ import annotations
 

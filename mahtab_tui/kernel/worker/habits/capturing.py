@@ -33,7 +33,8 @@ class CapturedOutput:
 
 
 def capture(rest: str, caller: Caller) -> None:
-    """Run the lines below without showing their output and value; the first line may name a variable for the output.
+    """Run the lines below without showing their output and value; the first line may name a
+    variable for the output.
 
     An exception is still raised, after the variable has been set.
     """

@@ -1,4 +1,5 @@
-"""%%html, %%markdown, %%latex, %%svg, %%javascript, %%script and programs that run a cell: cells that are not Python."""
+"""%%html, %%markdown, %%latex, %%svg, %%javascript, %%script and programs that run a cell: cells
+that are not Python."""
 
 from __future__ import annotations
 

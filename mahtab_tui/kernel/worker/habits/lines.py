@@ -18,7 +18,8 @@ _HELP_BEFORE = re.compile(r"^([ \t]*)(\?\??)[ \t]*([^\W\d][\w.]*(?:\[[^\]]*\])*)
 
 
 def transform(source: str) -> str:
-    """Replace such lines by calls, keeping the number of lines. A cell that is valid Python is not changed."""
+    """Replace such lines by calls, keeping the number of lines. A cell that is valid Python is not
+    changed."""
     if SIGNS.isdisjoint(source) or is_python(source):
         return source
     lines = source.split("\n")

@@ -1,4 +1,5 @@
-"""%who, %whos, %who_ls, %lsmagic, %env, %set_env, %history, %hist and %pwd; `magics.SUMMARIES` says what they do."""
+"""%who, %whos, %who_ls, %lsmagic, %env, %set_env, %history, %hist and %pwd; `magics.SUMMARIES` says
+what they do."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def _told(name: str, value: str) -> str:
 
 
 def _names(rest: str, caller: Caller) -> list[dict[str, Any]]:
-    """List the variables, of the given types if there are any, without modules, functions and private names, like the namespace pane."""
+    """List the variables, of the given types if there are any, without modules, functions and
+    private names, like the namespace pane."""
     types = rest.split()
     public = [
         (name, value)

@@ -105,7 +105,8 @@ class UnknownMagicError(Exception):
 
 
 def run(command: str, rest: str, caller: Caller) -> Any:
-    """Run a magic command and return its value, which is shown. command: without its first percent sign."""
+    """Run a magic command and return its value, which is shown. command: without its first percent
+    sign."""
     name = command.lstrip("%")
     if name not in _MODULE_OF or name not in (
         _WHOLE_CELL if command.startswith("%") else _MODULE_OF.keys() - _WHOLE_CELL_ONLY
@@ -121,7 +122,8 @@ def run(command: str, rest: str, caller: Caller) -> Any:
 
 
 def show_help(expression: str, level: int) -> None:
-    """Show signature and docstring of an expression's value (``object?``), and from level 2 on its source (``object??``)."""
+    """Show signature and docstring of an expression's value (``object?``), and from level 2 on its
+    source (``object??``)."""
     frame = sys._getframe(1)
     try:
         value = eval(expression, frame.f_globals, dict(frame.f_locals))
@@ -141,7 +143,8 @@ def show_help(expression: str, level: int) -> None:
 
 
 def install(await_: Await) -> None:
-    """Put the functions that `lines.transform` calls into builtins. await_: runs a coroutine to its end."""
+    """Put the functions that `lines.transform` calls into builtins. await_: runs a coroutine to its
+    end."""
 
     def magic(command: str, rest: str) -> Any:
         return run(command, rest, Caller(sys._getframe(1).f_globals, await_))

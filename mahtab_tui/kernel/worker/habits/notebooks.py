@@ -1,4 +1,5 @@
-"""Commands of IPython that are not needed here: each prints a muted line, and the cell continues."""
+"""Commands of IPython that are not needed here: each prints a muted line, and the cell
+continues."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def _say(name: str) -> Callable[[str, Caller], None]:
 
 
 def _show_figures(rest: str, caller: Caller) -> None:
-    """Choose the backend that shows figures here, also where MPLBACKEND or `matplotlib.use` has chosen another one."""
+    """Choose the backend that shows figures here, also where MPLBACKEND or `matplotlib.use` has
+    chosen another one."""
     plots = late_import(f"{__package__.rpartition('.')[0]}.showing.plots")
     try:
         importlib.import_module("matplotlib").use(plots.BACKEND)

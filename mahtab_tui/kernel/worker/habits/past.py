@@ -10,7 +10,8 @@ KEPT = 1_000
 
 
 class CellHistory:
-    """`In` and `Out` of one namespace. They are in builtins, so that they do not clutter the namespace, and the user's names hide them."""
+    """`In` and `Out` of one namespace. They are in builtins, so that they do not clutter the
+    namespace, and the user's names hide them."""
 
     def __init__(self) -> None:
         self.inputs: list[str] = [""]
@@ -18,7 +19,8 @@ class CellHistory:
         builtins.__dict__.update({"In": self.inputs, "Out": self.outputs})
 
     def entered(self, cell: int, source: str) -> None:
-        """Record the code of a cell in `In[cell]`, even if earlier cells belong to an earlier kernel. Cell 0 is the session's own code."""
+        """Record the code of a cell in `In[cell]`, even if earlier cells belong to an earlier
+        kernel. Cell 0 is the session's own code."""
         if type(self.inputs) is list and cell > 0:
             self.inputs.extend([""] * (cell + 1 - len(self.inputs)))
             self.inputs[cell] = source

@@ -20,10 +20,12 @@ _STANDARD = os.path.join(os.path.dirname(os.__file__), "")
 
 
 class Reloader:
-    """Remembers the modification times of loaded modules, and reloads those whose file has changed."""
+    """Remembers the modification times of loaded modules, and reloads those whose file has
+    changed."""
 
     def __init__(self, *, everywhere: bool = False, automatic: bool = True) -> None:
-        """everywhere: also modules outside the working directory, but no installed packages. automatic: reload before each cell."""
+        """everywhere: also modules outside the working directory, but no installed packages.
+        automatic: reload before each cell."""
         self._seen: dict[str, int] = {}
         self._everywhere = everywhere
         self.automatic = automatic
@@ -35,7 +37,8 @@ class Reloader:
                 self._seen[name] = _changed(path)
 
     def reload(self, namespace: dict[str, Any]) -> None:
-        """Reload changed modules and replace their functions and classes in the namespace. Failures are printed."""
+        """Reload changed modules and replace their functions and classes in the namespace. Failures
+        are printed."""
         for name, module, path in _own_modules(everywhere=self._everywhere):
             now = _changed(path)
             if name in self._seen and now and now != self._seen[name]:
@@ -51,7 +54,8 @@ class Reloader:
 
 
 def autoreload(rest: str, caller: magics.Caller) -> None:
-    """Turn reloading on or off, or reload changed modules once, as the extension of IPython does."""
+    """Turn reloading on or off, or reload changed modules once, as the extension of IPython
+    does."""
     mode = rest.strip().lower()
     loaded = magics.Reloading.reloader
     reloader = (
@@ -121,7 +125,8 @@ def _changed(path: str) -> int:
 
 
 def _reload(module: ModuleType, path: str, namespace: dict[str, Any]) -> None:
-    # Otherwise bytecode would be taken for current if the source has the same size and was changed within the same second.
+    # Otherwise bytecode would be taken for current if the source has the same size and was changed
+    # within the same second.
     with suppress(OSError, NotImplementedError):
         os.unlink(importlib.util.cache_from_source(path))
     before = dict(own_dict(module))

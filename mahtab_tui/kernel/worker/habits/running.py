@@ -18,11 +18,13 @@ sys.path[:] = [entry for entry in sys.path if entry]
 import runpy
 runpy.run_module("pip", run_name="__main__", alter_sys=True)
 """
-"""Runs pip as ``python -m pip`` does, but imports nothing from the working directory. (``-P`` needs Python 3.11.)"""
+"""Runs pip as ``python -m pip`` does, but imports nothing from the working directory. (``-P`` needs
+Python 3.11.)"""
 
 
 def run(rest: str, caller: Caller) -> None:
-    """Run a script as `__main__`, and copy its names into the namespace, even if it fails. A notebook's cells run in the namespace itself."""
+    """Run a script as `__main__`, and copy its names into the namespace, even if it fails. A
+    notebook's cells run in the namespace itself."""
     words = late_import("shlex").split(rest)
     if not words:
         raise ValueError("%run needs a file, as in %run script.py")
@@ -96,7 +98,8 @@ def pip(rest: str, caller: Caller) -> None:
                 f"The environment of {sys.executable} has no pip. `!{sys.executable} -m ensurepip` may install it."
             )
         command = [uv, "pip", *words[:1], "--python", sys.executable, *words[1:]]
-    # Read and printed here, because in the caller's own process the direct output of a child does not belong to the cell.
+    # Read and printed here, because in the caller's own process the direct output of a child does
+    # not belong to the cell.
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -113,7 +116,8 @@ def pip(rest: str, caller: Caller) -> None:
 
 
 def debug(rest: str, caller: Caller) -> None:
-    """Start Python's debugger where the last exception was raised; it reads commands like `input`."""
+    """Start Python's debugger where the last exception was raised; it reads commands like
+    `input`."""
     traceback = getattr(sys, "last_traceback", None)
     if traceback is None:
         raise RuntimeError("There is nothing to debug: no cell has raised an exception yet.")

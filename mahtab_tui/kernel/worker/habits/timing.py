@@ -14,7 +14,8 @@ _NAME = "<%time>"
 
 
 def time(source: str, caller: Caller) -> Any:
-    """Run code, which may await, print how long it took, and return the value of its last expression."""
+    """Run code, which may await, print how long it took, and return the value of its last
+    expression."""
     run = compiled(source, _NAME, *caller)
     wall, processor = perf_counter(), process_time()
     try:

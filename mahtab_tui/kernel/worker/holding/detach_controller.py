@@ -1,4 +1,5 @@
-"""Decides whether the kernel goes on without a host, and lets the next host in. Used by the control thread."""
+"""Decides whether the kernel goes on without a host, and lets the next host in. Used by the control
+thread."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class Staying:
         left: Callable[[], None],
         stop_cells: Callable[[], None],
     ) -> None:
-        """hello: the kernel's first frame. busy: whether a cell runs. answer_alone: answers a call that needs no host.
+        """hello: the kernel's first frame. busy: whether a cell runs. answer_alone: answers a call
+        that needs no host.
 
         left: called when a host has left. stop_cells: interrupts what runs.
         """
@@ -71,7 +73,8 @@ class Staying:
         return self._stopping_since is not None or now - self._idle_since >= longest
 
     def _runs_away(self, absent: float, now: float) -> bool:
-        """Interrupt a cell whose screen went long ago without a word; returns whether it does not end by that."""
+        """Interrupt a cell whose screen went long ago without a word; returns whether it does not
+        end by that."""
         if self.on_purpose or absent < self._beside.seconds:
             return False
         if self._stopping_since is None:

@@ -28,7 +28,8 @@ PAGE = 65536
 
 
 class State:
-    """What the holder knows of the kernel without asking it, because code may keep it from answering: a page of memory that both have."""
+    """What the holder knows of the kernel without asking it, because code may keep it from
+    answering: a page of memory that both have."""
 
     def __init__(self, page: Any) -> None:
         """page: a shared `mmap`."""
@@ -62,7 +63,8 @@ class State:
         return bool(_STATE.unpack_from(self._page)[2])
 
     def told(self) -> Frame:
-        """The cell that runs (0 for none), since when that is so, in seconds since the epoch, whether any has run, and the kernel's first frame."""
+        """The cell that runs (0 for none), since when that is so, in seconds since the epoch,
+        whether any has run, and the kernel's first frame."""
         cell, since, has_run, _ = _STATE.unpack_from(self._page)
         hello = bytes(self._page[_HELLO:]).rstrip(b"\0")
         return {
@@ -74,7 +76,8 @@ class State:
 
 
 class EventBacklog:
-    """Cells that no host has stored, with the offsets of their output, and calls that wait for an answer."""
+    """Cells that no host has stored, with the offsets of their output, and calls that wait for an
+    answer."""
 
     def __init__(self, spool: Spool, state: State) -> None:
         self.state = state
@@ -129,8 +132,8 @@ class EventBacklog:
             self._calls.pop(number, None)
 
     def stored(self, cells: list[int], offset: int) -> None:
-        """A host has stored cells that have ended: they, and what came before them, need not be told again. offset: up to there it has stored
-        what was printed outside cells."""
+        """A host has stored cells that have ended: they, and what came before them, need not be
+        told again. offset: up to there it has stored what was printed outside cells."""
         with self._lock:
             self._told = max(self._told, offset)
             running = self._open[0] if self._open else None

@@ -1,4 +1,5 @@
-"""The holder: a small process beside the kernel. It hands the kernel's connections to a new host, and reads its output while there is none."""
+"""The holder: a small process beside the kernel. It hands the kernel's connections to a new host,
+and reads its output while there is none."""
 
 from __future__ import annotations
 
@@ -26,10 +27,12 @@ KEY = ".key"
 """The ending of the key's file."""
 
 LAST = ".last"
-"""The ending of the file in which a kernel's last output stays that ended in a cell without a host: the cell's number and a line end come first."""
+"""The ending of the file in which a kernel's last output stays that ended in a cell without a host:
+the cell's number and a line end come first."""
 
 PATIENCE = 5.0
-"""Seconds in which whoever connects must have said everything; and in which a kernel that shall end must have ended."""
+"""Seconds in which whoever connects must have said everything; and in which a kernel that shall end
+must have ended."""
 
 GIVEN_UP = 0.5
 """Seconds in which a host from which the kernel is taken must have let it go."""

@@ -12,7 +12,8 @@ from .event_backlog import PAGE, EventBacklog, State
 from .spool import Spool
 
 ATTACH, END, AWAY, BACK = b"a", b"e", b"w", b"b"
-"""What the holder says: a host attaches, whose end of the connection comes with it; the kernel shall end; no wire leads to the host, or one does again."""
+"""What the holder says: a host attaches, whose end of the connection comes with it; the kernel
+shall end; no wire leads to the host, or one does again."""
 
 
 class HolderSettings(NamedTuple):
@@ -55,7 +56,8 @@ class Beside:
         os.register_at_fork(after_in_child=self._cut)
 
     def heard(self) -> tuple[bytes, int]:
-        """Return what the holder says, and the descriptor that comes with it, or -1; nothing once the holder is gone."""
+        """Return what the holder says, and the descriptor that comes with it, or -1; nothing once
+        the holder is gone."""
         socket = late_import("socket")
         word, descriptors, _, _ = socket.recv_fds(self._control, 1, 1)
         return word, descriptors[0] if descriptors else -1
@@ -72,7 +74,8 @@ class Beside:
 
 
 def begin_holder(settings: HolderSettings, hide: Any) -> Beside | None:
-    """Fork the holder; None if that cannot be done. hide: moves a descriptor to where code does not hit it."""
+    """Fork the holder; None if that cannot be done. hide: moves a descriptor to where code does not
+    hit it."""
     page = mmap.mmap(-1, PAGE)
     ours, theirs = _socket.socketpair(
         _socket.AF_UNIX, _socket.SOCK_SEQPACKET

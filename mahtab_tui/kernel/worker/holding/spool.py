@@ -1,6 +1,8 @@
-"""The spool: a file in memory that keeps what a kernel has printed until a host has stored it. An offset in it is the number of a byte.
+"""The spool: a file in memory that keeps what a kernel has printed until a host has stored it. An
+offset in it is the number of a byte.
 
-Whoever is attached moves the bytes there from the kernel's pipe, so that none is lost when a host is killed between reading and storing.
+Whoever is attached moves the bytes there from the kernel's pipe, so that none is lost when a host
+is killed between reading and storing.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from typing import Any
 
 HEAD = 32 * 2**20
 TAIL = 16 * 2**20
-"""Bytes that are kept of what no host has stored: its beginning, and at least so many at its end. What is between them is left out."""
+"""Bytes that are kept of what no host has stored: its beginning, and at least so many at its end.
+What is between them is left out."""
 
 PIECE = 65536
 
@@ -39,7 +42,8 @@ def in_pipe(pipe: int) -> int:
 
 
 class Spool:
-    """A kernel's pipe, and the file to which its bytes are moved. One process at a time may move them."""
+    """A kernel's pipe, and the file to which its bytes are moved. One process at a time may move
+    them."""
 
     def __init__(self, pipe: int, file: int) -> None:
         self.pipe = pipe
@@ -58,7 +62,8 @@ class Spool:
         )  # quicker than fstat, and every read and write has its own offset
 
     def printed(self) -> int:
-        """How many bytes have been printed so far. Any process may ask; another may move bytes meanwhile."""
+        """How many bytes have been printed so far. Any process may ask; another may move bytes
+        meanwhile."""
         while True:
             before = self.size
             total = before + in_pipe(self.pipe)
@@ -66,7 +71,8 @@ class Spool:
                 return total
 
     def move(self) -> int:
-        """Move bytes that wait in the pipe; returns how many, and 0 once nobody can print any more. Raises `BlockingIOError` if none wait."""
+        """Move bytes that wait in the pipe; returns how many, and 0 once nobody can print any more.
+        Raises `BlockingIOError` if none wait."""
         size = self.size
         count = _splice(self.pipe, self.file, size)
         end = size + count - TAIL
@@ -90,7 +96,8 @@ class Spool:
         return self._start
 
     def next_byte(self, offset: int) -> int:
-        """Return the next offset at which there is a byte, or will be one; what lies before it was left out."""
+        """Return the next offset at which there is a byte, or will be one; what lies before it was
+        left out."""
         try:
             return os.lseek(self.file, offset, os.SEEK_DATA)
         except OSError as error:

@@ -60,7 +60,8 @@ def facts(value: Any) -> dict[str, Any]:
 
 
 def sliced(value: Any, places: Sequence[int | None]) -> Any:
-    """Return a part of an array or tensor as a numpy array. places: an index for each dimension; None keeps it whole."""
+    """Return a part of an array or tensor as a numpy array. places: an index for each dimension;
+    None keeps it whole."""
     if len(places) != len(value.shape):
         raise LookError("The array now has a different shape; press r to reload.")
     for place, size in zip(places, value.shape):

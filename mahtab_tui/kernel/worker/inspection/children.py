@@ -1,4 +1,5 @@
-"""The children of an object: items of containers by position, attributes of others. Reads only stored data."""
+"""The children of an object: items of containers by position, attributes of others. Reads only
+stored data."""
 
 from __future__ import annotations
 
@@ -82,7 +83,8 @@ def count_of(value: object) -> int:
 
 
 def children_of(value: object, start: int, stop: int) -> list[Child]:
-    """Return some of the children, by position. Raises `LookError` if a container changes meanwhile."""
+    """Return some of the children, by position. Raises `LookError` if a container changes
+    meanwhile."""
     base = base_of(value)
     if base is None:
         return [_attribute(value, name) for name in _attribute_names(value)[start:stop]]
@@ -101,7 +103,8 @@ def child_at(value: object, position: int) -> Child:
 
 
 def all_attributes(value: object) -> list[Child]:
-    """Return the attributes of an object and its classes without special names, private ones last. Properties are not run."""
+    """Return the attributes of an object and its classes without special names, private ones last.
+    Properties are not run."""
     names = [
         name for name in attributes(value) if not (name.startswith("__") and name.endswith("__"))
     ]
@@ -204,7 +207,8 @@ def field_names(cls: type) -> tuple[str, ...]:
 
 
 def _attribute_names(value: object) -> list[str]:
-    """Return the names of an object's own attributes in order, then of its classes' slots and properties."""
+    """Return the names of an object's own attributes in order, then of its classes' slots and
+    properties."""
     if is_module(value):
         return [name for name in own_dict(value) if type(name) is str and not name.startswith("__")]
     if is_class(value):

@@ -23,7 +23,8 @@ _MOST = 100
 def locals_of(
     cell: int, file: str, line: int, function: str, place: int, of: int
 ) -> dict[str, Any]:
-    """Return the variables of a frame of the error that ended a cell. place: its index among the `of` frames at this line of this function.
+    """Return the variables of a frame of the error that ended a cell. place: its index among the
+    `of` frames at this line of this function.
 
     Raises `LookError` if they are not available."""
     error = getattr(sys, "last_value", None)

@@ -35,7 +35,8 @@ MOST = 500
 
 
 class Inspection:
-    """Answers screens that look into one namespace. A screen has a name; a new question in a slot cancels the older one."""
+    """Answers screens that look into one namespace. A screen has a name; a new question in a slot
+    cancels the older one."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
@@ -68,7 +69,8 @@ class Inspection:
         }
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Answer a question, a dict with the asking screen (`client`, `slot`), the action (`do`), the object (`path`), and arguments.
+        """Answer a question, a dict with the asking screen (`client`, `slot`), the action (`do`),
+        the object (`path`), and arguments.
 
         Raises `LookError` or `AbandonedError`.
         """

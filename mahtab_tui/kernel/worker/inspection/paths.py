@@ -1,14 +1,13 @@
 """Paths to objects: lists of steps, each a list of plain values.
 
-["name", "df"]                          a variable; first step
-["name", "df", 1402]                    the same, valid only while the variable is the object with this `id`
-["held", 7]                             a computed value, kept until its screen closes; first step
-["shown", "3f…"]                        the value of a table that was displayed; first step
-["frame", 4, "In [4]", 3, "f", 0, 1]    the variables of a frame of the last error (`frames.locals_of`); first step
-["item", 3]                             an item of a container, by position
-["attribute", "x"]                      an attribute
-["column", 2], ["cell", 10, 2]          a column, or a cell, of a table
-["slice", [0, null]]                    a part of an array; null keeps a dimension
+["name", "df"]                          a variable; first step ["name", "df", 1402]
+the same, valid only while the variable is the object with this `id` ["held", 7]
+a computed value, kept until its screen closes; first step ["shown", "3f…"]
+the value of a table that was displayed; first step ["frame", 4, "In [4]", 3, "f", 0, 1]    the
+variables of a frame of the last error (`frames.locals_of`); first step ["item", 3]
+an item of a container, by position ["attribute", "x"]                      an attribute ["column",
+2], ["cell", 10, 2]          a column, or a cell, of a table ["slice", [0, null]]
+a part of an array; null keeps a dimension
 """
 
 from __future__ import annotations

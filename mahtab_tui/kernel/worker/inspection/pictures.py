@@ -1,4 +1,5 @@
-"""Makes pictures of images, figures, bytes of image files, and arrays of colours: PNG, or the original file."""
+"""Makes pictures of images, figures, bytes of image files, and arrays of colours: PNG, or the
+original file."""
 
 from __future__ import annotations
 
@@ -27,12 +28,14 @@ def is_picture(value: Any) -> bool:
 
 
 def draws_itself(value: Any) -> bool:
-    """Tell whether it can be drawn on request: an array of colours, or an object that draws itself."""
+    """Tell whether it can be drawn on request: an array of colours, or an object that draws
+    itself."""
     return _is_colours(value) or in_class(type(value), "_repr_png_") is not MISSING
 
 
 def measure(value: Any) -> tuple[int, int] | None:
-    """Return a picture's width and height in pixels; zeros if only drawing it would tell; None if it is not a picture."""
+    """Return a picture's width and height in pixels; zeros if only drawing it would tell; None if
+    it is not a picture."""
     if _is_image(value):
         width, height = value.size
         return width, height
@@ -42,7 +45,8 @@ def measure(value: Any) -> tuple[int, int] | None:
 
 
 def picture(value: Any) -> bytes:
-    """Return the picture's file. Runs the drawing code of a figure or object. Raises `LookError` if there is no picture."""
+    """Return the picture's file. Runs the drawing code of a figure or object. Raises `LookError` if
+    there is no picture."""
     if _is_file(value):
         found = bytes(value)
     elif _is_image(value):

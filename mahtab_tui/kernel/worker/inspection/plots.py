@@ -52,7 +52,8 @@ def histogram(values: Any, pace: Pace) -> dict[str, Any]:
 
 
 def heat(values: Any, width: int, height: int, pace: Pace) -> dict[str, Any]:
-    """Reduce two-dimensional values to a grid of means of at most this size; None for parts without numbers."""
+    """Reduce two-dimensional values to a grid of means of at most this size; None for parts without
+    numbers."""
     numpy = sys.modules["numpy"]
     values = numpy.asarray(values)
     rows, columns = min(height, values.shape[0]), min(width, values.shape[1])

@@ -1,7 +1,9 @@
-"""Inspectors that packages provide with the entry point ``mahtab_tui.inspectors`` in the kernel's environment.
+"""Inspectors that packages provide with the entry point ``mahtab_tui.inspectors`` in the kernel's
+environment.
 
-An entry point's name is a class (``shapes.polygon.Polygon``). Its value is a function that takes an object of this class or a subclass, and
-returns a mapping of titles to ordinary objects, each of which is shown in the view of its own kind.
+An entry point's name is a class (``shapes.polygon.Polygon``). Its value is a function that takes an
+object of this class or a subclass, and returns a mapping of titles to ordinary objects, each of
+which is shown in the view of its own kind.
 """
 
 from __future__ import annotations

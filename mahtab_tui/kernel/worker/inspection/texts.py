@@ -1,4 +1,5 @@
-"""Reads texts and bytes of any length in parts, and searches texts in steps, so that nothing blocks for long."""
+"""Reads texts and bytes of any length in parts, and searches texts in steps, so that nothing blocks
+for long."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class LineCounts:
 
 
 def base_of(value: object) -> Any:
-    """Return ``str``, ``bytes``, ``bytearray`` or ``memoryview``, whichever an object is; None for others."""
+    """Return ``str``, ``bytes``, ``bytearray`` or ``memoryview``, whichever an object is; None for
+    others."""
     return next((base for base in mro_of(type(value)) if base in _BASES), None)
 
 
@@ -72,7 +74,8 @@ def _octets(value: memoryview) -> memoryview:
 
 
 def find(value: str, words: str, start: int, backwards: bool, pace: Pace) -> list[int] | None:
-    """Find the next or previous occurrence of words, wrapping around. Words without capitals match any case."""
+    """Find the next or previous occurrence of words, wrapping around. Words without capitals match
+    any case."""
     flags = 0 if any(map(str.isupper, words)) else re.IGNORECASE
     size = length(value)
     pattern = re.compile(re.escape(words), flags)

@@ -51,7 +51,8 @@ def _own_views(value: Any, table: Table | None) -> list[str]:
 
 
 def numbers_of(table: Table) -> Any:
-    """Return the numbers of a one-column table as a numpy array; None if it has none or numpy is not loaded."""
+    """Return the numbers of a one-column table as a numpy array; None if it has none or numpy is
+    not loaded."""
     column = _numbers(table)
     if column is None:
         return None

@@ -1,4 +1,5 @@
-"""Calls from code in a Jupyter kernel to the host: questions for input that only our host understands."""
+"""Calls from code in a Jupyter kernel to the host: questions for input that only our host
+understands."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class HostCalls:
         self._run = run
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Call the host and wait for the answer (JSON values both ways). Raises `RuntimeError` with the host's message."""
+        """Call the host and wait for the answer (JSON values both ways). Raises `RuntimeError` with
+        the host's message."""
         self._check(name)
         question = {"op": "call", "name": name, "args": args}
         try:
@@ -58,7 +60,8 @@ class HostCalls:
             self._tell({"op": "done", "cell": cell, **told})
 
     def _tell(self, frame: dict[str, Any]) -> None:
-        """Tell the host in the order of the output. Other clients ignore messages that they do not know."""
+        """Tell the host in the order of the output. Other clients ignore messages that they do not
+        know."""
         content = {"token": self._token, "frame": json.dumps(frame)}
         self._kernel.session.send(
             self._kernel.iopub_socket, "mahtab_tui", content, parent=self._kernel.get_parent()

@@ -1,4 +1,5 @@
-"""What we add to a Jupyter kernel for Python: it tells of the namespace and lets code call the host. IPython runs the cells."""
+"""What we add to a Jupyter kernel for Python: it tells of the namespace and lets code call the
+host. IPython runs the cells."""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ class Helper:
     """All that we add, for one host."""
 
     def __init__(self, shell: Any, token: str, session: str) -> None:
-        """token: marks what is meant for the host. session: the host's, in the headers of its messages."""
+        """token: marks what is meant for the host. session: the host's, in the headers of its
+        messages."""
         self._shell = shell
         self._builtins = dict(builtins.__dict__)
         self._calls = HostCalls(shell.kernel, token, session, self._run_nested)
@@ -133,7 +135,8 @@ class Helper:
 
     def _opened(self, comm: Any, message: Any) -> None:
         self._channel.comm = comm
-        # Not `on_msg`: around that, IPython's events run, which would show and close the figures of a running cell.
+        # Not `on_msg`: around that, IPython's events run, which would show and close the figures of
+        # a running cell.
         comm.handle_msg = self._asked
 
     def _asked(self, message: Any) -> None:

@@ -1,4 +1,5 @@
-"""Loads the bundle in a Jupyter kernel, from memory. The host sends this file's text, and calls `load`."""
+"""Loads the bundle in a Jupyter kernel, from memory. The host sends this file's text, and calls
+`load`."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
 
 def load(name: str, bundle: str) -> None:
-    """Make the package importable. Modules beside the user's data are not taken for the standard library's."""
+    """Make the package importable. Modules beside the user's data are not taken for the standard
+    library's."""
     if f"{name}.ipython.helper" in sys.modules:
         return
     with zipfile.ZipFile(io.BytesIO(base64.b64decode(bundle))) as archive:

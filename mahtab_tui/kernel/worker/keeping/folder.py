@@ -1,7 +1,8 @@
 """The folder in which a session's namespace is kept: an index, and files of pickled variables.
 
-A pickle runs code when it is read. So only what this user's own sessions have written is read: nothing that belongs to somebody else, that others may
-write, or that is not signed with the user's key.
+A pickle runs code when it is read. So only what this user's own sessions have written is read:
+nothing that belongs to somebody else, that others may write, or that is not signed with the user's
+key.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class KeptFolder:
     """An open folder. Close it."""
 
     def __init__(self, path: str, key: bytes, *, create: bool = False) -> None:
-        """path: lies in a folder of the user's own for all sessions. Raises `OSError`, `FolderError`."""
+        """path: lies in a folder of the user's own for all sessions. Raises `OSError`,
+        `FolderError`."""
         self.path = path
         self._key = key
         if create:
@@ -63,7 +65,8 @@ class KeptFolder:
         os.close(self._fd)
 
     def index(self) -> dict[str, Any] | None:
-        """What is kept; None if nothing is. Raises `FolderError` for an index that is not the user's own, `OSError`."""
+        """What is kept; None if nothing is. Raises `FolderError` for an index that is not the
+        user's own, `OSError`."""
         try:
             with self.open(INDEX) as file:
                 data = file.read(_LARGEST)
@@ -88,7 +91,8 @@ class KeptFolder:
         os.fsync(self._fd)
 
     def open(self, name: str) -> Any:
-        """Open a file to be read as bytes, if nobody else can have written it. Raises `OSError`, `FolderError`."""
+        """Open a file to be read as bytes, if nobody else can have written it. Raises `OSError`,
+        `FolderError`."""
         file = os.fdopen(
             os.open(
                 name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._fd
@@ -104,7 +108,8 @@ class KeptFolder:
         return file
 
     def write(self, name: str, parts: Iterable[Any]) -> None:
-        """Write a file from bytes and memory, and replace the one of that name in one step. Raises `OSError`."""
+        """Write a file from bytes and memory, and replace the one of that name in one step. Raises
+        `OSError`."""
         new = name + _NEW
         fd = os.open(
             new,

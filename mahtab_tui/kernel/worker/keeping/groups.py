@@ -1,4 +1,5 @@
-"""Which variables belong together: those whose objects share something that can change in place. (Kishu calls them co-variables.)"""
+"""Which variables belong together: those whose objects share something that can change in place.
+(Kishu calls them co-variables.)"""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _UNCHANGING = (
 )
 
 _SECONDS = 20.0
-"""For walking through all objects; where they are more, nobody knows what is shared, and they become one group."""
+"""For walking through all objects; where they are more, nobody knows what is shared, and they
+become one group."""
 
 
 class Group(NamedTuple):

@@ -1,4 +1,5 @@
-"""Finds texts that the user typed hidden (`getpass`) in what is about to be saved, where they would lie in clear."""
+"""Finds texts that the user typed hidden (`getpass`) in what is about to be saved, where they would
+lie in clear."""
 
 from __future__ import annotations
 
@@ -12,13 +13,15 @@ from .pulse import Pulse
 REASON = "it contains text that was typed hidden"
 
 _WORD = 4
-"""Characters of a text from which on it is found inside others; a shorter one is found as a whole string."""
+"""Characters of a text from which on it is found inside others; a shorter one is found as a whole
+string."""
 _LONG = 8
 """Bytes of a form that does not occur by chance in the memory of arrays."""
 
 
 class HiddenTexts:
-    """The forms of some texts as bytes. Finding them takes time proportional to the data and the number of texts."""
+    """The forms of some texts as bytes. Finding them takes time proportional to the data and the
+    number of texts."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         known = {each for text in texts for each in (text, text.strip()) if each}

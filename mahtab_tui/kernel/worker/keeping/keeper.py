@@ -25,8 +25,9 @@ class Keeper:
         at_start: dict[str, Any],
         hidden_lines: list[str],
     ) -> None:
-        """settings: folder, key (hex), megabytes, and cloudpickle (its folder). at_start: what the session's own code has made.
-        hidden_lines: what was typed hidden, which is not saved; it may grow."""
+        """settings: folder, key (hex), megabytes, and cloudpickle (its folder). at_start: what the
+        session's own code has made. hidden_lines: what was typed hidden, which is not saved; it may
+        grow."""
         self._namespace = namespace
         self._settings = settings
         self._kernel = os.urandom(8).hex()
@@ -36,7 +37,8 @@ class Keeper:
         self._index: dict[str, Any] = {"files": [], "missing": []}
 
     def index(self) -> dict[str, Any]:
-        """Read what is kept: the files with their variables, and what is not kept. Raises `FolderError`, `OSError`."""
+        """Read what is kept: the files with their variables, and what is not kept. Raises
+        `FolderError`, `OSError`."""
         with contextlib.suppress(FileNotFoundError), contextlib.closing(self._open()) as folder:
             self._index = folder.index() or self._index
         files = [
@@ -51,7 +53,8 @@ class Keeper:
         }
 
     def start_writing(self, request: dict[str, Any]) -> Checkpoint:
-        """Fork the process that writes; `finish` waits for it. request: carried and lost, see `Writer`. Raises `OSError`."""
+        """Fork the process that writes; `finish` waits for it. request: carried and lost, see
+        `Writer`. Raises `OSError`."""
         writer = Writer(
             self._namespace,
             self._kernel,

@@ -1,4 +1,5 @@
-"""Variables as bytes, and back: classes and functions of cells by value, memory of arrays beside the pickle."""
+"""Variables as bytes, and back: classes and functions of cells by value, memory of arrays beside
+the pickle."""
 
 from __future__ import annotations
 
@@ -42,8 +43,9 @@ class Pickled(NamedTuple):
 
 
 def load_cloudpickle(folder: str, kernel: str = "") -> Any:
-    """Load cloudpickle. folder: that of the package. kernel: names this kernel where something is to be written; a class has the same id in each
-    pickle then, so that equal variables have equal pickles, and that a class in two pickles is one class again."""
+    """Load cloudpickle. folder: that of the package. kernel: names this kernel where something is
+    to be written; a class has the same id in each pickle then, so that equal variables have equal
+    pickles, and that a class in two pickles is one class again."""
     package = load_package(_CLOUDPICKLE, folder)
     if kernel:
         known = (
@@ -58,7 +60,8 @@ def load_cloudpickle(folder: str, kernel: str = "") -> Any:
 def pickled(
     variables: dict[str, Any], namespace: dict[str, Any], cloudpickle: Any, most: int, pulse: Pulse
 ) -> Pickled:
-    """Pickle some variables together. most: bytes. pulse: beats with each object. Raises `TooLargeError`, `NotWrittenError`, and whatever an object raises."""
+    """Pickle some variables together. most: bytes. pulse: beats with each object. Raises
+    `TooLargeError`, `NotWrittenError`, and whatever an object raises."""
     blocks: list[memoryview] = []
     of_pickle: list[int] = []
     classes: dict[int, type] = {}
@@ -124,7 +127,8 @@ def pickled(
 def unpickled(
     stream: bytearray, sizes: list[int], fill: Fill, namespace: dict[str, Any]
 ) -> dict[str, Any]:
-    """The variables again, by name, after `load_cloudpickle`. sizes: of the blocks, in bytes. Raises whatever making an object raises."""
+    """The variables again, by name, after `load_cloudpickle`. sizes: of the blocks, in bytes.
+    Raises whatever making an object raises."""
     pickle = late_import("pickle")
     data = io.BytesIO(stream)
     sources, of_pickle = pickle.load(data)

@@ -29,8 +29,9 @@ class Writer:
     """Writes the variables that have changed since the last index."""
 
     def __init__(self, namespace: dict[str, Any], kernel: str, request: dict[str, Any]) -> None:
-        """kernel: names this kernel. request: folder, key (hex), megabytes, cloudpickle (its folder); carried: files of earlier kernels that
-        stay; lost: names that earlier kernels had, and this one never had; hidden: lines that were typed hidden."""
+        """kernel: names this kernel. request: folder, key (hex), megabytes, cloudpickle (its
+        folder); carried: files of earlier kernels that stay; lost: names that earlier kernels had,
+        and this one never had; hidden: lines that were typed hidden."""
         self._namespace = namespace
         self._kernel = kernel
         self._folder = request["folder"]
@@ -42,7 +43,8 @@ class Writer:
         self._hidden = HiddenTexts(request["hidden"])
 
     def write(self) -> dict[str, Any]:
-        """Write, and tell: bytes in all, the number of variables, and those not kept. Raises `OSError`, `FolderError`."""
+        """Write, and tell: bytes in all, the number of variables, and those not kept. Raises
+        `OSError`, `FolderError`."""
         os.nice(_NICE)
         with contextlib.closing(KeptFolder(self._folder, self._key, create=True)) as folder:
             return self._write(folder)
@@ -165,7 +167,8 @@ def _too_large(size: int, most: int) -> str:
 
 
 class _Attempt:
-    """Writes one group after the other, in a process that is lost where a variable hangs or ends it."""
+    """Writes one group after the other, in a process that is lost where a variable hangs or ends
+    it."""
 
     def __init__(
         self,
@@ -185,7 +188,8 @@ class _Attempt:
         self.pulse = Pulse()
 
     def write(self, group: Group) -> bytes:
-        """Write a group into a file unless it is there; returns a line of JSON, and after it the bytes of a small group. Raises what an object raises."""
+        """Write a group into a file unless it is there; returns a line of JSON, and after it the
+        bytes of a small group. Raises what an object raises."""
         if group.size > self._most:
             raise NotWrittenError(_too_large(group.size, self._most))
         try:

@@ -1,4 +1,5 @@
-"""Other names of the sandbox's functions, which models know that were trained with other programs for searches (rlms, dspy)."""
+"""Other names of the sandbox's functions, which models know that were trained with other programs
+for searches (rlms, dspy)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from .parts import SubAnswer
 ALIASES = ("llm_query", "llm_query_batched", "rlm_query", "FINAL_VAR", "SUBMIT")
 
 _PROMPT = 20_000
-"""A prompt of at most so many characters is the query; of a longer one, which has a text in it, both ends are."""
+"""A prompt of at most so many characters is the query; of a longer one, which has a text in it,
+both ends are."""
 
 
 class Functions(Protocol):

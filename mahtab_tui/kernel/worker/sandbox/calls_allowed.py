@@ -1,7 +1,8 @@
 """The system calls that sandboxed Python may make. All others are refused.
 
-Those of `ALLOWED` open, name or change no file, make or reach no other process, and make no memory executable: all modules are loaded
-beforehand, so nothing needs to be opened. With `READING`, files can be opened to be read, and libraries to be loaded.
+Those of `ALLOWED` open, name or change no file, make or reach no other process, and make no memory
+executable: all modules are loaded beforehand, so nothing needs to be opened. With `READING`, files
+can be opened to be read, and libraries to be loaded.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ _INT = 0xFFFF_FFFF
 _PROT_EXEC = 4
 _NOT_EXECUTABLE = ((Check(2, _PROT_EXEC, (0,)),),)
 
-# Only what makes a thread: same memory, signal handlers and thread group; no namespace and no process.
+# Only what makes a thread: same memory, signal handlers and thread group; no namespace and no
+# process.
 _CLONE_VM, _CLONE_SIGHAND, _CLONE_THREAD = 0x100, 0x800, 0x10000
 _CLONE_OTHER = (
     0x80  # NEWTIME
@@ -61,7 +63,8 @@ _FCNTL = (
 )
 _FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS = 0x541B, 0x5421, 0x5450, 0x5451, 0x5401
 
-# Only streams: a connected pair stays connected, while a datagram socket could be redirected. No MSG_OOB.
+# Only streams: a connected pair stays connected, while a datagram socket could be redirected. No
+# MSG_OOB.
 _AF_UNIX, _SOCK_STREAM, _SOCK_FLAGS = 1, 1, 0x80800
 _MSG_FLAGS = 0x2 | 0x40 | 0x100 | 0x4000  # PEEK, DONTWAIT, WAITALL, NOSIGNAL
 _SOL_SOCKET, _SO_TYPE, _SO_ERROR, _SO_PROTOCOL, _SO_DOMAIN = 1, 3, 4, 38, 39

@@ -26,7 +26,8 @@ _CHANNEL, _TEXT, _RULES = 3, 4, 5
 
 
 def run(parent: int, channel: int, text: int, locks: lockdown.Locks) -> None:
-    """Become a sandbox; returns only if that fails. channel: a socket; text: a file of UTF-8, which may have surrogates."""
+    """Become a sandbox; returns only if that fails. channel: a socket; text: a file of UTF-8, which
+    may have surrogates."""
     try:
         lockdown.leave_parent(parent)
         locks = _keep_only(channel, text, locks)
@@ -86,7 +87,8 @@ def _serve(context: Source) -> None:
 
 
 def _listen(connection: EngineConnection, jobs: queue.SimpleQueue[Frame]) -> None:
-    """Read frames and hand them on, on a thread of its own. The process ends with the connection."""
+    """Read frames and hand them on, on a thread of its own. The process ends with the
+    connection."""
     try:
         frames = FrameReader()
         buffer = memoryview(

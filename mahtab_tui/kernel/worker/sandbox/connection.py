@@ -59,7 +59,8 @@ class EngineConnection:
         self._channel.send({"op": "done", **outcome})
 
     def deliver(self, frame: Frame) -> None:
-        """Hand an answer to the thread that waits for it, if one still does. Called by the reading thread."""
+        """Hand an answer to the thread that waits for it, if one still does. Called by the reading
+        thread."""
         with self._lock:
             inbox = self._open.get(frame["id"])
         if inbox is not None:

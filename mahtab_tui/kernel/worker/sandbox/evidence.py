@@ -1,4 +1,5 @@
-"""Finds what an answer rests on: the parts of the text that it quotes, and the lines that it names by number."""
+"""Finds what an answer rests on: the parts of the text that it quotes, and the lines that it names
+by number."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ class EvidenceFinder:
     def find(self, answer: object, words: str, numbered: bool) -> list[tuple[int, int]]:
         """Return the places on which an answer rests, in order.
 
-        answer: as the code gave it, perhaps with pieces of the text in it. words: the answer as text. numbered: whether line numbers in
-        it are those of the text.
+        answer: as the code gave it, perhaps with pieces of the text in it. words: the answer as
+        text. numbered: whether line numbers in it are those of the text.
         """
         pieces = list(_pieces(answer))
         known = {plain(piece) for piece in pieces}
@@ -57,9 +58,11 @@ class EvidenceFinder:
         return sorted(places)
 
     def _quoted(self, words: str) -> Iterator[Part]:
-        """Yield the remembered parts that are in the words, which may be long: they are read once, not once for each part.
+        """Yield the remembered parts that are in the words, which may be long: they are read once,
+        not once for each part.
 
-        Of parts with the same words from different places none is meant for certain, so they are left out.
+        Of parts with the same words from different places none is meant for certain, so they are
+        left out.
         """
         sizes: defaultdict[str, set[int]] = defaultdict(set)
         given: dict[str, Part | None] = {}
@@ -87,7 +90,8 @@ class EvidenceFinder:
 
 
 def find_quotes(words: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield the places of what an answer quotes and the text has exactly once: the whole answer, its lines, and what is in quotation marks."""
+    """Yield the places of what an answer quotes and the text has exactly once: the whole answer,
+    its lines, and what is in quotation marks."""
     quotes = [
         words,
         *words.splitlines(),

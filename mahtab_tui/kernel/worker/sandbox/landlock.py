@@ -32,7 +32,8 @@ def version() -> int:
 
 
 def no_rights() -> int:
-    """Return the descriptor of a ruleset that handles all rights the kernel knows and grants none. Raises `OSError`."""
+    """Return the descriptor of a ruleset that handles all rights the kernel knows and grants none.
+    Raises `OSError`."""
     known = version()
     files = max(count for since, count in _FILES if since <= known)
     words = [(1 << files) - 1]
@@ -50,7 +51,8 @@ def no_rights() -> int:
 
 
 def allow_reading(rules: int, path: str) -> None:
-    """Let a ruleset grant reading a file, or everything in a folder. Does nothing for a path that cannot be opened."""
+    """Let a ruleset grant reading a file, or everything in a folder. Does nothing for a path that
+    cannot be opened."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
@@ -70,5 +72,6 @@ def allow_reading(rules: int, path: str) -> None:
 
 
 def restrict(rules: int) -> None:
-    """Apply a ruleset to this process, which must have given up new privileges. Raises `OSError`."""
+    """Apply a ruleset to this process, which must have given up new privileges. Raises
+    `OSError`."""
     syscall(_RESTRICT_SELF, rules, 0)

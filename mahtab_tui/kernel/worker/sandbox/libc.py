@@ -23,7 +23,8 @@ _MFD_CLOEXEC = 1
 
 
 def syscall(number: int, *arguments: int | ctypes.Array[ctypes.c_char] | None) -> int:
-    """Make a system call. Integers are passed as longs, None as a null pointer. Raises `OSError`."""
+    """Make a system call. Integers are passed as longs, None as a null pointer. Raises
+    `OSError`."""
     given = [
         ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments
     ]
@@ -63,14 +64,16 @@ def drop_capabilities() -> None:
 
 
 def memory_file(name: str) -> int:
-    """Create a file in memory and return its descriptor, which programs do not inherit. Raises `OSError`."""
+    """Create a file in memory and return its descriptor, which programs do not inherit. Raises
+    `OSError`."""
     return syscall(
         _MEMFD_CREATE[os.uname().machine], ctypes.create_string_buffer(name.encode()), _MFD_CLOEXEC
     )
 
 
 def process_handle(pid: int) -> int:
-    """Open a descriptor of a process, which stays valid when its number is reused; readable when it ends. Raises `OSError`."""
+    """Open a descriptor of a process, which stays valid when its number is reused; readable when it
+    ends. Raises `OSError`."""
     return syscall(_PIDFD_OPEN, pid, 0)
 
 
@@ -80,7 +83,8 @@ def signal_process(handle: int, signal_number: int) -> None:
 
 
 def one_heap() -> None:
-    """Make threads share a heap: glibc reserves 64 MiB of address space for each heap, which counts towards the limit."""
+    """Make threads share a heap: glibc reserves 64 MiB of address space for each heap, which counts
+    towards the limit."""
     if hasattr(_LIBC, "mallopt"):
         _LIBC.mallopt(_M_ARENA_MAX, 1)
 

@@ -13,10 +13,12 @@ _ACROSS = re.compile(r"\n|\\n|\[\\s\\S\]|\[\\S\\s\]|\(\?[aiLmux]*s")
 """Occurs in patterns that are meant to match more than one line."""
 
 _MAY_CROSS = re.compile(r"\[\^|\\[sDWAZzBx0u\n]|\(\?(?!:|P<|[aiLm]+\))", re.DOTALL)
-"""May match a line break or look beyond it, so that searching the whole text and searching line by line differ."""
+"""May match a line break or look beyond it, so that searching the whole text and searching line by
+line differ."""
 
 _LEADING = re.compile(r"((?:\(\?[aiLmu]+\))?)\^?\.\*(?![+*{])\??")
-"""A start that does not affect which lines match, but makes the search try each line again from every character."""
+"""A start that does not affect which lines match, but makes the search try each line again from
+every character."""
 
 
 AROUND = 300
@@ -24,7 +26,8 @@ AROUND = 300
 
 
 def compile_pattern(pattern: object) -> Pattern[str]:
-    """Compile a pattern, so that ``^`` and ``$`` match at line ends. Raises ValueError for an invalid one, TypeError for other types."""
+    """Compile a pattern, so that ``^`` and ``$`` match at line ends. Raises ValueError for an
+    invalid one, TypeError for other types."""
     if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
         return re.compile(pattern.pattern, pattern.flags | re.MULTILINE)
     if not isinstance(pattern, str):
@@ -42,8 +45,9 @@ def compile_pattern(pattern: object) -> Pattern[str]:
 def matching_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
     """Yield start and end (without the line break) of each matching line, in order.
 
-    A pattern that contains line breaks (``\\n``, ``[\\s\\S]``, ``(?s)``) matches across lines; all lines of a match are then one.
-    A line break at the very end of the text does not start another line.
+    A pattern that contains line breaks (``\\n``, ``[\\s\\S]``, ``(?s)``) matches across lines; all
+    lines of a match are then one. A line break at the very end of the text does not start another
+    line.
     """
     source = _NEGATED.sub("", pattern.pattern)
     if pattern.flags & re.DOTALL or _ACROSS.search(source):
@@ -58,7 +62,8 @@ def matching_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]
 def surroundings(
     text: str, pattern: Pattern[str], start: int, end: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield start and end of the text around each match in a line, merged if they touch; for lines that are too long to show."""
+    """Yield start and end of the text around each match in a line, merged if they touch; for lines
+    that are too long to show."""
     low = high = -1
     for found in pattern.finditer(text, start, end):
         if high < 0 or found.start() - AROUND > high:
@@ -77,7 +82,8 @@ def line_of(text: str, place: int) -> tuple[int, int]:
 
 
 def widened(text: str, start: int, end: int, lines: int) -> tuple[int, int]:
-    """Extend a run of lines by so many lines before and after it, but not beyond one that is too long to show."""
+    """Extend a run of lines by so many lines before and after it, but not beyond one that is too
+    long to show."""
     for _ in range(lines):
         before = text.rfind("\n", 0, max(0, start - 1)) + 1
         if start - before > LONG_LINE:
@@ -94,7 +100,8 @@ def widened(text: str, start: int, end: int, lines: int) -> tuple[int, int]:
 
 
 def _in_whole(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Search the whole text at once, which is ten times as fast as by line if the pattern starts with plain characters."""
+    """Search the whole text at once, which is ten times as fast as by line if the pattern starts
+    with plain characters."""
     place = 0
     while place < len(text):
         found = pattern.search(text, place)

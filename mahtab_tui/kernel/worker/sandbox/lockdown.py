@@ -43,7 +43,8 @@ def prepare() -> Locks:
 
 
 def leave_parent(parent: int) -> None:
-    """Leave the parent's session, terminal and user, forbid tracing, and end when the parent does."""
+    """Leave the parent's session, terminal and user, forbid tracing, and end when the parent
+    does."""
     os.setsid()
     rlimits.leave_root()
     libc.die_with_parent(signal.SIGKILL)
@@ -54,7 +55,8 @@ def leave_parent(parent: int) -> None:
 
 
 def lock(locks: Locks, text_bytes: int) -> None:
-    """Lock this process, which has one thread, and check that it is locked. Raises `LockdownError` or `OSError`."""
+    """Lock this process, which has one thread, and check that it is locked. Raises `LockdownError`
+    or `OSError`."""
     libc.one_heap()
     rlimits.limit(text_bytes)
     libc.drop_capabilities()

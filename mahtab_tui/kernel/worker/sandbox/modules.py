@@ -1,4 +1,5 @@
-"""What code in a sandbox can import: modules and time zones, loaded beforehand, since a sandbox cannot open files."""
+"""What code in a sandbox can import: modules and time zones, loaded beforehand, since a sandbox
+cannot open files."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def preload() -> None:
 
 
 def close_imports() -> None:
-    """Allow only loaded, built-in and frozen modules to be imported from now on; others fail with an explanation."""
+    """Allow only loaded, built-in and frozen modules to be imported from now on; others fail with
+    an explanation."""
     sys.path[:] = []
     sys.path_hooks[:] = []
     sys.path_importer_cache.clear()

@@ -69,7 +69,8 @@ class _Raw(io.RawIOBase):
 
 
 class Streams:
-    """`sys.stdout` and `sys.stderr` of the code: one stream, which keeps the order of what is printed."""
+    """`sys.stdout` and `sys.stderr` of the code: one stream, which keeps the order of what is
+    printed."""
 
     def __init__(self) -> None:
         self._ends = Ends()

@@ -11,11 +11,13 @@ MOST_PLACES = 1_000
 """A list of at most so many parts is handed on as their places."""
 
 FOUND_AGAIN = 64
-"""Plain strings of at least so many characters are looked up in the text; shorter ones could be anywhere."""
+"""Plain strings of at least so many characters are looked up in the text; shorter ones could be
+anywhere."""
 
 
 class Piece(str):
-    """A slice of the text: a str that knows where it is. start, end: its place in the text, in characters (end is exclusive)."""
+    """A slice of the text: a str that knows where it is. start, end: its place in the text, in
+    characters (end is exclusive)."""
 
     __slots__ = ("start",)
 
@@ -40,7 +42,8 @@ class Piece(str):
 
 
 class Part(Piece):
-    """A piece of the text that a function has returned. line: the number of its first line, from 1."""
+    """A piece of the text that a function has returned. line: the number of its first line, from
+    1."""
 
     __slots__ = ("line",)
 
@@ -70,7 +73,8 @@ class Source(Part):
 
     @classmethod
     def read(cls, data: Any) -> Source:
-        """Decode the text from UTF-8, which may have surrogates, without a further copy; then `reporting` must be called."""
+        """Decode the text from UTF-8, which may have surrogates, without a further copy; then
+        `reporting` must be called."""
         source: Source = str.__new__(cls, data, "utf-8", "surrogatepass")
         source.start, source.line = 0, 1
         return source
@@ -134,7 +138,8 @@ def plain(text: str) -> str:
 
 
 def place_of(value: str, text: str) -> tuple[int, int] | None:
-    """Return where a string is in the text; None if that is unknown, because it is no piece of it and the text has it twice."""
+    """Return where a string is in the text; None if that is unknown, because it is no piece of it
+    and the text has it twice."""
     if isinstance(value, Piece):
         return value.start, value.end
     if len(value) == len(text):
@@ -148,7 +153,8 @@ def place_of(value: str, text: str) -> tuple[int, int] | None:
 
 
 def places_of(values: object) -> list[list[int]]:
-    """Return where the pieces of a list are, without their trailing line breaks; empty if not all are pieces."""
+    """Return where the pieces of a list are, without their trailing line breaks; empty if not all
+    are pieces."""
     if (
         not isinstance(values, (list, tuple))
         or len(values) > MOST_PLACES

@@ -63,9 +63,11 @@ def libraries() -> list[str]:
 
 
 def lock(readable: Iterable[str], keep: Sequence[int]) -> None:
-    """Lock this process, which has one thread and was forked by the kernel. Raises `NotLockedError` or `OSError`.
+    """Lock this process, which has one thread and was forked by the kernel. Raises `NotLockedError`
+    or `OSError`.
 
-    readable: files and folders that it may read beside the libraries. keep: descriptors that stay open.
+    readable: files and folders that it may read beside the libraries. keep: descriptors that stay
+    open.
     """
     machine = seccomp.machine()
     if machine is None:
@@ -87,7 +89,8 @@ def lock(readable: Iterable[str], keep: Sequence[int]) -> None:
 
 
 def _block_descriptors(keep: Sequence[int]) -> None:
-    """Make the kernel's descriptors useless. Their numbers stay in use, so that objects of the user's do not write to what is opened later."""
+    """Make the kernel's descriptors useless. Their numbers stay in use, so that objects of the
+    user's do not write to what is opened later."""
     nothing = os.open("/dev/null", os.O_PATH | os.O_CLOEXEC)
     for name in os.listdir("/proc/self/fd"):
         fd = int(name)
@@ -99,7 +102,8 @@ def _block_descriptors(keep: Sequence[int]) -> None:
 
 
 def _separate_shared_memory() -> None:
-    """Replace memory that is shared with files or other processes by a view that cannot be written, and whose writes would not leave it."""
+    """Replace memory that is shared with files or other processes by a view that cannot be written,
+    and whose writes would not leave it."""
     c: Any = ctypes.CDLL(None, use_errno=True)
     c.mmap.restype = ctypes.c_void_p
     c.mmap.argtypes = (
@@ -137,7 +141,8 @@ def _separate_shared_memory() -> None:
 
 
 def _mapped_privately(c: Any, start: int, size: int, offset: int, inode: int, path: str) -> bool:
-    """Map the file of a shared mapping in its place, for this process alone; returns whether that was possible."""
+    """Map the file of a shared mapping in its place, for this process alone; returns whether that
+    was possible."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:

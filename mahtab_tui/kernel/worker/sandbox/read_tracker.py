@@ -14,7 +14,8 @@ _NOTED = 4_096
 
 
 class ReadTracker:
-    """Reports spans of one sandbox. Several threads may use it; the limit is then only nearly exact."""
+    """Reports spans of one sandbox. Several threads may use it; the limit is then only nearly
+    exact."""
 
     def __init__(self, host: EngineHost) -> None:
         self._host = host
@@ -22,7 +23,8 @@ class ReadTracker:
         self._noted: list[tuple[int, int]] = []
 
     def tell(self, how: str, spans: Iterable[tuple[int, int]]) -> None:
-        """Report spans, given in order; those that touch or have only a line break between them are merged."""
+        """Report spans, given in order; those that touch or have only a line break between them are
+        merged."""
         merged = merge(spans)[: self._left]
         self._left -= len(merged)
         for first in range(0, len(merged), MOST_A_CALL):

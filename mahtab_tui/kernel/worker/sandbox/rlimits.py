@@ -21,17 +21,20 @@ THREADS = 256
 """Of a sandbox that is a user of its own."""
 
 SHARED_THREADS = 1_000
-"""Beyond those that its user has already; other sandboxes of that user, and programs that it starts later, count as well."""
+"""Beyond those that its user has already; other sandboxes of that user, and programs that it starts
+later, count as well."""
 
 _USERS = 0x70000000
-"""Numbers of users from here on belong to nobody (systemd's "Users, Groups, UIDs and GIDs"); a process number is added."""
+"""Numbers of users from here on belong to nobody (systemd's "Users, Groups, UIDs and GIDs"); a
+process number is added."""
 
 THREAD_STACK = 2 * 2**20
 """Bytes; with the usual 8 MiB there would be room for only sixty threads."""
 
 
 def leave_root() -> None:
-    """As root, become a user that nobody else is, where the system allows it: the kernel limits the threads of users, but not those of root."""
+    """As root, become a user that nobody else is, where the system allows it: the kernel limits the
+    threads of users, but not those of root."""
     if os.getuid() == 0:
         alone = _USERS + os.getpid()
         with contextlib.suppress(OSError):
@@ -60,7 +63,8 @@ def limit(text_bytes: int) -> None:
 
 
 def _threads_of_user() -> int:
-    """Count the threads that this process's user has: the kernel's limit is one for them all. Those of processes that hide are not seen."""
+    """Count the threads that this process's user has: the kernel's limit is one for them all. Those
+    of processes that hide are not seen."""
     user, threads = os.getuid(), 0
     for process in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):  # it has ended

@@ -1,4 +1,5 @@
-"""Seccomp: compiles the allow-list of system calls into a program that the kernel runs before each call."""
+"""Seccomp: compiles the allow-list of system calls into a program that the kernel runs before each
+call."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from collections.abc import Sequence
 from .calls_allowed import AARCH64, ALLOWED, X86_64, AllowedCall, Check
 from .libc import set_filter
 
-# Classic BPF: an operation, how many instructions to skip if a comparison holds and if not, a value.
+# Classic BPF: an operation, how many instructions to skip if a comparison holds and if not, a
+# value.
 _LOAD, _AND, _JUMP_EQUAL, _JUMP_FROM, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _Instruction = tuple[int, int, int, int]
 
@@ -54,7 +56,8 @@ def program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) -> byte
         if number is not None:
             block = _block(call)
             code += [(_JUMP_EQUAL, 0, len(block), number), *block]
-    # A filter cannot see the arguments of `clone3`. Without it, the C library makes threads by `clone`.
+    # A filter cannot see the arguments of `clone3`. Without it, the C library makes threads by
+    # `clone`.
     code += [
         (_JUMP_EQUAL, 0, 1, _CLONE3),
         (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
@@ -64,7 +67,8 @@ def program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) -> byte
 
 
 def apply(filter_program: bytes) -> None:
-    """Filter the system calls of this thread and the threads that it makes, permanently. Raises `OSError`."""
+    """Filter the system calls of this thread and the threads that it makes, permanently. Raises
+    `OSError`."""
     array = ctypes.create_string_buffer(filter_program, len(filter_program))
     packed = struct.pack("HP", len(filter_program) // 8, ctypes.addressof(array))
     header = ctypes.create_string_buffer(packed, len(packed))
@@ -90,7 +94,8 @@ def _alternative(checks: Sequence[Check]) -> list[_Instruction]:
 
 
 def _check(check: Check, rest: int) -> list[_Instruction]:
-    """Return code that continues after itself if the check holds, and otherwise skips `rest` more instructions."""
+    """Return code that continues after itself if the check holds, and otherwise skips `rest` more
+    instructions."""
     code: list[_Instruction] = []
     place = _ARGUMENTS + 8 * check.argument
     mask = check.mask & 0xFFFF_FFFF

@@ -2,11 +2,11 @@
 
 It exchanges JSON messages with its host:
 
-    {"op": "hello", "missing"}       from the server at its start; why there can be no sandbox, or ""
-    {"id"} + two descriptors         from the host: make a sandbox for this socket and this file of the text
-    {"op": "forked", "id", "pid"}    from the server, with a descriptor of the process
-    {"op": "failed", "id", "why"}    from the server instead
-    {"op": "ended", "id", "code"}    from the server when the process has been reaped
+    {"op": "hello", "missing"}       from the server at its start; why there can be no sandbox, or
+    "" {"id"} + two descriptors         from the host: make a sandbox for this socket and this file
+    of the text {"op": "forked", "id", "pid"}    from the server, with a descriptor of the process
+    {"op": "failed", "id", "why"}    from the server instead {"op": "ended", "id", "code"}    from
+    the server when the process has been reaped
 
 It ends with the connection, and its children with it. A model's code never runs in it.
 """
@@ -58,7 +58,8 @@ def _prefer_to_die() -> None:
 
 
 def _hide_machine() -> None:
-    """Hide folder, environment, interpreter and machine from the sandboxes, and add `help` and `exit`, which site.py would add."""
+    """Hide folder, environment, interpreter and machine from the sandboxes, and add `help` and
+    `exit`, which site.py would add."""
     os.chdir("/")
     os.environ.clear()
     sys.executable = ""

@@ -50,7 +50,8 @@ class Turns:
         self._builtins = dict(builtins.__dict__)
 
     def run(self, number: int, code: str) -> dict[str, Any]:
-        """Run the code and return the fields of the "done" frame. Errors of the code are not raised."""
+        """Run the code and return the fields of the "done" frame. Errors of the code are not
+        raised."""
         start = time.perf_counter()
         self._prepare()
         status = "ok"
@@ -78,7 +79,8 @@ class Turns:
         if sys.getrecursionlimit() < _DEEP_ENOUGH:
             sys.setrecursionlimit(1000)
         sys.modules["__main__"] = self._main
-        # The code may define its own `grep`, but missing names are restored, and so is FINAL, the only way to answer.
+        # The code may define its own `grep`, but missing names are restored, and so is FINAL, the
+        # only way to answer.
         self._main.__dict__.update(
             {
                 name: value

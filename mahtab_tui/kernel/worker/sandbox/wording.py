@@ -17,9 +17,11 @@ _ITEMS = (Iterator, KeysView, ValuesView, ItemsView, deque, range)
 
 
 def with_items(value: object, most: int) -> object:
-    """Return the items of a generator, of a view of a dict, and of others whose value says nothing; all else as it is.
+    """Return the items of a generator, of a view of a dict, and of others whose value says nothing;
+    all else as it is.
 
-    most: how many characters an answer may have. Raises ValueError if there are more items than would fit.
+    most: how many characters an answer may have. Raises ValueError if there are more items than
+    would fit.
     """
     if not isinstance(value, _ITEMS):
         return value
@@ -34,7 +36,8 @@ def with_items(value: object, most: int) -> object:
 
 
 def readable(value: object) -> str:
-    """Return a value as text: strings as they are, lists, dicts and sets as JSON if possible, all else as Python shows it."""
+    """Return a value as text: strings as they are, lists, dicts and sets as JSON if possible, all
+    else as Python shows it."""
     if not isinstance(value, (list, tuple, dict, set, frozenset)):
         return str(value)
     try:
@@ -45,7 +48,8 @@ def readable(value: object) -> str:
 
 
 def _as_json(value: object, line_break: str) -> str:
-    """Return a value as JSON: what fits into a line in one line, such as each pair of a long list. line_break: with the indentation."""
+    """Return a value as JSON: what fits into a line in one line, such as each pair of a long list.
+    line_break: with the indentation."""
     line = json.dumps(value, ensure_ascii=False)
     if len(line) <= _ONE_LINE or not isinstance(value, (list, tuple, dict)):
         return line
@@ -63,9 +67,11 @@ def _as_json(value: object, line_break: str) -> str:
 
 
 def subset_text(name: str, value: object) -> str:
-    """Return the text for a sub-call: a str as it is, a list of strings as lines, other lists, dicts and numbers as `readable` does.
+    """Return the text for a sub-call: a str as it is, a list of strings as lines, other lists,
+    dicts and numbers as `readable` does.
 
-    name: the function that was called, for the error. Raises TypeError for other types (a function, an iterator, None).
+    name: the function that was called, for the error. Raises TypeError for other types (a function,
+    an iterator, None).
     """
     if isinstance(value, str):
         return value

@@ -1,4 +1,5 @@
-"""The matplotlib backend for cells: draws with Agg and shows figures in the transcript. matplotlib imports it by `plots.BACKEND`."""
+"""The matplotlib backend for cells: draws with Agg and shows figures in the transcript. matplotlib
+imports it by `plots.BACKEND`."""
 
 from __future__ import annotations
 

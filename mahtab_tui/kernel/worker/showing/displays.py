@@ -22,7 +22,8 @@ LARGEST_TEXT = 300_000
 """The most characters of HTML or Markdown that are sent."""
 
 SIDES = (2_000, 1_000)
-"""Pixels of the longer side to which a picture is scaled down; the second if its file is still too large."""
+"""Pixels of the longer side to which a picture is scaled down; the second if its file is still too
+large."""
 FIGURE_SIDES = (3_000, 1_000)
 """The same for figures."""
 
@@ -30,9 +31,11 @@ MIMES = ("image/png", "image/jpeg", "text/markdown", "text/html")
 """Supported forms, the best first."""
 
 SHOWN_TABLES, SHOWN_BYTES = 20, 100_000_000
-"""Displayed tables that can still be opened, and the bytes that they may take; of more, the oldest are released."""
+"""Displayed tables that can still be opened, and the bytes that they may take; of more, the oldest
+are released."""
 LOOKED_AT = 200
-"""The most columns of a table that are sent, instead of the fewer that pandas would choose for a narrow screen."""
+"""The most columns of a table that are sent, instead of the fewer that pandas would choose for a
+narrow screen."""
 
 _METHODS = {
     "image/png": "_repr_png_",
@@ -47,7 +50,8 @@ class Display(NamedTuple):
     """The display of a value."""
 
     mime: str
-    """One of `MIMES`; ``text/plain`` for help, which is shown from its start; empty for other text."""
+    """One of `MIMES`; ``text/plain`` for help, which is shown from its start; empty for other
+    text."""
     data: str
     """Base64 for pictures."""
     text: str
@@ -66,7 +70,8 @@ class _ShownTable(NamedTuple):
 
 
 _shown_tables: dict[str, _ShownTable] = {}
-"""The last displayed tables by random keys, which no other kernel has, so that the screen can open them."""
+"""The last displayed tables by random keys, which no other kernel has, so that the screen can open
+them."""
 
 
 def shown_table(key: str) -> object:
@@ -75,7 +80,8 @@ def shown_table(key: str) -> object:
 
 
 def _remember(value: object) -> str:
-    """Make a displayed table available to the screen; return its key. A large one is available only while something else holds it."""
+    """Make a displayed table available to the screen; return its key. A large one is available only
+    while something else holds it."""
     key = os.urandom(8).hex()
     size = _bytes_of(value)
     if size is not None and size <= SHOWN_BYTES:
@@ -110,7 +116,8 @@ def display(*values: object) -> None:
 
 
 def show(shown: Display) -> None:
-    """Send a display to the screen, after the output so far; print its text if there is no screen."""
+    """Send a display to the screen, after the output so far; print its text if there is no
+    screen."""
     if not shown.mime:
         sys.stdout.write(shown.text)
         return
@@ -127,7 +134,8 @@ def show(shown: Display) -> None:
 
 
 def show_help(text: str) -> None:
-    """Show a text from its start, such as help. If the user has redirected stdout, print it there."""
+    """Show a text from its start, such as help. If the user has redirected stdout, print it
+    there."""
     text = text.rstrip("\n") + "\n"
     if isinstance(sys.stdout, (io.StringIO, io.TextIOWrapper)) and sys.stdout is not sys.__stdout__:
         sys.stdout.write(text)
@@ -136,7 +144,8 @@ def show_help(text: str) -> None:
 
 
 def display_of(value: object) -> Display:
-    """Return the best display of a value. Raises what its `__repr__` raises; failures of its rich methods are ignored."""
+    """Return the best display of a value. Raises what its `__repr__` raises; failures of its rich
+    methods are ignored."""
     if (form := form_of(value)) is not None:
         readable = str(value)
         mime, data = (
@@ -225,7 +234,8 @@ def _by_methods(value: object) -> tuple[str, str] | None:
 
 
 def _all_columns(value: object) -> AbstractContextManager[object]:
-    """Let pandas write the columns that the screen scrolls to, unless the user has set how many it writes."""
+    """Let pandas write the columns that the screen scrolls to, unless the user has set how many it
+    writes."""
     if not _is_a(value, "pandas", "DataFrame"):
         return nullcontext()
     pandas = sys.modules["pandas"]
@@ -241,7 +251,8 @@ def _all_columns(value: object) -> AbstractContextManager[object]:
 
 
 def _shape(value: Any) -> str:
-    """Return the shape of a pandas table, which pandas shows only for truncated tables; empty if the user has changed that option."""
+    """Return the shape of a pandas table, which pandas shows only for truncated tables; empty if
+    the user has changed that option."""
     if (
         not _is_a(value, "pandas", "DataFrame")
         or sys.modules["pandas"].get_option("display.show_dimensions") != "truncate"
@@ -252,7 +263,8 @@ def _shape(value: Any) -> str:
 
 
 def _sendable(mime: str, data: object) -> tuple[str, str] | None:
-    """Prepare data for sending, pictures as base64; None if it is too large, or HTML without a table."""
+    """Prepare data for sending, pictures as base64; None if it is too large, or HTML without a
+    table."""
     if mime.startswith("image/"):
         base64 = late_import("base64")
         picture = base64.b64decode(data, validate=True) if isinstance(data, str) else data

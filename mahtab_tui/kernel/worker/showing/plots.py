@@ -13,7 +13,8 @@ _WITHOUT_SCREEN = ("agg", "cairo", "pdf", "ps", "svg", "pgf", "template")
 
 
 def choose_backend() -> None:
-    """Make ours pyplot's backend, unless the user or pyplot has chosen one. Called while matplotlib loads."""
+    """Make ours pyplot's backend, unless the user or pyplot has chosen one. Called while matplotlib
+    loads."""
     parameters = getattr(sys.modules.get("matplotlib"), "rcParams", None)
     # Bypass its `__getitem__`, which would choose a backend.
     if isinstance(parameters, dict) and not isinstance(dict.get(parameters, "backend"), str):
@@ -24,7 +25,8 @@ def choose_backend() -> None:
 
 
 def _show_figure(manager: Any) -> None:
-    """Show a figure by `plt.show()` where a script has chosen a backend that draws on no screen, such as Agg."""
+    """Show a figure by `plt.show()` where a script has chosen a backend that draws on no screen,
+    such as Agg."""
     from .displays import display
 
     if _ours():

@@ -1,1 +1,2 @@
-"""A kernel on another machine: what runs there beside it. Standard library only; the host sends it over the wire."""
+"""A kernel on another machine: what runs there beside it. Standard library only; the host sends it
+over the wire."""

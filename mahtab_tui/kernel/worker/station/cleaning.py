@@ -1,4 +1,5 @@
-"""Removes what sessions have left on this machine, where they were elsewhere: our files, and the variables that were kept."""
+"""Removes what sessions have left on this machine, where they were elsewhere: our files, and the
+variables that were kept."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ KEPT = "~/.mahtab/elsewhere"
 
 
 def clean(above: str) -> dict[str, Any]:
-    """Remove our folders, unless a kernel is there. above: the folder of our files. Returns how many kernels there are, and the folders removed."""
+    """Remove our folders, unless a kernel is there. above: the folder of our files. Returns how
+    many kernels there are, and the folders removed."""
     other = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"mahtab-tui-{os.getuid()}")
     folders = [
         folder

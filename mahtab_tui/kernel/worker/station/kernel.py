@@ -1,4 +1,5 @@
-"""A kernel as the station beside it holds it: its process, its connection, and what it has printed until a host has stored it."""
+"""A kernel as the station beside it holds it: its process, its connection, and what it has printed
+until a host has stored it."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class Kernel:
         """The host says nothing more."""
         self._length: bytearray | None = None
         self._story = 0
-        """What is read of the length of a new host's first frame, which tells what happened before it came; and how many bytes of that are missing."""
+        """What is read of the length of a new host's first frame, which tells what happened before
+        it came; and how many bytes of that are missing."""
         self.all_printed = False
         """Nobody can print any more."""
         self.control, control = socket.socketpair(
@@ -90,7 +92,8 @@ class Kernel:
     # Hosts.
 
     def attach(self, token: str) -> None:
-        """Let the kernel speak with a new host. token: the new host's, in hexadecimal. Raises `OSError`, `ValueError`."""
+        """Let the kernel speak with a new host. token: the new host's, in hexadecimal. Raises
+        `OSError`, `ValueError`."""
         new, theirs = _channel(token)
         with theirs:
             socket.send_fds(self.control, [ATTACH], [theirs.fileno()])
@@ -185,7 +188,8 @@ class Kernel:
                 os.killpg(self._child.pid, number)
 
     def reap(self) -> int:
-        """Its exit code; if it lives on without its connection, it is killed. Its children go with it."""
+        """Its exit code; if it lives on without its connection, it is killed. Its children go with
+        it."""
         if self._child is None:
             return 127
         try:
@@ -222,7 +226,8 @@ def _existing(folder: str) -> str:
 
 
 def _interpreter(python: str, cwd: str) -> str:
-    """The interpreter that is meant: ours, a virtual environment's folder, a file, or a name on the PATH."""
+    """The interpreter that is meant: ours, a virtual environment's folder, a file, or a name on the
+    PATH."""
     if not python:
         return sys.executable
     path = os.path.join(cwd, os.path.expanduser(python))

@@ -1,6 +1,8 @@
-"""One end of a conversation that survives its wires: messages are numbered, kept until the other end has them, and handled once.
+"""One end of a conversation that survives its wires: messages are numbered, kept until the other
+end has them, and handled once.
 
-It reads and writes nothing by itself. The host has one end, the station beside the kernel the other.
+It reads and writes nothing by itself. The host has one end, the station beside the kernel the
+other.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ FRAMES = b"f"
 OUTPUT = b"o"
 """Bytes that the kernel has printed."""
 AT = b"n"
-"""The offset at which the next output was printed, in ASCII, where what lies before it is not there any more."""
+"""The offset at which the next output was printed, in ASCII, where what lies before it is not there
+any more."""
 STORED = b"r"
 """The host has stored what was printed before an offset, in ASCII."""
 SIGNAL = b"s"
@@ -52,7 +55,8 @@ class Message(NamedTuple):
 
 
 class Link:
-    """One end. `outgoing` is what the wire has to carry next; whoever has written bytes of it removes them from its beginning."""
+    """One end. `outgoing` is what the wire has to carry next; whoever has written bytes of it
+    removes them from its beginning."""
 
     def __init__(self) -> None:
         self.outgoing = bytearray()
@@ -83,7 +87,8 @@ class Link:
             self._write(_ALIVE, 0, b"")
 
     def connect(self, received: int) -> None:
-        """Begin with a new wire. received: how many messages the other end says it has handled. Raises `LinkError`."""
+        """Begin with a new wire. received: how many messages the other end says it has handled.
+        Raises `LinkError`."""
         self.disconnect()
         self._confirmed(received)
         self._connected = True
@@ -97,7 +102,8 @@ class Link:
         self._incoming.clear()
 
     def feed(self, data: bytes) -> list[Message]:
-        """Return the messages that these bytes complete. Raises `LinkError`, after which the wire must be given up."""
+        """Return the messages that these bytes complete. Raises `LinkError`, after which the wire
+        must be given up."""
         self._incoming += data
         messages: list[Message] = []
         start, before = 0, self.received

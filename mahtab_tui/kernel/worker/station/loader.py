@@ -1,7 +1,9 @@
-"""Runs first on the other machine, as an argument of its Python: fetches our files over stdin, if they are not there, and runs them.
+"""Runs first on the other machine, as an argument of its Python: fetches our files over stdin, if
+they are not there, and runs them.
 
-Its text is sent as it is, so it imports nothing of ours. It says `link.MAGIC` and its version, whatever the way there has printed before, and
-answers the host's first line, ``{"digest": …, "size": …}``, with "have" or "send". An older Python understands all of it, too.
+Its text is sent as it is, so it imports nothing of ours. It says `link.MAGIC` and its version,
+whatever the way there has printed before, and answers the host's first line, ``{"digest": …,
+"size": …}``, with "have" or "send". An older Python understands all of it, too.
 """
 
 import sys

@@ -1,4 +1,5 @@
-"""The end of one wire on the other machine: copies between stdin, stdout and the station, which outlives it."""
+"""The end of one wire on the other machine: copies between stdin, stdout and the station, which
+outlives it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _GONE = b'{"error": "the kernel is not there any more"}\n'
 
 
 def main(place: str, above: str) -> None:
-    """Connect the wire with the session's station; start the station if the host says so. place: our files. above: the folder of all files."""
+    """Connect the wire with the session's station; start the station if the host says so. place:
+    our files. above: the folder of all files."""
     asked = json.loads(_first_line())
     here = _working_directory()
     os.chdir(above)  # because a socket's path may only be short

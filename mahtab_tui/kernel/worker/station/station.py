@@ -1,4 +1,5 @@
-"""The process beside a kernel on another machine: its holder there. It keeps what was said for the host while no wire connects them."""
+"""The process beside a kernel on another machine: its holder there. It keeps what was said for the
+host while no wire connects them."""
 
 from __future__ import annotations
 
@@ -19,9 +20,11 @@ from .kernel import Kernel
 from .link import END, EXITED, FRAMES, OUTPUT, PIECE, SIGNAL, STORED, Link, LinkError, Message
 
 BACK_PRESSURE = 4 * 2**20
-"""Bytes that the host has not confirmed, from which on a connected kernel waits with printing, as with a slow terminal."""
+"""Bytes that the host has not confirmed, from which on a connected kernel waits with printing, as
+with a slow terminal."""
 AHEAD = 2**20
-"""Bytes for a host without a wire, from which on what is printed stays in the spool, where the middle of much is left out."""
+"""Bytes for a host without a wire, from which on what is printed stays in the spool, where the
+middle of much is left out."""
 WAITING = 64 * 2**20
 """Bytes for a host without a wire, from which on displays wait for it."""
 
@@ -33,7 +36,8 @@ _ENDING = 6.0
 _NEVER = 60.0
 """Seconds for the first wire."""
 _REMEMBERED = 600.0
-"""Seconds that the end of a kernel is kept for the host; if a cell ended with it, as long as an idle kernel waits."""
+"""Seconds that the end of a kernel is kept for the host; if a cell ended with it, as long as an
+idle kernel waits."""
 _BEAT = 5.0
 """Seconds between two signs of life."""
 
@@ -42,7 +46,8 @@ class Station:
     """Starts a kernel, and holds its connections."""
 
     def __init__(self, listener: socket.socket, place: str, asked: dict[str, Any]) -> None:
-        """listener: for further wires. place: the folder of our files. asked: the host's first line."""
+        """listener: for further wires. place: the folder of our files. asked: the host's first
+        line."""
         self._listener = listener
         self._token = str(asked["token"])
         self._host = str(asked["host"])
@@ -67,7 +72,8 @@ class Station:
         self._kernel = Kernel(asked["start"], place)
 
     def run(self, first: socket.socket) -> None:
-        """Serve until the kernel has ended and the host knows it, or nobody has come for too long. first: the wire of the host that starts us."""
+        """Serve until the kernel has ended and the host knows it, or nobody has come for too long.
+        first: the wire of the host that starts us."""
         self._watch(self._listener, selectors.EVENT_READ)
         self._watch(self._kernel.control, selectors.EVENT_READ)
         self._prove_soon(first)
@@ -127,7 +133,8 @@ class Station:
             self._read_output()
 
     def _hear(self) -> bool:
-        """Pass on what the kernel says, after what it has printed before; returns False at its end. A new host hears the story first.
+        """Pass on what the kernel says, after what it has printed before; returns False at its end.
+        A new host hears the story first.
 
         Raises `BlockingIOError`."""
         told = self._kernel.tells_story
@@ -298,7 +305,8 @@ class Station:
         self._watch(new, selectors.EVENT_READ)
 
     def _tell_end(self, new: socket.socket) -> None:
-        """Tell a connection that has asked for the kernel's end, with what a host that is there does not hear."""
+        """Tell a connection that has asked for the kernel's end, with what a host that is there
+        does not hear."""
         if self._kernel.state.cell and self._wire is None:
             answer = self._tell_last()
             self._link.connect(0)
@@ -309,7 +317,8 @@ class Station:
         new.close()
 
     def _attach(self, host: str, token: str) -> dict[str, Any]:
-        """Give the kernel to another host; returns what that must know. Raises `OSError`, `ValueError`."""
+        """Give the kernel to another host; returns what that must know. Raises `OSError`,
+        `ValueError`."""
         self._hang_up()
         if self._kernel.channel is not None:
             self._watch(self._kernel.channel, 0)
@@ -318,7 +327,8 @@ class Station:
         return self._kernel.state.told()
 
     def _tell_last(self) -> dict[str, Any]:
-        """Tell a host what the cell has printed in which the kernel has ended; returns its number."""
+        """Tell a host what the cell has printed in which the kernel has ended; returns its
+        number."""
         self._hang_up()
         self._link = Link()
         for piece in self._kernel.spool.rest(self._kernel.state.at):
@@ -364,7 +374,8 @@ class Station:
 
 
 def _is_ours(connection: socket.socket) -> bool:
-    """Whether the other end belongs to the same user; elsewhere than on Linux the folder alone keeps others out."""
+    """Whether the other end belongs to the same user; elsewhere than on Linux the folder alone
+    keeps others out."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     _, user, _ = struct.unpack(

@@ -1,4 +1,5 @@
-"""A forked process that keeps the state before a cell and answers questions about it. It never becomes the kernel, and it ends with the kernel."""
+"""A forked process that keeps the state before a cell and answers questions about it. It never
+becomes the kernel, and it ends with the kernel."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class Checkpoint:
     def ask(
         self, question: Any, seconds: float, meanwhile: Callable[[], object] = lambda: None
     ) -> Any:
-        """Ask the process for an answer, while `meanwhile` runs. It is ended if it does not answer in time. Raises `CheckpointError`."""
+        """Ask the process for an answer, while `meanwhile` runs. It is ended if it does not answer
+        in time. Raises `CheckpointError`."""
         until = time.monotonic() + seconds
         pickle = late_import("pickle")
         try:
@@ -87,7 +89,8 @@ class Checkpoint:
 
 
 def fork(answer: Answer) -> Checkpoint:
-    """Fork a checkpoint that answers questions, and wait until it has closed its copies of files and ports. Raises `OSError`."""
+    """Fork a checkpoint that answers questions, and wait until it has closed its copies of files
+    and ports. Raises `OSError`."""
     ours, theirs = _channel()
     try:
         pid = fork_uninterrupted()
@@ -108,7 +111,8 @@ def fork(answer: Answer) -> Checkpoint:
 
 
 def fork_uninterrupted() -> int:
-    """Fork a process that ignores interrupts: they are meant for the kernel, but reach its whole process group."""
+    """Fork a process that ignores interrupts: they are meant for the kernel, but reach its whole
+    process group."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     pid = -1
     try:
@@ -143,7 +147,8 @@ def _channel() -> tuple[int, int]:
 
 
 def _live(fd: int, answer: Answer) -> NoReturn:
-    """Answer questions until the kernel has gone. At the end no code of the kernel runs, and nothing is flushed."""
+    """Answer questions until the kernel has gone. At the end no code of the kernel runs, and
+    nothing is flushed."""
     try:
         gc.disable()
         sys.settrace(None)
@@ -191,7 +196,8 @@ def _first_to_go() -> None:
 
 
 def _close_all_but(fd: int) -> None:
-    """Close all descriptors, so that nobody waits for us at a pipe or a port. What is printed here is lost."""
+    """Close all descriptors, so that nobody waits for us at a pipe or a port. What is printed here
+    is lost."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nothing, number)

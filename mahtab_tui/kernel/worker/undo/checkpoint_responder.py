@@ -1,4 +1,5 @@
-"""Questions to a checkpoint and its answers: how the objects were, and the earlier states of those that differ now."""
+"""Questions to a checkpoint and its answers: how the objects were, and the earlier states of those
+that differ now."""
 
 from __future__ import annotations
 
@@ -50,19 +51,22 @@ class States(NamedTuple):
     """The earlier states of objects that differ now."""
 
     payload: bytes
-    """Rows: `STATE`, the address of a living object and the values of each part that can change; or `NAME`, a name and its object, which is gone."""
+    """Rows: `STATE`, the address of a living object and the values of each part that can change; or
+    `NAME`, a name and its object, which is gone."""
     changed: list[str]
     """Names, and modules of the user, whose objects differ inside."""
     lost: list[tuple[str, str]]
     """Names whose objects cannot be carried over, with reasons."""
     unknown: list[tuple[str, str]]
-    """Names, among those that the cells mention, with objects that cannot be compared, and the types of these."""
+    """Names, among those that the cells mention, with objects that cannot be compared, and the
+    types of these."""
     variables: dict[str, dict[str, Any]]
     """Descriptions of the names that differ, and of those that were asked for, as they were."""
 
 
 class CheckpointResponder:
-    """Answers questions in a checkpoint. It is made before the fork and used in the forked process."""
+    """Answers questions in a checkpoint. It is made before the fork and used in the forked
+    process."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
@@ -71,7 +75,8 @@ class CheckpointResponder:
         self._first: list[str]
 
     def describe(self, roots: Roots, first: Iterable[str]) -> tuple[bytes, list[str]]:
-        """Walk as `walk` does. Return all objects as they were (see `rows_of`), and the names for which there was not enough time."""
+        """Walk as `walk` does. Return all objects as they were (see `rows_of`), and the names for
+        which there was not enough time."""
         self._roots, self._graph, self._first = roots, Graph(Kinds(self._namespace)), list(first)
         unseen = walk(self._graph, roots, first)
         return rows_of(self._graph).tobytes(), unseen
@@ -82,7 +87,8 @@ class CheckpointResponder:
         alive = set(numbers(wanted.alive))
         changed = set(numbers(wanted.changed))
         holders = self._graph.holders()
-        # What holds something that is gone must be told, too: what stands at that address now is something else.
+        # What holds something that is gone must be told, too: what stands at that address now is
+        # something else.
         pending = [address for address in nodes if address not in alive]
         while pending:
             for holder in holders.get(pending.pop(), ()):
@@ -115,7 +121,8 @@ class CheckpointResponder:
         )
 
     def _unknown(self, holders: dict[int, list[int]]) -> list[tuple[str, str]]:
-        """Return the names, among those that the cells mention, that lead to objects of which not all can be compared."""
+        """Return the names, among those that the cells mention, that lead to objects of which not
+        all can be compared."""
         by_type: dict[str, list[int]] = {}
         for address, node in self._graph.nodes.items():
             if not node.known and not is_file(type(node.value)):
@@ -140,7 +147,8 @@ class CheckpointResponder:
         alive: set[int],
         holders: dict[int, list[int]],
     ) -> tuple[bytes, list[tuple[str, str]]]:
-        """Return the states as bytes, and the names that hold a state that cannot be written, with the reason."""
+        """Return the states as bytes, and the names that hold a state that cannot be written, with
+        the reason."""
         things: list[tuple[str, Any, Any]] = [
             *((STATE, *pair) for pair in states.items()),
             *((NAME, *pair) for pair in gone.items()),
@@ -185,7 +193,8 @@ def _type_name(cls: type) -> str:
 
 
 def walk(graph: Graph, roots: Roots, first: Iterable[str]) -> list[str]:
-    """Walk from the names that cells mention, then from all others; return the names for which there was not enough time."""
+    """Walk from the names that cells mention, then from all others; return the names for which
+    there was not enough time."""
     names = roots.names
     early = [name for name in dict.fromkeys(first) if name in names]
     left = _walk_names(graph, {name: names[name] for name in early}, MENTIONED)

@@ -1,7 +1,9 @@
-"""The memory of arrays: which parts have changed since a fork, and their contents in the forked process.
+"""The memory of arrays: which parts have changed since a fork, and their contents in the forked
+process.
 
-Both processes have the same addresses. Linux tells which pages a process shares with nobody (bit 56 of `/proc/self/pagemap`): one that is still
-shared with a forked process was not written since. This is a hundred times faster than comparing.
+Both processes have the same addresses. Linux tells which pages a process shares with nobody (bit 56
+of `/proc/self/pagemap`): one that is still shared with a forked process was not written since. This
+is a hundred times faster than comparing.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ CHUNK = 256 * 1024
 _MADV_DONTNEED = 4
 
 _UNWRITTEN = b"\x80\xa0\xa1"
-"""The highest bytes of a page's entry: present, anonymous, shared with another process; or still the page of a file, or of zeros."""
+"""The highest bytes of a page's entry: present, anonymous, shared with another process; or still
+the page of a file, or of zeros."""
 _WRITTEN = re.compile(b"[^" + re.escape(_UNWRITTEN) + b"]+")
 _TOUCHED = re.compile(rb"[^\0]+")
 
@@ -96,7 +99,8 @@ class _Interval(NamedTuple):
 class DirtyPages:
     """Which parts of blocks may have been written since each checkpoint was forked.
 
-    Linux tells only what was written since the last fork of all, whoever forked. Therefore it is asked before every fork.
+    Linux tells only what was written since the last fork of all, whoever forked. Therefore it is
+    asked before every fork.
     """
 
     def __init__(self) -> None:
@@ -121,7 +125,8 @@ class DirtyPages:
         return checkpoint
 
     def since(self, serial: int, blocks: Iterable[Block]) -> dict[Block, list[Span]]:
-        """Return the parts of each block that may have been written since the checkpoint of a step was forked."""
+        """Return the parts of each block that may have been written since the checkpoint of a step
+        was forked."""
         blocks = list(blocks)
         intervals = [
             interval
@@ -157,7 +162,8 @@ class _Vector(ctypes.Structure):
 
 
 class OtherProcess:
-    """The memory of a forked process. Its methods raise `UnreadableMemoryError` if Linux does not allow it, or if the process has ended."""
+    """The memory of a forked process. Its methods raise `UnreadableMemoryError` if Linux does not
+    allow it, or if the process has ended."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -165,7 +171,8 @@ class OtherProcess:
         self._buffer = ctypes.create_string_buffer(CHUNK)
 
     def in_use(self, span: Span) -> list[Span]:
-        """Return the pages that one of the two processes has ever touched. All others are the same, since memory begins with zeros."""
+        """Return the pages that one of the two processes has ever touched. All others are the same,
+        since memory begins with zeros."""
         pages = Span(span.start // PAGE, -(-span.end // PAGE))
         found = []
         for process in ("self", str(self._pid)):
@@ -186,14 +193,16 @@ class OtherProcess:
         return any(self._differs(here.start, here.end - here.start) for here in chunks(span))
 
     def copy(self, span: Span, to: int, *, drop: bool = False) -> None:
-        """Copy a part of its memory to an address of ours. drop: faster, but if it fails, what was there is lost."""
+        """Copy a part of its memory to an address of ours. drop: faster, but if it fails, what was
+        there is lost."""
         if drop:
             self._drop(to, span.end - span.start)
         for here in chunks(span):
             self._read(here.start, to + here.start - span.start, here.end - here.start)
 
     def _drop(self, start: int, size: int) -> None:
-        """Give the pages back that will be overwritten: Linux would copy each page that is shared with a checkpoint first, which takes four times as long."""
+        """Give the pages back that will be overwritten: Linux would copy each page that is shared
+        with a checkpoint first, which takes four times as long."""
         first, last = -(-start // PAGE) * PAGE, (start + size) // PAGE * PAGE
         if last - first >= CHUNK:
             self._c.madvise(

@@ -23,7 +23,8 @@ class Ending:
         return self._reference is not None and self._reference() is None
 
     def value(self, now: Any) -> Any:
-        """Return the object; `MISSING` if it has ended, or if nobody knows. now: what may still be the same object."""
+        """Return the object; `MISSING` if it has ended, or if nobody knows. now: what may still be
+        the same object."""
         if self._reference is None:
             return now if address_of(now) == self.address else MISSING
         found = self._reference()

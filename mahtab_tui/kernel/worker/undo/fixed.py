@@ -1,4 +1,5 @@
-"""What objects that never change are compared by. Their addresses are not enough, because another object may have taken the address of one that is gone."""
+"""What objects that never change are compared by. Their addresses are not enough, because another
+object may have taken the address of one that is gone."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ _READERS: tuple[tuple[str, str, Callable[[Any], Values] | None], ...] = (
     ("_json", "make_scanner make_encoder", None),
     ("operator", "itemgetter attrgetter methodcaller", lambda value: list(value.__reduce__()[1])),
 )
-"""Module, classes, and what is read of their objects; None where these never change, or the objects that hold them tell their changes."""
+"""Module, classes, and what is read of their objects; None where these never change, or the objects
+that hold them tell their changes."""
 _NEVER = (types.ModuleType, types.CodeType, types.BuiltinFunctionType, type(NotImplemented))
 _HASHES = ("_hashlib", "_md5", "_sha1", "_sha2", "_sha256", "_sha512", "_sha3", "_blake2")
 _hexdigest = Part(

@@ -1,7 +1,7 @@
 """The objects that can be reached from a namespace, and the state of each as two numbers.
 
-A checkpoint and the kernel walk the same objects, which have the same addresses in both, because the checkpoint is a fork. An object whose state
-differs has been changed.
+A checkpoint and the kernel walk the same objects, which have the same addresses in both, because
+the checkpoint is a fork. An object whose state differs has been changed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Limits(NamedTuple):
     """How far a walk goes that a cell waits for."""
 
     work: int
-    """Objects that are read in one go; so many values inside an object as `VALUES` says count as one more."""
+    """Objects that are read in one go; so many values inside an object as `VALUES` says count as
+    one more."""
     size: int
     """Values that one object may have. Larger ones are not read."""
 
@@ -68,7 +69,8 @@ class Graph:
     def add(
         self, roots: Iterable[Any], until: float = float("inf"), limits: Limits | None = None
     ) -> bool:
-        """Walk through everything that can be reached, the nearest first; return False if the time (by the clock) or the limit of work did not suffice."""
+        """Walk through everything that can be reached, the nearest first; return False if the time
+        (by the clock) or the limit of work did not suffice."""
         pending = [root for root in roots if address_of(type(root)) not in ATOMS]
         nodes = self.nodes
         most = float("inf") if limits is None else limits.size
@@ -88,19 +90,22 @@ class Graph:
         return True
 
     def forget_weak_references(self) -> None:
-        """Drop weak references before the objects, so that their callbacks do not run on what was restored."""
+        """Drop weak references before the objects, so that their callbacks do not run on what was
+        restored."""
         for address in self._weak:
             del self.nodes[address]
         self._weak = []
 
     def ending(self) -> set[int]:
-        """Return the addresses of objects that must not be kept alive: something happens when they end, or when what they hold does."""
+        """Return the addresses of objects that must not be kept alive: something happens when they
+        end, or when what they hold does."""
         holders = self.holders()
         unseen = [child for child in holders if child not in self.nodes]
         return ancestors([*self._ending, *unseen], holders)
 
     def to_keep(self) -> list[Any]:
-        """Return the objects. Weak references come last, because a list drops its last items first (see `forget_weak_references`)."""
+        """Return the objects. Weak references come last, because a list drops its last items first
+        (see `forget_weak_references`)."""
         references = set(self._weak)
         objects = [node.value for address, node in self.nodes.items() if address not in references]
         weak = [self.nodes[address].value for address in self._weak]
@@ -170,7 +175,8 @@ class Graph:
 
 
 def _encoded(part: Part, values: Values, types: set[int]) -> bytes:
-    """Return values as bytes that are equal if plain values are equal and all others are the same objects. types: the addresses of their types."""
+    """Return values as bytes that are equal if plain values are equal and all others are the same
+    objects. types: the addresses of their types."""
     if part.ordered and types.isdisjoint(ATOMS):
         return b"objects" + array("q", map(address_of, values)).tobytes()
     if not types <= ATOMS:
@@ -186,7 +192,8 @@ def _encoded(part: Part, values: Values, types: set[int]) -> bytes:
 
 
 def rows_of(graph: Graph) -> array[int]:
-    """Return a graph as numbers, six for each object: address, address of the type, fixed, loose, address and size of its memory."""
+    """Return a graph as numbers, six for each object: address, address of the type, fixed, loose,
+    address and size of its memory."""
     rows: array[int] = array("q")
     for address, node in graph.nodes.items():
         rows.extend(

@@ -1,4 +1,5 @@
-"""Writes objects in another forked process, because this may run the user's code, which may raise, hang, print, start threads, or end the process."""
+"""Writes objects in another forked process, because this may run the user's code, which may raise,
+hang, print, start threads, or end the process."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ Write = Callable[[Any], bytes]
 
 
 def written(things: Sequence[Any], write: Write) -> tuple[bytes | None, list[str]]:
-    """Return all objects together as bytes; or None, and for each one why it could not be written, which is empty if it could."""
+    """Return all objects together as bytes; or None, and for each one why it could not be written,
+    which is empty if it could."""
     (whole,) = run_in_fork([list(things)], write, ALL, ALL)
     if isinstance(whole, bytes):
         return whole, []
@@ -44,8 +46,9 @@ def run_in_fork(
 ) -> Iterator[bytes | str]:
     """For each thing its bytes, or why there are none.
 
-    each: seconds that a thing may take without progress, which is a number that grows. together: seconds for all of them. What `write` knows
-    is copied when a process is forked: at the beginning, and after each thing that hangs or ends the process.
+    each: seconds that a thing may take without progress, which is a number that grows. together:
+    seconds for all of them. What `write` knows is copied when a process is forked: at the
+    beginning, and after each thing that hangs or ends the process.
     """
     until = time.monotonic() + together
     done = 0

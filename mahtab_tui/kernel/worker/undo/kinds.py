@@ -34,7 +34,8 @@ from .tables import SPECIAL
 _UNCHANGING = ("pyarrow", "polars", "weakref", "torch")
 """Packages and modules of classes whose objects are compared by identity alone."""
 _CAPSULE = ("builtins", "PyCapsule")
-"""The class of what keeps memory alive that a library lends to an array, as Arrow does; the array tells what is in it."""
+"""The class of what keeps memory alive that a library lends to an array, as Arrow does; the array
+tells what is in it."""
 _PLAIN = ("numpy", "pandas", "polars", "pyarrow", "torch")
 """Packages whose objects hold nothing but data."""
 _BASE: Any = type.__dict__["__base__"].__get__
@@ -44,7 +45,8 @@ _ITEM_SIZE: Any = type.__dict__["__itemsize__"].__get__
 _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
 _WORD = 8
 _OURS = f"{__package__.rpartition('.')[0]}."
-"""What the names of the kernel's own modules begin with: a fork changes its objects, which must not come back."""
+"""What the names of the kernel's own modules begin with: a fork changes its objects, which must not
+come back."""
 _REDUCED = (("sklearn.tree._tree", "Tree"),)
 """Classes in C of libraries that are compared by what they write of themselves."""
 _BY_VALUE = ATOMS | frozenset(
@@ -53,7 +55,8 @@ _BY_VALUE = ATOMS | frozenset(
 
 
 def _reduced(value: Any) -> Values:
-    """An object of a class in C, as its own class writes it. Objects in it of other classes than Python's own count by identity."""
+    """An object of a class in C, as its own class writes it. Objects in it of other classes than
+    Python's own count by identity."""
     array = loaded("numpy", "ndarray")
 
     class Pickler(late_import("pickle").Pickler):  # type: ignore[misc]
@@ -77,7 +80,8 @@ def _reduced(value: Any) -> Values:
 
 
 def native_base(cls: type) -> type:
-    """Return the class written in C that determines what objects store; `object` if all of it is in attributes and slots."""
+    """Return the class written in C that determines what objects store; `object` if all of it is in
+    attributes and slots."""
     while cls is not object:
         base, names, flags = _BASE(cls), class_dict(cls), _FLAGS(cls)
         fields = ("__dict__" in names and not flags & _MANAGED_DICT) + (
@@ -118,7 +122,8 @@ _MODULE = Part("module", _module, _put_module)
 
 
 def _own_modules() -> dict[str, types.ModuleType]:
-    """Return the user's own modules, by name: neither in the standard library nor among installed packages, much of whose state must stay."""
+    """Return the user's own modules, by name: neither in the standard library nor among installed
+    packages, much of whose state must stay."""
     places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     foreign = tuple(
@@ -169,7 +174,8 @@ EACH = Kind((CLASS,))
 
 
 class CurrentKinds:
-    """The kinds of a namespace, made anew after a module was loaded: a class of it may be the user's own."""
+    """The kinds of a namespace, made anew after a module was loaded: a class of it may be the
+    user's own."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
@@ -183,7 +189,8 @@ class CurrentKinds:
 
 
 class Kinds:
-    """The parts of each class that was met. Made for one comparison, because classes come and go."""
+    """The parts of each class that was met. Made for one comparison, because classes come and
+    go."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
@@ -253,7 +260,8 @@ class Kinds:
         )
 
     def is_own(self, value: Any) -> bool:
-        """Whether a class, a module or a function is the user's; a function that has variables of others inside counts, too."""
+        """Whether a class, a module or a function is the user's; a function that has variables of
+        others inside counts, too."""
         if is_class(value):
             return self._is_own_class(value)
         if type(value) is types.ModuleType:
@@ -272,7 +280,8 @@ class Kinds:
 
     @property
     def shared(self) -> list[tuple[str, Any]]:
-        """What code changes besides the namespace: modules of the user's own, and settings and figures of matplotlib."""
+        """What code changes besides the namespace: modules of the user's own, and settings and
+        figures of matplotlib."""
         known = (
             ("matplotlib", "rcParams", "matplotlib.rcParams"),
             ("matplotlib._pylab_helpers", "Gcf", "open figures"),
@@ -289,7 +298,8 @@ class Kinds:
         ]
 
     def _parts_of(self, cls: type) -> tuple[tuple[Part, ...], bool, bool]:
-        """Return the parts of a class's objects, whether these tell all of an object's state, and whether something happens when one ends."""
+        """Return the parts of a class's objects, whether these tell all of an object's state, and
+        whether something happens when one ends."""
         fixed = self._fixed.parts(cls)
         if fixed is not None:
             return fixed, True, False
@@ -324,6 +334,7 @@ def _has_pointers(cls: Any) -> bool:
 
 
 def _tells_of(base: type, native: type) -> bool:
-    """Return whether the part that reads objects of `base` reads all that this class in C stores."""
+    """Return whether the part that reads objects of `base` reads all that this class in C
+    stores."""
     same_package = module_of(native).partition(".")[0] == module_of(base).partition(".")[0]
     return descends(base, native) or (descends(native, base) and same_package)

@@ -1,4 +1,5 @@
-"""Tells what a cell changed inside objects: everything that it can reach, as it was before the cell, is compared with what is there afterwards."""
+"""Tells what a cell changed inside objects: everything that it can reach, as it was before the
+cell, is compared with what is there afterwards."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from .step import Step
 from .tables import Block
 
 SECONDS = 0.1
-"""Seconds of computing for a walk. The limits below end it much earlier, unless an object takes long."""
+"""Seconds of computing for a walk. The limits below end it much earlier, unless an object takes
+long."""
 MENTIONED = Limits(work=1_200, size=10_000)
 """For all names that the cell mentions."""
 OTHERS = Limits(work=300, size=1_000)
@@ -28,7 +30,8 @@ BYTES = 64 * 2**20
 """Bytes of arrays that are read after a cell."""
 _CONTAINERS = frozenset(map(address_of, (list, tuple, dict)))
 _VALUES = 250_000
-"""Values of a container of plain values that is hashed, with those of all containers inside it, because its objects are too many for the walk."""
+"""Values of a container of plain values that is hashed, with those of all containers inside it,
+because its objects are too many for the walk."""
 
 
 class Mutations(NamedTuple):
@@ -146,7 +149,8 @@ class MutationDetector:
         }
 
     def _walk(self, named: dict[str, Any]) -> tuple[Graph, bool]:
-        """Walk through what can be reached; return whether that is everything below the names that the cell mentions."""
+        """Walk through what can be reached; return whether that is everything below the names that
+        the cell mentions."""
         graph = Graph(self._kinds, clock=time.thread_time)
         until = time.thread_time() + SECONDS
         others = [*(value for _, value in self._kinds.shared), *named.values()]
@@ -220,7 +224,8 @@ def _digests(blocks: set[Block]) -> dict[Block, int]:
 
 
 def _plain_digest(value: Any) -> int | None:
-    """Return a number for what lists, tuples and dicts hold; None for other than plain values, or too many. Runs no code of the user's."""
+    """Return a number for what lists, tuples and dicts hold; None for other than plain values, or
+    too many. Runs no code of the user's."""
     if address_of(type(value)) not in _CONTAINERS:
         return None
     level, left = [value], _VALUES

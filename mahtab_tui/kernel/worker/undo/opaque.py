@@ -1,6 +1,8 @@
-"""Objects that stand for something outside Python: threads, locks, processes, connections, files, and code that is half-way through.
+"""Objects that stand for something outside Python: threads, locks, processes, connections, files,
+and code that is half-way through.
 
-An undo never changes them or looks inside. It compares only a sign of how far they have got; if that differs, they are named as not restored.
+An undo never changes them or looks inside. It compares only a sign of how far they have got; if
+that differs, they are named as not restored.
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ def _generator(value: Any) -> Values:
 
 
 def _inside_generator(value: Any, frame: Any) -> Values:
-    """Return the local variables, and (from Python 3.11 on) what loops keep for themselves, such as their iterators."""
+    """Return the local variables, and (from Python 3.11 on) what loops keep for themselves, such as
+    their iterators."""
     if sys.version_info < (3, 11):
         return [*frame.f_locals.values()]
     return [
@@ -70,7 +73,8 @@ def _inside_generator(value: Any, frame: Any) -> Values:
 
 
 def _of_library(value: Any, name: str) -> Any:
-    """Return an attribute as the library's class defines it, whatever a derived class of the user's says."""
+    """Return an attribute as the library's class defines it, whatever a derived class of the user's
+    says."""
     for base in mro_of(type(value)):
         if name in class_dict(base) and module_of(base).partition(".")[0] in _LIBRARIES:
             return class_dict(base)[name].__get__(value)
@@ -222,7 +226,8 @@ def is_file(cls: type) -> bool:
 
 
 def opaque_kind(cls: type) -> GuardedKind | None:
-    """Return the kind of a class that an undo leaves alone, judged by its bases; None for others."""
+    """Return the kind of a class that an undo leaves alone, judged by its bases; None for
+    others."""
     bases = mro_of(cls)[:-1]
     if descends(cls, BaseException) or any(
         name_of(base) in _IN_MEMORY and module_of(base) == "_io" for base in bases
@@ -248,7 +253,8 @@ def _plain_attributes(value: Any) -> Values:
 
 
 def progress_marker(cls: type, kind: GuardedKind) -> Part:
-    """Return the sign of how far an object has got, as a part that never changes in place; for derived classes with their attributes."""
+    """Return the sign of how far an object has got, as a part that never changes in place; for
+    derived classes with their attributes."""
     if any(module_of(cls).partition(".")[0] == each.partition(".")[0] for each in kind.modules):
         return Part("sign", lambda value: [*kind.sign(value), *_plain_attributes(value)], None)
     return Part(

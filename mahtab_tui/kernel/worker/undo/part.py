@@ -26,8 +26,8 @@ class Part(NamedTuple):
     name: str
     read: Callable[[Any], Values]
     prepare: Prepare | None
-    """Makes what puts values back into an object; None where an object of this kind never changes. Code of the user's classes (the hash of a
-    key) runs in here, and not in what it returns."""
+    """Makes what puts values back into an object; None where an object of this kind never changes.
+    Code of the user's classes (the hash of a key) runs in here, and not in what it returns."""
     ordered: bool = True
     size: Callable[[Any], int] | None = None
     """How many values there are, where that may be very many; eight bytes count as one."""
@@ -36,7 +36,8 @@ class Part(NamedTuple):
 
 
 def prepared(make: Callable[[Values], Any]) -> Callable[[Callable[[Any, Any], object]], Prepare]:
-    """Decorate a function that puts values back, as the `prepare` of a part. make: prepares the values."""
+    """Decorate a function that puts values back, as the `prepare` of a part. make: prepares the
+    values."""
 
     def decorate(put: Callable[[Any, Any], object]) -> Prepare:
         def prepare(value: Any, values: Values) -> Apply:

@@ -1,6 +1,8 @@
-"""What objects consist of: the values inside each kind of object, read and put back without running code of the user's classes.
+"""What objects consist of: the values inside each kind of object, read and put back without running
+code of the user's classes.
 
-A *part* of an object is a list of values. Two states of an object are equal where its parts are: plain values by value, all others by identity.
+A *part* of an object is a list of values. Two states of an object are equal where its parts are:
+plain values by value, all others by identity.
 
 kind of object                      parts
 list, deque, tuple, set, dict       its items
@@ -198,7 +200,8 @@ _BY_DESCRIPTOR = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
 def _exception_slots(cls: type) -> list[Any]:
-    """Return the fields of an exception that classes in C define; the attributes are not among them."""
+    """Return the fields of an exception that classes in C define; the attributes are not among
+    them."""
     in_c = [base for base in mro_of(cls) if module_of(base) == "builtins" and base is not object]
     named = [
         (name, slot)

@@ -1,4 +1,5 @@
-"""Plans how to go back to a step: from its names, its checkpoint, and what the kernel noted itself."""
+"""Plans how to go back to a step: from its names, its checkpoint, and what the kernel noted
+itself."""
 
 from __future__ import annotations
 
@@ -31,9 +32,11 @@ def plan_back(
     memory: DirtyPages,
     ended: list[Checkpoint],
 ) -> Plan:
-    """Plan how to restore the state before a step. Raises `UndoError`, and whatever creating an object raises.
+    """Plan how to restore the state before a step. Raises `UndoError`, and whatever creating an
+    object raises.
 
-    steps: all steps, in order. memory: what was written since each step. ended: takes checkpoints that do not answer any more.
+    steps: all steps, in order. memory: what was written since each step. ended: takes checkpoints
+    that do not answer any more.
     """
     later = steps[steps.index(step) :]
     at = next((each for each in later if each.checkpoint is not None), None)
@@ -75,7 +78,8 @@ def plan_back(
 
 
 def _with_beside(plan: Plan, noted: Step | None, stays: list[NotRestored]) -> Plan:
-    """Add what the kernel itself noted before the first cell that may have changed an object in place."""
+    """Add what the kernel itself noted before the first cell that may have changed an object in
+    place."""
     steps: list[tuple[Apply, Apply]] = []
     inside = list(plan.inside)
     if noted is not None and noted.process is not None:
@@ -103,7 +107,8 @@ def _with_beside(plan: Plan, noted: Step | None, stays: list[NotRestored]) -> Pl
 
 
 def _with_libraries(plan: Plan, later: list[Step]) -> Plan:
-    """Add the attributes of libraries' modules and classes as they were before the first cell that mentions these."""
+    """Add the attributes of libraries' modules and classes as they were before the first cell that
+    mentions these."""
     first: dict[int, Library] = {}
     for each in later:
         for library in each.libraries:

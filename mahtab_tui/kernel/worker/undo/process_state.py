@@ -1,7 +1,8 @@
 """The table of the process's state that is undone too, and needs no fork.
 
-Not in it, because it cannot be read cheaply, or not be set back: trace and profile functions, the priority, the locks of files, modules that were
-loaded, what libraries remember in their own variables.
+Not in it, because it cannot be read cheaply, or not be set back: trace and profile functions, the
+priority, the locks of files, modules that were loaded, what libraries remember in their own
+variables.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Setting(NamedTuple):
 
     label: str
     read: Callable[[], Any]
-    """Reads it as plain values that can be compared. Raises whatever it likes if it does not exist."""
+    """Reads it as plain values that can be compared. Raises whatever it likes if it does not
+    exist."""
     write: Callable[[Any], object]
 
 

@@ -1,4 +1,5 @@
-"""What a cell can reach: whether it can change an object in place at all, and through which names."""
+"""What a cell can reach: whether it can change an object in place at all, and through which
+names."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ _PLAIN = (*_STATEMENTS, *_EXPRESSIONS, *_SIGNS)
 
 
 def can_change_objects(tree: ast.Module, namespace: dict[str, Any]) -> bool:
-    """Return whether a cell can change more than which objects its names refer to. It cannot if it only computes with plain values, as ``1 + 1`` does, and replaces only such."""
+    """Return whether a cell can change more than which objects its names refer to. It cannot if it
+    only computes with plain values, as ``1 + 1`` does, and replaces only such."""
     for node in walk(tree):
         if isinstance(node, ast.Name):
             default = namespace if isinstance(node.ctx, ast.Load) else None
@@ -53,9 +55,11 @@ class Library(NamedTuple):
     """The addresses of all names and objects."""
 
     def changed(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any, Any]]:
-        """Yield the attributes that were replaced since, and their values then and now (`MISSING` if there is none).
+        """Yield the attributes that were replaced since, and their values then and now (`MISSING`
+        if there is none).
 
-        mentioned: names in the code that ran; others count only if they are public, because libraries note things in private ones.
+        mentioned: names in the code that ran; others count only if they are public, because
+        libraries note things in private ones.
         """
         now = _attributes(self.holder)
         for name in dict.fromkeys((*self.values, *now)):
@@ -199,7 +203,8 @@ def _counts(label: str, name: str, mentioned: Collection[str]) -> bool:
 
 
 def names_in(codes: tuple[types.CodeType, ...], namespace: dict[str, Any]) -> tuple[str, ...]:
-    """Return the names that code mentions, those that functions of these names mention, and so on."""
+    """Return the names that code mentions, those that functions of these names mention, and so
+    on."""
     found: dict[str, None] = {}
     pending = [name for code in codes for name in _names(code)]
     while pending:

@@ -1,6 +1,8 @@
-"""How objects are pickled that pickle itself would copy, or refuse: functions of cells, closures, and arrays that share memory.
+"""How objects are pickled that pickle itself would copy, or refuse: functions of cells, closures,
+and arrays that share memory.
 
-The namespace itself must be given to the pickler by a persistent id: functions keep it as their globals.
+The namespace itself must be given to the pickler by a persistent id: functions keep it as their
+globals.
 """
 
 from __future__ import annotations
@@ -90,7 +92,8 @@ def _set_cell(cell: Any, fields: Any) -> None:
 
 
 def _array_parts(array: Any) -> Any:
-    """How an array is made again: over the memory of the array that it is a view of, so that it stays one."""
+    """How an array is made again: over the memory of the array that it is a view of, so that it
+    stays one."""
     owner = array.base
     if type(owner) is not type(array) or not (owner.flags.c_contiguous or owner.flags.f_contiguous):
         return NotImplemented if array.flags.writeable else (_read_only, (array.copy(order="K"),))

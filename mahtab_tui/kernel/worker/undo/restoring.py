@@ -1,4 +1,5 @@
-"""Restores a state. First everything is fetched and prepared; then it is put in place by steps that can be reversed."""
+"""Restores a state. First everything is fetched and prepared; then it is put in place by steps that
+can be reversed."""
 
 from __future__ import annotations
 
@@ -66,9 +67,11 @@ def compared(
     checkpoint: Checkpoint,
     since: Since,
 ) -> Plan:
-    """Compare the kernel with the checkpoint of a step, beginning with the names in `first`, and fetch what differs.
+    """Compare the kernel with the checkpoint of a step, beginning with the names in `first`, and
+    fetch what differs.
 
-    since: returns the parts of blocks that may have been written since the checkpoint. Raises whatever creating an object raises.
+    since: returns the parts of blocks that may have been written since the checkpoint. Raises
+    whatever creating an object raises.
     """
     first, graph, unseen, roots = (
         list(first),
@@ -136,7 +139,8 @@ def _names(
     alive: set[int],
     gone: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return the objects of the names; for one that cannot come back, that which the name has now."""
+    """Return the objects of the names; for one that cannot come back, that which the name has
+    now."""
     found = {}
     for name, value in step.names.items():
         if name in gone:
@@ -153,7 +157,8 @@ def _names(
 def _match(
     rows: array[int], graph: Graph, ended: set[int]
 ) -> tuple[array[int], array[int], list[Copy], list[Copy]]:
-    """Return the objects that live in both processes, those whose state differs, arrays at the same place, and arrays that have moved."""
+    """Return the objects that live in both processes, those whose state differs, arrays at the same
+    place, and arrays that have moved."""
     alive, changed = array("q"), array("q")
     stayed: list[Copy] = []
     moved: list[Copy] = []
@@ -180,7 +185,8 @@ def _match(
 def carry_out(
     plan: Plan, namespace: dict[str, Any], checkpoint: Checkpoint | None, now: Checkpoint | None
 ) -> None:
-    """Put everything in place; if a step fails, reverse all. checkpoint: of the state to restore. now: of the state as it is."""
+    """Put everything in place; if a step fails, reverse all. checkpoint: of the state to restore.
+    now: of the state as it is."""
     ready = plan.beside + run_with_timeout(
         MAKING,
         lambda: [

@@ -1,4 +1,5 @@
-"""Notes by name what a cell does outside the kernel, which no undo takes back: files, programs, connections."""
+"""Notes by name what a cell does outside the kernel, which no undo takes back: files, programs,
+connections."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class SideEffectLog:
         self.noted: dict[NotRestored, None] = {}
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """Take in an audit event. This runs wherever the event happens, so it does little and never raises."""
+        """Take in an audit event. This runs wherever the event happens, so it does little and never
+        raises."""
         read = _EVENTS.get(event)
         if read is None or len(self.noted) > MOST:
             return

@@ -1,6 +1,8 @@
-"""What the kernel itself notes before a cell, because its fork could not tell: positions in files, polars tables, the memory of tensors, threads.
+"""What the kernel itself notes before a cell, because its fork could not tell: positions in files,
+polars tables, the memory of tensors, threads.
 
-A fork shares the position in a file. Polars never changes the data of a column that two tables share, so a second table keeps all of the first.
+A fork shares the position in a file. Polars never changes the data of a column that two tables
+share, so a second table keeps all of the first.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ class Beside:
         """The addresses of the objects."""
 
     def beyond(self, most: int) -> frozenset[int]:
-        """Return the addresses of tables that are too large to compare so many bytes of all together, beginning with the smallest."""
+        """Return the addresses of tables that are too large to compare so many bytes of all
+        together, beginning with the smallest."""
         found = set()
         for size, value in sorted(
             ((value.estimated_size(), address_of(value)) for value, _ in self._tables)
@@ -80,7 +83,8 @@ class Beside:
     def different(
         self, without: frozenset[int] = frozenset()
     ) -> tuple[list[Back], list[tuple[Any, str]], list[NotRestored]]:
-        """Return what can be put back, objects that cannot (with reasons), and threads that still run. without: tables to leave out."""
+        """Return what can be put back, objects that cannot (with reasons), and threads that still
+        run. without: tables to leave out."""
         tables = [(value, then) for value, then in self._tables if address_of(value) not in without]
         back = [
             found
@@ -164,7 +168,8 @@ def _streams() -> list[Any]:
 
 
 def _position(value: Any) -> Any:
-    """Return whether a file is open, its position if it can be set, and for a file being written how far it got; None if that is not known."""
+    """Return whether a file is open, its position if it can be set, and for a file being written
+    how far it got; None if that is not known."""
     cls = next(
         cls for cls in _streams() if descends(type(value), cls)
     )  # whose methods are used, whatever a derived class says

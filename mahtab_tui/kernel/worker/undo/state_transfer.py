@@ -1,4 +1,5 @@
-"""Pickles states of objects for the way from a checkpoint to the kernel. Objects that live in both are sent by address, all others by value."""
+"""Pickles states of objects for the way from a checkpoint to the kernel. Objects that live in both
+are sent by address, all others by value."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _MISSING, _NAMESPACE = 0, 1
 
 
 def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
-    """Pickle a value. alive: the addresses of the objects that live in both processes. Raises whatever an object that cannot be pickled raises."""
+    """Pickle a value. alive: the addresses of the objects that live in both processes. Raises
+    whatever an object that cannot be pickled raises."""
     pickle = late_import("pickle")
     harmless: dict[int, type] = {}
 
@@ -44,7 +46,8 @@ def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
 
 
 def load_state(data: bytes, at: Callable[[int], Any], namespace: dict[str, Any]) -> Any:
-    """Unpickle a value. at: returns the living object at an address. Raises whatever an object that cannot be created raises."""
+    """Unpickle a value. at: returns the living object at an address. Raises whatever an object that
+    cannot be created raises."""
     pickle = late_import("pickle")
 
     class Unpickler(pickle.Unpickler):  # type: ignore[name-defined, misc]

@@ -32,7 +32,8 @@ KEEPING = 0.1
 
 
 class UndoHistory:
-    """Keeps the steps of one namespace, and undoes cells. Used on the thread that runs the cells."""
+    """Keeps the steps of one namespace, and undoes cells. Used on the thread that runs the
+    cells."""
 
     AUDITED = EVENTS
     """The audit events that `audit` wants."""
@@ -50,7 +51,8 @@ class UndoHistory:
         self._held = 0
         """Bytes of arrays that only the steps keep alive."""
         self._dropped = (0, "")
-        """The last cell that can no longer be undone because of a limit, and which limit that was."""
+        """The last cell that can no longer be undone because of a limit, and which limit that
+        was."""
         self._kinds = CurrentKinds(namespace)
         self._serial = 0
         self._ended: list[Checkpoint] = []
@@ -74,7 +76,8 @@ class UndoHistory:
         self._memory.forget(self._steps[0].serial)
 
     def expect(self, mentioned: tuple[str, ...]) -> Step | None:
-        """Take a checkpoint, since the cell that begins may change objects in place; return the step that has it."""
+        """Take a checkpoint, since the cell that begins may change objects in place; return the
+        step that has it."""
         if not self._steps or self._steps[-1].serial != self._serial:
             return None
         step = self._steps[-1]
@@ -144,7 +147,8 @@ class UndoHistory:
             self._steps[-1].deeds.audit(event, args)
 
     def settle(self) -> None:
-        """Drop the oldest steps until the memory limit is kept. Called after a cell, when nothing waits."""
+        """Drop the oldest steps until the memory limit is kept. Called after a cell, when nothing
+        waits."""
         while self._pids() and self._use.due(self._bytes):
             if self._use.measure(self._pids()) + self._held <= self._bytes or len(self._steps) < 2:
                 return
@@ -296,7 +300,8 @@ class UndoHistory:
         )
 
     def _checkpoint_for(self, step: Step, steps: list[Step]) -> Checkpoint | None:
-        """Return the first checkpoint at or after a step. The cells between them have changed nothing in place."""
+        """Return the first checkpoint at or after a step. The cells between them have changed
+        nothing in place."""
         return next(
             (each.checkpoint for each in steps[steps.index(step) :] if each.checkpoint is not None),
             None,

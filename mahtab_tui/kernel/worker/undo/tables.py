@@ -21,7 +21,8 @@ class Block(NamedTuple):
 
 
 def block_of(value: Any) -> Block | None:
-    """The memory of an array that holds plain data and owns them, or borrows them from something that is no array."""
+    """The memory of an array that holds plain data and owns them, or borrows them from something
+    that is no array."""
     tensor = loaded("torch", "Tensor")
     if tensor is not MISSING and descends(type(value), tensor):
         return _storage(value)
@@ -79,7 +80,8 @@ def _array(array: Any) -> Values:
 
 
 def _is_mapped(base: Any) -> bool:
-    """Return whether memory is that of a file or shared with other processes: a fork sees what is written there."""
+    """Return whether memory is that of a file or shared with other processes: a fork sees what is
+    written there."""
     while type(base) is memoryview:
         base = base.obj
     return descends(type(base), loaded("mmap", "mmap"))

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from .tables import Block
 
 PATIENCE = 20
-"""The pause between two measurements, in multiples of the time that one takes, so that measuring costs little."""
+"""The pause between two measurements, in multiples of the time that one takes, so that measuring
+costs little."""
 
 
 class MemoryUse:
@@ -20,7 +21,8 @@ class MemoryUse:
         self._faults = 0
 
     def due(self, limit: int) -> bool:
-        """Return whether to measure again. Each page that is written after a fork causes a page fault, so many faults are a reason."""
+        """Return whether to measure again. Each page that is written after a fork causes a page
+        fault, so many faults are a reason."""
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         return (
             time.monotonic() > self._next
@@ -28,7 +30,8 @@ class MemoryUse:
         )
 
     def measure(self, pids: Sequence[int]) -> int:
-        """Return the bytes that exist only in these processes: those of all together, without the kernel's."""
+        """Return the bytes that exist only in these processes: those of all together, without the
+        kernel's."""
         start = time.monotonic()
         self._faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         own = _rollup("self")

@@ -53,11 +53,13 @@ _ROLES: Mapping[str, tuple[str, ...]] = {
     # Code within a string.
     "foreground": ("none",),
 }
-"""Captures of Textual's query for Python, by theme variable. The colours are as in the transcript."""
+"""Captures of Textual's query for Python, by theme variable. The colours are as in the
+transcript."""
 
 
 class CodeArea(TextArea):
-    """Edits Python, or plain words if `python` is off. Enter submits complete text and otherwise starts a new line."""
+    """Edits Python, or plain words if `python` is off. Enter submits complete text and otherwise
+    starts a new line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+j,shift+enter,alt+enter", "new_line", "New line", show=False),
@@ -126,7 +128,8 @@ class CodeArea(TextArea):
             await run_own_binding(self, event)
 
     def may_run(self) -> bool:
-        """Return whether Enter runs the text: it is complete, and the cursor is not in the middle of several lines."""
+        """Return whether Enter runs the text: it is complete, and the cursor is not in the middle
+        of several lines."""
         from mahtab_tui.tui.panes.editor.line_breaks import is_complete
 
         at_end = not self.get_text_range(self.cursor_location, self.document.end).strip()
@@ -182,7 +185,8 @@ class CodeArea(TextArea):
             self._shift_lines(_dedented)
 
     def action_delete_left(self) -> None:
-        """Delete back to the previous stop in leading white space; otherwise one character, or the selection."""
+        """Delete back to the previous stop in leading white space; otherwise one character, or the
+        selection."""
         row, column = self.cursor_location
         before = self.document.get_line(row)[:column]
         if self.python and self.selection.is_empty and before and not before.strip(" "):
@@ -222,7 +226,8 @@ class CodeArea(TextArea):
     # Brackets
 
     def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
-        """Find nothing: `get_line` draws the pair, since this method ignores strings and cursors after a bracket."""
+        """Find nothing: `get_line` draws the pair, since this method ignores strings and cursors
+        after a bracket."""
         return None
 
     def watch_selection(self, selection: Selection) -> None:
@@ -263,7 +268,8 @@ class CodeArea(TextArea):
         before = getattr(self, "document", None)
         super()._set_document(text, language)
         if isinstance(before, SyntaxAwareDocument):
-            # A document and its tree refer to each other, the tree in C, where no garbage collector sees it: neither would ever be freed.
+            # A document and its tree refer to each other, the tree in C, where no garbage collector
+            # sees it: neither would ever be freed.
             del before._syntax_tree
 
     def _build_highlight_map(self) -> None:
@@ -282,12 +288,14 @@ class CodeArea(TextArea):
         return height if most is None else min(height, int(most.resolve(viewport, viewport)))
 
     def _refresh_size(self) -> None:
-        """Scroll to the cursor again, because Textual does so before it knows the height of the new text."""
+        """Scroll to the cursor again, because Textual does so before it knows the height of the new
+        text."""
         super()._refresh_size()
         self.scroll_cursor_visible()
 
     def _recompute_cursor_offset(self) -> None:
-        # An undo may remove the scrollbar while the cursor is still on a removed line; Textual moves it a moment later.
+        # An undo may remove the scrollbar while the cursor is still on a removed line; Textual
+        # moves it a moment later.
         row, column = self.cursor_location
         if row < self.document.line_count and column <= len(self.document.get_line(row)):
             super()._recompute_cursor_offset()  # type: ignore[no-untyped-call]

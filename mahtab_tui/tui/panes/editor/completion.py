@@ -27,7 +27,8 @@ Complete = Callable[[str, int], "Completions"]
 _WORTH_ASKING = re.compile(
     r"""[^\W\d]\w$|\.\w*$|\[["']?$|/$|^\s*%%?\w*$|\b(?:import|from)\s+[\w.]*$|^(?:[^"'#]|"[^"]*"|'[^']*')*["'][^"']*$"""
 )
-"""Text before the cursor that triggers completion while typing; the last alternative is an open string."""
+"""Text before the cursor that triggers completion while typing; the last alternative is an open
+string."""
 
 _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
 
@@ -60,7 +61,8 @@ class Completer:
         complete_question: Complete | None,
         slash: SlashCompletions,
     ) -> None:
-        """complete, complete_question: complete Python, and questions; called on a thread. None: no completion."""
+        """complete, complete_question: complete Python, and questions; called on a thread. None: no
+        completion."""
         self._area = area
         self._list = shown
         self._complete = complete
@@ -97,7 +99,8 @@ class Completer:
         return True
 
     def take_tab(self) -> bool:
-        """Insert the chosen completion, or ask for completions; returns False if Tab is for the text."""
+        """Insert the chosen completion, or ask for completions; returns False if Tab is for the
+        text."""
         area, before = self._area, self._before
         if self._list.is_open:
             self.take(self._list.chosen)
@@ -112,7 +115,8 @@ class Completer:
         return True
 
     def edited(self, *, by_character: bool) -> None:
-        """Update completions after the user changed the text. by_character: they typed a character other than a line break."""
+        """Update completions after the user changed the text. by_character: they typed a character
+        other than a line break."""
         area, before = self._area, self._before
         self._asked += 1
         if self._knowing(area.python) is None or not (by_character or self._list.is_open):
@@ -173,7 +177,8 @@ class Completer:
         return self._area.document.get_line(row)[:column]
 
     def _begun(self, before: str) -> bool:
-        """Return whether the line's text before the cursor ends with a mention or starts a command."""
+        """Return whether the line's text before the cursor ends with a mention or starts a
+        command."""
         from mahtab_tui.session.mentions import mention_before
 
         return mention_before(before) is not None or (
@@ -219,7 +224,8 @@ class Completer:
         self._area.call_later(self.answered, request, found)
 
     def answered(self, request: CompletionRequest, found: Completions | None) -> None:
-        """Show the response to a request if it is still wanted. found: None if the kernel did not answer."""
+        """Show the response to a request if it is still wanted. found: None if the kernel did not
+        answer."""
         area = self._area
         if request.number != self._asked or request.python != area.python or not area.has_focus:
             return
@@ -256,7 +262,8 @@ class Completer:
 
 
 class CompletionCache:
-    """Completes text while the kernel cannot answer: from the last completions, and all names that completions had."""
+    """Completes text while the kernel cannot answer: from the last completions, and all names that
+    completions had."""
 
     def __init__(self) -> None:
         self._last: tuple[str, Completions] | None = None
@@ -272,7 +279,8 @@ class CompletionCache:
             )
 
     def for_text(self, code: str, cursor: int) -> Completions:
-        """Return completions for a text: from the last ones if they were for the same place, otherwise from names."""
+        """Return completions for a text: from the last ones if they were for the same place,
+        otherwise from names."""
         from mahtab_tui.kernel.code_help import Completions
 
         name = _NAME.search(code[:cursor])

@@ -56,7 +56,8 @@ class CompletionList(Widget):
     def open(
         self, items: tuple[Completion, ...], more: int, at: Offset, *, asked_for: bool, stale: bool
     ) -> None:
-        """Show a list below the screen's cell `at`, or above it if there is no room. A row that the user has moved to stays chosen."""
+        """Show a list below the screen's cell `at`, or above it if there is no room. A row that the
+        user has moved to stays chosen."""
         before = self.chosen.label if self.is_open and self._chosen else None
         self.items, self._more, self._stale, self.asked_for = items, more, stale, asked_for
         self._chosen = next((place for place, item in enumerate(items) if item.label == before), 0)

@@ -34,7 +34,8 @@ class HelpCard(Static):
         self._fetcher = Fetcher(self)
 
     def ask(self, code: str, cursor: int, at: Offset) -> None:
-        """Explain the name at a cursor, in characters; asks the kernel on a thread. at: the cursor's cell of the screen."""
+        """Explain the name at a cursor, in characters; asks the kernel on a thread. at: the
+        cursor's cell of the screen."""
         if (explain := self._explain) is None:
             return
         self._fetcher.ask(

@@ -34,7 +34,8 @@ PAUSE = 0.15
 
 
 class Hint(Static):
-    """Shows the keys of the mode, an offer, or the mentions of a question, which are looked up on a thread."""
+    """Shows the keys of the mode, an offer, or the mentions of a question, which are looked up on a
+    thread."""
 
     def __init__(self, find: FindChips | None, *, id: str | None = None) -> None:
         super().__init__(id=id, markup=False)
@@ -52,7 +53,8 @@ class Hint(Static):
             self._looking.close()
 
     def show(self, mode: Mode, *, replaces: str) -> None:
-        """Show the keys of a mode. replaces: the name of the entry that the input replaces; empty for none."""
+        """Show the keys of a mode. replaces: the name of the entry that the input replaces; empty
+        for none."""
         self._mode, self._replaces = mode, replaces
         self._draw()
 

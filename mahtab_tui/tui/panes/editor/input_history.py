@@ -1,4 +1,5 @@
-"""The editor's input history: read once and written on a thread, and a cursor for each mode that moves through it with Up and Down."""
+"""The editor's input history: read once and written on a thread, and a cursor for each mode that
+moves through it with Up and Down."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ class Inputs:
         return list(dict.fromkeys((*now, *past)))
 
     def step(self, step: int, mode: Mode, present: str) -> str | None:
-        """Move to an older (1) or newer (-1) input that begins with the draft, and return it; None if there is none. present: the current text."""
+        """Move to an older (1) or newer (-1) input that begins with the draft, and return it; None
+        if there is none. present: the current text."""
         return self._cursors[mode].step(step, self.of(mode), present)
 
     def entered(self, text: str, mode: Mode) -> None:
@@ -65,7 +67,8 @@ class Inputs:
 
 
 class HistoryCursor:
-    """A position in the history; 0 is the draft. Changes to earlier inputs are kept until an input is entered."""
+    """A position in the history; 0 is the draft. Changes to earlier inputs are kept until an input
+    is entered."""
 
     def __init__(self) -> None:
         self._place = 0

@@ -32,7 +32,8 @@ def is_prose(text: str) -> bool:
 
 
 def is_code(text: str) -> bool:
-    """Return whether a text is Python that does something, rather than words that happen to be Python, too."""
+    """Return whether a text is Python that does something, rather than words that happen to be
+    Python, too."""
     tree = _parsed(text) if len(text) <= LONGEST else None
     return tree is not None and any(isinstance(node, _CODE) for node in ast.walk(tree))
 

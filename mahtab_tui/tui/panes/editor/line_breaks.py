@@ -25,8 +25,9 @@ _TIMED = re.compile(r"\s*%%time(?:it)?\b.*\n")
 def is_complete(source: str) -> bool:
     """Return whether Enter should run a cell. Invalid code is complete, so that its error is shown.
 
-    A cell that ends with a block is incomplete until an empty line, as in Python and IPython; so is a ``%%magic``. ``!command``, ``%magic``
-    and ``object?`` count as the calls into which the kernel transforms them.
+    A cell that ends with a block is incomplete until an empty line, as in Python and IPython; so is
+    a ``%%magic``. ``!command``, ``%magic`` and ``object?`` count as the calls into which the kernel
+    transforms them.
     """
     if _WHOLE_CELL.match(source) and not _TIMED.match(source):
         return "\n" in source.strip() and not source.rpartition("\n")[2].strip()

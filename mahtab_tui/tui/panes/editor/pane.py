@@ -142,11 +142,13 @@ class EditorPane(Widget):
             self._show_mode()
 
     def begin_question(self, question: str) -> None:
-        """Put a question into the editor, without sending it. The previous text comes back when it is sent, or by undo."""
+        """Put a question into the editor, without sending it. The previous text comes back when it
+        is sent, or by undo."""
         self.put("ask", question)
 
     def put(self, mode: Mode, text: str) -> None:
-        """Put an input into the editor, without sending it. The mode and the text before come back when it is sent."""
+        """Put an input into the editor, without sending it. The mode and the text before come back
+        when it is sent."""
         if text not in (self.text, "") and not self._replaces:
             self._area.draft = Draft(self.mode, self.text)
         self.mode, self.text = mode, text

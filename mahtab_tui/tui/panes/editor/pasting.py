@@ -23,7 +23,8 @@ def clean(text: str) -> str:
 
 
 def pasted_python(text: str, *, into_empty: bool) -> str:
-    """Prepare Python from anywhere: indent by spaces, and remove prompts and fences; a session's output and text between fences become comments.
+    """Prepare Python from anywhere: indent by spaces, and remove prompts and fences; a session's
+    output and text between fences become comments.
 
     into_empty: also remove the indentation common to all lines.
     """
@@ -42,7 +43,8 @@ def _without_prompt(line: str) -> str:
 
 
 def _without_fences(text: str) -> str:
-    """Return the code of a Markdown text that starts with a fence, or whose only fence is its last line; otherwise the text."""
+    """Return the code of a Markdown text that starts with a fence, or whose only fence is its last
+    line; otherwise the text."""
     lines = text.split("\n")
     filled = [number for number, line in enumerate(lines) if line.strip()]
     if not filled or not (_FENCE.fullmatch(lines[filled[0]]) or lines[filled[-1]].strip() == "```"):
@@ -84,7 +86,8 @@ LONG = 100_000
 
 
 def has_curly_quotes(text: str) -> bool:
-    """Return whether there are curly quotes outside of strings and comments; in a long text, anywhere."""
+    """Return whether there are curly quotes outside of strings and comments; in a long text,
+    anywhere."""
     found = _CURLY.search(text) is not None
     return found and (len(text) > LONG or _CURLY.search(bare(text)) is not None)
 

@@ -16,7 +16,8 @@ _CLOSES = {")": "(", "]": "[", "}": "{"}
 
 
 class SourceSpan(NamedTuple):
-    """A string, or a pair of brackets with the text between them. Offsets are in characters; `end` is inclusive."""
+    """A string, or a pair of brackets with the text between them. Offsets are in characters; `end`
+    is inclusive."""
 
     start: int
     end: int
@@ -24,7 +25,8 @@ class SourceSpan(NamedTuple):
 
 
 def spans(text: str) -> Iterator[SourceSpan]:
-    """Yield the strings and pairs of brackets of a text, in the order of their ends. Brackets without a partner are left out."""
+    """Yield the strings and pairs of brackets of a text, in the order of their ends. Brackets
+    without a partner are left out."""
     opened: list[tuple[str, int]] = []
     for piece in _PIECE.finditer(text):
         if piece["string"]:

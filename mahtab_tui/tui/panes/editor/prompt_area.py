@@ -1,4 +1,5 @@
-"""The code area as a prompt, with completion, suggestions, modes, history, collapsed pastes, and a search."""
+"""The code area as a prompt, with completion, suggestions, modes, history, collapsed pastes, and a
+search."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class PromptArea(CodeArea):
 
     @dataclass
     class ModeChanged(Message):
-        """Posted when a backtick at the very start, or Backspace in an empty text, changes the mode."""
+        """Posted when a backtick at the very start, or Backspace in an empty text, changes the
+        mode."""
 
         mode: Mode
 
@@ -109,7 +111,8 @@ class PromptArea(CodeArea):
             self.suggester.forget()
 
     def update_suggestion(self) -> None:
-        """Ask for a new suggestion after the text changed, unless the user types the current one."""
+        """Ask for a new suggestion after the text changed, unless the user types the current
+        one."""
         if self.suggester is not None and not self.suggestion:
             self.suggester.ask(at_once=False)
 
@@ -128,7 +131,8 @@ class PromptArea(CodeArea):
         return result
 
     def action_indent(self) -> None:
-        """Insert the suggestion or the chosen completion, or ask for completions; otherwise indent."""
+        """Insert the suggestion or the chosen completion, or ask for completions; otherwise
+        indent."""
         if not (self.suggester and self.suggester.take()) and not self.completer.take_tab():
             super().action_indent()
 
@@ -161,7 +165,8 @@ class PromptArea(CodeArea):
     # History
 
     def _walk(self, step: int) -> None:
-        """Show an older input (1) or a newer one (-1), at once, because the next key is meant for it."""
+        """Show an older input (1) or a newer one (-1), at once, because the next key is meant for
+        it."""
         if (text := self._inputs.step(step, self.mode, self.text)) is not None:
             self.recall(text)
 
@@ -178,7 +183,8 @@ class PromptArea(CodeArea):
 
     @property
     def _untouched(self) -> bool:
-        """Whether text and cursor are as the history set them: then Up and Enter apply to the input as a whole."""
+        """Whether text and cursor are as the history set them: then Up and Enter apply to the input
+        as a whole."""
         return self._recalled == (self.text, self.selection)
 
     def may_run(self) -> bool:
@@ -257,7 +263,8 @@ class PromptArea(CodeArea):
             super().action_delete_word_right()
 
     def _delete_paste(self, blanks: str = "", *, left: bool) -> bool:
-        """Delete a collapsed paste beside the cursor as a whole. blanks: characters that may be between them."""
+        """Delete a collapsed paste beside the cursor as a whole. blanks: characters that may be
+        between them."""
         row, column = self.cursor_location
         line = self.document.get_line(row)
         beside = line[:column].rstrip(blanks) if left else line[column:].lstrip(blanks)

@@ -13,8 +13,8 @@ PAUSE = 0.7
 """Seconds without a key before a suggestion is requested."""
 
 Suggest = Callable[[str, bool, Callable[[], bool]], str]
-"""Suggests the rest of a line, given the text, whether it is Python, and a function that returns whether the suggestion is still wanted. Waits
-for the model. Empty if there is no suggestion."""
+"""Suggests the rest of a line, given the text, whether it is Python, and a function that returns
+whether the suggestion is still wanted. Waits for the model. Empty if there is no suggestion."""
 
 
 class SuggestionRequest(NamedTuple):
@@ -42,7 +42,8 @@ class InlineSuggester:
         self._thread.close()
 
     def ask(self, *, at_once: bool) -> None:
-        """Request a suggestion if the cursor is at the end of the text. at_once: without a pause."""
+        """Request a suggestion if the cursor is at the end of the text. at_once: without a
+        pause."""
         self._requested += 1
         if (
             self._area.text.strip()
@@ -60,7 +61,8 @@ class InlineSuggester:
         self._area.suggestion = ""
 
     def take(self) -> bool:
-        """Insert the suggestion; returns False if there is none, or the list of completions is open."""
+        """Insert the suggestion; returns False if there is none, or the list of completions is
+        open."""
         if not self._area.suggestion or self._completions.is_open:
             return False
         self._area.insert(self._area.suggestion)

@@ -52,7 +52,8 @@ class Columns(NamedTuple):
 
     @classmethod
     def of(cls, rows: Sequence[VariableRow], width: int, marks: int = 0) -> Columns:
-        """Compute the widths for some rows: names as wide as needed, the rest for the value. marks: room before the names."""
+        """Compute the widths for some rows: names as wide as needed, the rest for the value. marks:
+        room before the names."""
         seen = rows[:_LOOKED_AT]
         room = max(20, width - 5)
         time = _TIME if room >= _WIDE else 0
@@ -129,7 +130,8 @@ class NamespaceRows:
         return Row(spans, fill=self._glow(name))
 
     def _author(self, name: VariableRow) -> list[Span]:
-        """Draw who changed a variable last; the question mark for a possible later change is muted."""
+        """Draw who changed a variable last; the question mark for a possible later change is
+        muted."""
         text = fitted(name.by, self._columns.by)
         if (
             not name.cell and name.party != "you"

@@ -226,7 +226,8 @@ class NamespacePane(RowsView, can_focus=True):
         return self._rows.shown[self.cursor] if self._rows.shown else None
 
     def action_open(self) -> None:
-        """Look inside; of a variable that is not kept, bring the cells that made it into the editor."""
+        """Look inside; of a variable that is not kept, bring the cells that made it into the
+        editor."""
         if (row := self._marked) is not None and row.away and row.name not in self._rows:
             if row.absent and self._port is not None:
                 self._port.rebuild(row.name, f"{row.label} was not restored: {row.summary}.")

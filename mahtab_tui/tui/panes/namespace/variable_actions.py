@@ -1,4 +1,5 @@
-"""The user's actions on a variable. They run as the user's cells, so that they are visible in the transcript."""
+"""The user's actions on a variable. They run as the user's cells, so that they are visible in the
+transcript."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from mahtab_tui.tui.screens.prompt import Prompt
 def rename(
     app: App[Any], port: NamespacePort, name: str, taken: Callable[[str], bool], *, private: bool
 ) -> None:
-    """Ask for a new name, and rename the variable. taken: returns whether there is a variable with a name. private: whether this one is private."""
+    """Ask for a new name, and rename the variable. taken: returns whether there is a variable with
+    a name. private: whether this one is private."""
 
     def chosen(new: str | None) -> None:
         if not new or new == name:

@@ -64,7 +64,8 @@ class VariableRow(NamedTuple):
 
     @property
     def by(self) -> str:
-        """A mark of who created or last changed it, and in which cell; with a ``?`` if a later cell may have changed it."""
+        """A mark of who created or last changed it, and in which cell; with a ``?`` if a later cell
+        may have changed it."""
         if not self.cell:
             return self.party
         mark = "◇" if self.guest is not None else "❯" if self.party == "you" else "◈"
@@ -77,7 +78,8 @@ class VariableRow(NamedTuple):
 
     @property
     def special(self) -> bool:
-        """Whether it is hidden by default: modules, functions, classes and names that begin with ``_``."""
+        """Whether it is hidden by default: modules, functions, classes and names that begin with
+        ``_``."""
         return self.kind != "data" or self.name.startswith("_")
 
 
@@ -109,7 +111,8 @@ class NamespaceChanges:
         self._cell: int | None = None
 
     def fold(self, record: Record, known: Mapping[str, VariableRow]) -> bool:
-        """Add a record; returns whether the rows have changed. known: the namespace before the record."""
+        """Add a record; returns whether the rows have changed. known: the namespace before the
+        record."""
         from mahtab_tui.bus.records import AssistantReplOut, Namespace
 
         if isinstance(record, AssistantReplOut) and record.status is not None:
@@ -159,7 +162,8 @@ SORTS: Mapping[Sort, Callable[[VariableRow], Any]] = {
 
 
 class VariableRows:
-    """All variables, and those that are shown, in order. Call `arrange` after changing how they are shown."""
+    """All variables, and those that are shown, in order. Call `arrange` after changing how they are
+    shown."""
 
     def __init__(self) -> None:
         self._rows: dict[str, VariableRow] = {}
@@ -206,7 +210,8 @@ class VariableRows:
 
     @property
     def made(self) -> int:
-        """How many variables cells have created, without modules and names that begin with ``_``."""
+        """How many variables cells have created, without modules and names that begin with
+        ``_``."""
         return sum(
             bool(row.cell) and row.kind != "module" and not row.name.startswith("_")
             for row in self._rows.values()
@@ -214,7 +219,8 @@ class VariableRows:
 
     @property
     def hidden(self) -> int:
-        """How many matching variables are hidden because they are modules, functions, classes or begin with ``_``."""
+        """How many matching variables are hidden because they are modules, functions, classes or
+        begin with ``_``."""
         if self.specials or self.changes:
             return 0
         return sum(

@@ -119,7 +119,8 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self._show_cursor()
 
     def _arrange(self) -> None:
-        """Lay the lines out again. If the pane has the focus, keep the cursor at its position on the screen."""
+        """Lay the lines out again. If the pane has the focus, keep the cursor at its position on
+        the screen."""
         if self._laid_out is None:
             return
         before = self._view.place
@@ -254,7 +255,8 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         for row in self.screen.query("#recursion-find").results(FindRow):
             row.open()
 
-    # Searching: the methods of `Findable`. Calls are found by query and answer, even collapsed ones, in the order in which they started.
+    # Searching: the methods of `Findable`. Calls are found by query and answer, even collapsed
+    # ones, in the order in which they started.
 
     def begin_find(self) -> str:
         self._found = None

@@ -1,4 +1,5 @@
-"""The visible lines of the search tree, with a cursor that stays on its node while lines come and go."""
+"""The visible lines of the search tree, with a cursor that stays on its node while lines come and
+go."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class TreeLines:
         return self._trees.structure != self._structure
 
     def arrange(self, width: int) -> None:
-        """Make the lines for a width. If the cursor's line is gone, the cursor moves to its nearest visible ancestor."""
+        """Make the lines for a width. If the cursor's line is gone, the cursor moves to its nearest
+        visible ancestor."""
         self._structure = self._trees.structure
         self.lines = self._outline.lines(list(self._trees), width)
         self._places = None

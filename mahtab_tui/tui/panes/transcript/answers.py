@@ -1,4 +1,5 @@
-"""Builds entries from the model's answers, as they stream and when they are complete, and from agents' code that waits or runs."""
+"""Builds entries from the model's answers, as they stream and when they are complete, and from
+agents' code that waits or runs."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class AnswerEntries:
         """Turns whose entries already say that the answer was stopped."""
 
     def begin(self) -> None:
-        """Begin a new question: earlier answers are complete, and a resumed session may reuse their numbers."""
+        """Begin a new question: earlier answers are complete, and a resumed session may reuse their
+        numbers."""
         self._pieces.clear()
         self._thoughts.clear()
         self.marked.clear()
@@ -98,7 +100,8 @@ class AnswerEntries:
             self._touch(entry)
 
     def answer(self, record: AssistantChat) -> None:
-        """Correct the streamed entries by the whole answer, or create them if nothing was streamed."""
+        """Correct the streamed entries by the whole answer, or create them if nothing was
+        streamed."""
         from mahtab_tui.bus.parser import parse_response
 
         pieces = self._pieces.setdefault(_step(record), [])
@@ -213,7 +216,8 @@ class AnswerEntries:
 
 
 class AgentCells:
-    """Builds the entries of agents' cells by two functions. Each cell belongs to a call of the agent."""
+    """Builds the entries of agents' cells by two functions. Each cell belongs to a call of the
+    agent."""
 
     def __init__(self, append: Callable[[Entry], None], touch: Callable[[Entry], None]) -> None:
         self._append = append
@@ -266,7 +270,8 @@ def _party(record: _OfStep) -> str:
 
 
 def _stretches(parts: Sequence[AnswerPart]) -> Iterator[tuple[bool, str]]:
-    """Yield whether a stretch is code, and its text. Adjacent words and thoughts form one stretch, as they do while streaming."""
+    """Yield whether a stretch is code, and its text. Adjacent words and thoughts form one stretch,
+    as they do while streaming."""
     for is_code, group in groupby(parts, key=lambda part: part.kind == "code"):
         texts = [part.text for part in group]
         if is_code:

@@ -90,7 +90,8 @@ class Cell(Entry):
     duration: float | None = None
     """Seconds."""
     approval: str = ""
-    """"waiting", "skipped", "stopped" or "refused"; "cut off" if the program was killed while it was written, "not run" if it waited then."""
+    """"waiting", "skipped", "stopped" or "refused"; "cut off" if the program was killed while it
+    was written, "not run" if it waited then."""
     part: str = ""
     """Its number among the blocks of code that wait, as in "1/2"; empty if it is the only one."""
     reason: str = ""
@@ -99,7 +100,8 @@ class Cell(Entry):
     """Whether the user changed the code before it ran."""
     output: OutputBuffer = field(default_factory=OutputBuffer)
     displays: list[tuple[str, str, str, str]] = field(default_factory=list)
-    """Text, MIME type, data and key of displayed values, until the cell ends. The text also comes in the output."""
+    """Text, MIME type, data and key of displayed values, until the cell ends. The text also comes
+    in the output."""
     frames: Sequence[TracebackFrame] = ()
     offers_explanation: bool = False
     """Whether to show the key that asks about the error: the user's last cell has failed."""
@@ -115,7 +117,8 @@ class Cell(Entry):
 
     @property
     def own_frame(self) -> int:
-        """The index of the last frame that the traceback shows with its code, which is no library's; of the last one if there is none."""
+        """The index of the last frame that the traceback shows with its code, which is no
+        library's; of the last one if there is none."""
         shown = [
             index
             for index, frame in enumerate(self.frames)

@@ -67,7 +67,8 @@ _FITS: Mapping[str, Callable[[Entry], bool]] = {
 
 
 def offers(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneCommand]:
-    """Return the rows of an entry's menu. pinned: whether any entry is pinned. undoable: whether the entry's cells can be undone."""
+    """Return the rows of an entry's menu. pinned: whether any entry is pinned. undoable: whether
+    the entry's cells can be undone."""
     offered = {"entry-pinned": pinned, "entry-undo": undoable}
     commands = [
         command
@@ -107,8 +108,8 @@ def _figure_rows(entry: Entry) -> list[PaneCommand]:
 def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
     """Return the cell from which an undo of an entry begins; None if no cell belongs to it.
 
-    That is a cell itself. For a question, and for words and tool calls of its answer, it is the answer's first cell that was not undone, so
-    that one undo takes back the whole answer.
+    That is a cell itself. For a question, and for words and tool calls of its answer, it is the
+    answer's first cell that was not undone, so that one undo takes back the whole answer.
     """
     if isinstance(entry, Cell):
         return entry if entry.number is not None else None

@@ -26,10 +26,12 @@ from mahtab_tui.tui.panes.transcript.memory import OutputMemory
 
 
 class Transcript:
-    """The entries, and which of them have changed. The cost of a change does not depend on the number of entries."""
+    """The entries, and which of them have changed. The cost of a change does not depend on the
+    number of entries."""
 
     def __init__(self, since: float) -> None:
-        """since: the start of the session, in seconds since the epoch; nothing in older records still runs."""
+        """since: the start of the session, in seconds since the epoch; nothing in older records
+        still runs."""
         self.entries: list[Entry] = []
         self.pinned: list[Entry] = []
         """Pinned entries, in the order in which they were pinned."""
@@ -46,7 +48,8 @@ class Transcript:
         self._hidden: set[str] = set()
         """Names of hidden entries; more of a hidden answer may still come."""
         self.opened: Entry | None = None
-        """The first entry of a notebook until the user scrolls or something runs: it is read from its beginning."""
+        """The first entry of a notebook until the user scrolls or something runs: it is read from
+        its beginning."""
         self._places: dict[int, Cell] = {}
         """The cells of code of the notebook, by their places."""
         self._memory = OutputMemory()
@@ -232,7 +235,8 @@ class Transcript:
         cell.later.feed("stdout", text)
 
     def _end(self, cell: Cell, record: records.ReplOut) -> None:
-        # No pieces have come, or some were missed, or parts were overwritten and this is the final output.
+        # No pieces have come, or some were missed, or parts were overwritten and this is the final
+        # output.
         if cell.output.received < len(record.text) or record.rewritten:
             cell.output.clear()
             position, displays = 0, iter(cell.displays)

@@ -1,4 +1,5 @@
-"""The greeting at the beginning of a session, and the widget that shows it until the transcript is loaded."""
+"""The greeting at the beginning of a session, and the widget that shows it until the transcript is
+loaded."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from mahtab_tui.tui.rows.strips import EDGE, RIGHT, strip_of, title_strip
 TITLE = "TRANSCRIPT"
 TITLE_HEIGHT = 1
 GreetingLines = tuple[tuple[str, ...], ...]
-"""In each line a mark, words, and between the words examples: ``("F1", "shows all keys, ", "Ctrl+P", " finds one.")``."""
+"""In each line a mark, words, and between the words examples: ``("F1", "shows all keys, ",
+"Ctrl+P", " finds one.")``."""
 MOST_COLUMNS = 120
 """Maximum columns of text: longer lines are hard to read."""
 
@@ -71,7 +73,8 @@ class Greeting(RowsView, can_focus=False):
 
     @property
     def room(self) -> tuple[int, int]:
-        """Columns and lines for a cell's output, as of the transcript; (0, 0) before the first layout."""
+        """Columns and lines for a cell's output, as of the transcript; (0, 0) before the first
+        layout."""
         return (0, 0) if self._laid_out is None else (columns_of(self.width), self.page)
 
     @property

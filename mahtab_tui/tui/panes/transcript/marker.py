@@ -8,7 +8,8 @@ from mahtab_tui.tui.panes.transcript.window import RowPosition
 
 
 class Marker:
-    """Marks the last visible entry until the user moves the mark. When the marked entry is scrolled away, a visible one is marked instead."""
+    """Marks the last visible entry until the user moves the mark. When the marked entry is scrolled
+    away, a visible one is marked instead."""
 
     def __init__(self, viewport: Viewport) -> None:
         self._viewport = viewport

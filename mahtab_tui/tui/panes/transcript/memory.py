@@ -22,7 +22,8 @@ class OutputMemory:
         self._held = 0
 
     def ended(self, cell: Cell) -> list[Cell]:
-        """Add a cell that has ended; returns the cells whose outputs were shortened to make room."""
+        """Add a cell that has ended; returns the cells whose outputs were shortened to make
+        room."""
         size = cell.output.size
         if len(cell.output) <= 2 * ENDS and size < LONG:
             return []

@@ -160,12 +160,14 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._port.hide(entry.key, not entry.left_out)
 
     def action_undo_entry(self) -> None:
-        """Take back what a cell, or all cells of an answer, and those after them did to variables."""
+        """Take back what a cell, or all cells of an answer, and those after them did to
+        variables."""
         if (cell := self._cell_to_undo()) is not None:
             self._port.undo(cell)
 
     def _cell_to_undo(self) -> int | None:
-        """Return the number of the first cell of the marked entry; otherwise say why there is none."""
+        """Return the number of the first cell of the marked entry; otherwise say why there is
+        none."""
         entry = self.marker.marked
         cell = None if entry is None else cell_to_undo(self.viewport.transcript.entries, entry)
         if cell is None:

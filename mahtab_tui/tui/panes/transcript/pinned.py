@@ -19,7 +19,8 @@ class PinnedRow(NamedTuple):
 def pinned_rows(
     pinned: Sequence[tuple[Entry, Rows]], room: int, width: int, palette: Palette
 ) -> list[PinnedRow]:
-    """Return at most `room` rows, including the line below: the starts of the entries; short entries are shown in full if possible."""
+    """Return at most `room` rows, including the line below: the starts of the entries; short
+    entries are shown in full if possible."""
     if not pinned or room < 2:
         return []
     room -= 1

@@ -21,7 +21,8 @@ class SearchMatch(NamedTuple):
 
 
 def row_of(found: SearchMatch, window: Window, pattern: Pattern) -> RowPosition:
-    """Return the row of a match; the nearest one if wrapping or collapsing splits or hides it. Raises `PatternTimeout`."""
+    """Return the row of a match; the nearest one if wrapping or collapsing splits or hides it.
+    Raises `PatternTimeout`."""
     rows = window.rows(found.entry)
     before, nearest = 0, 0
     for number, spans in enumerate(

@@ -1,4 +1,5 @@
-"""Text selection. A selection identifies rows by numbers that stay the same while rows come and go."""
+"""Text selection. A selection identifies rows by numbers that stay the same while rows come and
+go."""
 
 from __future__ import annotations
 

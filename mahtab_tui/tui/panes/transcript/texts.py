@@ -23,7 +23,8 @@ def text_of(entry: Entry) -> str:
 
 
 def output_of(cell: Cell) -> str:
-    """Return the kept output of a cell, including late output; a line marks where lines are left out."""
+    """Return the kept output of a cell, including late output; a line marks where lines are left
+    out."""
     return "\n".join(_text(output) for output in (cell.output, cell.later) if output)
 
 

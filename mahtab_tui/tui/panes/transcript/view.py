@@ -294,7 +294,8 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     # Marking
 
     def action_walk(self, step: int) -> None:
-        """Mark the next entry (1) or the previous one (-1); scroll line by line through a long one."""
+        """Mark the next entry (1) or the previous one (-1); scroll line by line through a long
+        one."""
         marked = self.marker.marked
         if marked is None:
             return
@@ -350,7 +351,8 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.refresh()
 
     def on_click(self, event: Click) -> None:
-        """Follow the tail by a click on the hint, a figure by a click on it; select a word by a double click, a line by a triple click."""
+        """Follow the tail by a click on the hint, a figure by a click on it; select a word by a
+        double click, a line by a triple click."""
         hint = self.viewport.hint if self.viewport.window is not None else ""
         if hint and event.y == self.size.height - 1 and event.x >= self.size.width - len(hint) - 1:
             self.action_scroll_end()
@@ -375,6 +377,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
 
 def _picture_begins(numbered: tuple[int, Row]) -> tuple[object, int]:
-    """Return a key for adjacent rows of the same picture: the picture, and the line of its first row."""
+    """Return a key for adjacent rows of the same picture: the picture, and the line of its first
+    row."""
     y, row = numbered
     return (None, 0) if row.picture is None else (row.picture[0], y - row.picture[1])

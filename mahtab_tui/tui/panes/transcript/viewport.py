@@ -37,7 +37,8 @@ class Viewport:
     """
 
     def __init__(self, *, watched: bool = False) -> None:
-        """watched: the session runs in another program; there is no input, and cells that started earlier may still run."""
+        """watched: the session runs in another program; there is no input, and cells that started
+        earlier may still run."""
         self.transcript = Transcript(since=0.0 if watched else time.time())
         self.greeting: GreetingLines = ()
         """Stands above the entries until the user, a model or an agent begins."""
@@ -133,7 +134,8 @@ class Viewport:
             window.measure_down(self.top, self.page)
 
     def _greeting_rows(self, window: Window) -> list[PinnedRow]:
-        """Return the rows of the greeting; notices and loaded files below it have at most half of the height."""
+        """Return the rows of the greeting; notices and loaded files below it have at most half of
+        the height."""
         if not self.greeting or not all(
             map(self._precedes_the_first_cell, self.transcript.entries)
         ):
@@ -159,7 +161,8 @@ class Viewport:
         return isinstance(entry, Note) or loads
 
     def _beginning(self, window: Window) -> RowPosition | None:
-        """Return the start of a notebook or of a long text at the end, such as help, until the user has scrolled in it.
+        """Return the start of a notebook or of a long text at the end, such as help, until the user
+        has scrolled in it.
 
         Include the code before a text if it is short.
         """
@@ -175,7 +178,8 @@ class Viewport:
     # Scrolling
 
     def scroll_to(self, row: int, *, at_end: bool) -> None:
-        """Scroll to a row, or follow the tail. Nearby rows are laid out and counted; distant ones are estimated."""
+        """Scroll to a row, or follow the tail. Nearby rows are laid out and counted; distant ones
+        are estimated."""
         window = self.window
         assert window is not None
         self.go(self._place_at(window, row), following=at_end)

@@ -1,4 +1,5 @@
-"""Maps rows to entries. Entries are laid out when they become visible; until then their heights are estimated."""
+"""Maps rows to entries. Entries are laid out when they become visible; until then their heights are
+estimated."""
 
 from __future__ import annotations
 
@@ -96,7 +97,8 @@ class Window:
             height -= len(self.rows(position))
 
     def same_place(self, place: RowPosition, logical: int, inner: int) -> RowPosition:
-        """Return the position in newly wrapped rows that shows the same line (see `logical_line`)."""
+        """Return the position in newly wrapped rows that shows the same line (see
+        `logical_line`)."""
         if place.entry >= len(self._heights):
             return place
         rows = self.rows(place.entry)

@@ -1,4 +1,5 @@
-"""Arrays and tensors: shape, type and figures above a slice, which is shown as a table or as a plot."""
+"""Arrays and tensors: shape, type and figures above a slice, which is shown as a table or as a
+plot."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from mahtab_tui.tui.screens.inspector.view import Excerpt, Subject, View
 
 
 class ArrayView(View, Vertical):
-    """Lets the user choose the slice of an array that a table or a plot shows. All views of an array show the same slice."""
+    """Lets the user choose the slice of an array that a table or a plot shows. All views of an
+    array show the same slice."""
 
     BINDINGS = bindings(ARRAY_COMMANDS)
 

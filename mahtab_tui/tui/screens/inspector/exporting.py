@@ -1,4 +1,5 @@
-"""Code that writes an object to a new file. It runs as a cell, so that the user can see and stop it."""
+"""Code that writes an object to a new file. It runs as a cell, so that the user can see and stop
+it."""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ def suggested(opened: InspectedObject) -> str:
 
 
 def export_code(opened: InspectedObject, file: str) -> str:
-    """Write the cell. Raises `ValueError` with a sentence if the file's ending is unknown, or does not fit the object."""
+    """Write the cell. Raises `ValueError` with a sentence if the file's ending is unknown, or does
+    not fit the object."""
     if not opened.expression:
         raise ValueError(
             "No expression refers to this object: assign it to a variable in a cell, and export that."

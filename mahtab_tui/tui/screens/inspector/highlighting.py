@@ -33,7 +33,8 @@ _CODE = re.compile(
 
 
 def language_of(text: str) -> str:
-    """Guess ``json``, ``xml``, ``html``, ``python``, ``markdown``, or an empty text for plain text."""
+    """Guess ``json``, ``xml``, ``html``, ``python``, ``markdown``, or an empty text for plain
+    text."""
     begins = text[:2000].lstrip()
     if begins[:1] in ("{", "[") and _parses(text):
         return "json"
@@ -48,7 +49,8 @@ class Colours:
     """The kinds of the characters of a text."""
 
     def __init__(self, text: str, language: str) -> None:
-        """Raises `TimeoutError` after `SECONDS`, because a text in another language can keep a lexer busy for hours."""
+        """Raises `TimeoutError` after `SECONDS`, because a text in another language can keep a
+        lexer busy for hours."""
         self.language = language
         self._tokens: list[tuple[int, int, TokenType]] = []
         """Starts, ends and kinds."""
@@ -67,7 +69,8 @@ class Colours:
 
 
 def colours_of(text: str, language: str = "") -> Colours | None:
-    """Colour a text in a language, by default the guessed one; None if it is not known, or takes too long."""
+    """Colour a text in a language, by default the guessed one; None if it is not known, or takes
+    too long."""
     written = language or language_of(text)
     try:
         return Colours(text, written) if written else None
@@ -84,7 +87,8 @@ def _parses(text: str) -> bool:
 
 
 def _is_code(text: str) -> bool:
-    """Whether the beginning of a text, up to an empty line, is Python. No more is parsed, because parsing blocks the other threads."""
+    """Whether the beginning of a text, up to an empty line, is Python. No more is parsed, because
+    parsing blocks the other threads."""
     if len(text) > _HEAD:
         text = text[: max(text.rfind("\n\n", 0, _HEAD), 0)]
     try:

@@ -56,7 +56,8 @@ class Level:
         return self.views[number]
 
     def update(self, look: InspectorClient, opened: InspectedObject) -> bool:
-        """Take in what the kernel says about the object. Returns whether its views are the same as before."""
+        """Take in what the kernel says about the object. Returns whether its views are the same as
+        before."""
         subject = Subject(look, opened.path, opened)
         tabs = [
             Tab(

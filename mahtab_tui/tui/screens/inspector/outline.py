@@ -1,4 +1,5 @@
-"""A tree of any width as lines, and searching them. It holds only the lines that were on the screen."""
+"""A tree of any width as lines, and searching them. It holds only the lines that were on the
+screen."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ class Branch:
         )
 
     def path_of(self, child: Child) -> Path:
-        """The path to a child. The kernel holds an object that was made on demand under a path of its own."""
+        """The path to a child. The kernel holds an object that was made on demand under a path of
+        its own."""
         return (child.step,) if child.step[0] == "held" else (*self.path, child.step)
 
 
@@ -136,9 +138,11 @@ Fetch = Callable[[Branch, int], tuple[int, tuple[Child, ...]]]
 
 
 def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> int:
-    """Find the first line whose name, type or value has the words: from `start` on, in the direction of `step`, and around the end.
+    """Find the first line whose name, type or value has the words: from `start` on, in the
+    direction of `step`, and around the end.
 
-    Waits. Raises `KernelError` with a sentence if no line has them. root: a copy of the tree, which this fills.
+    Waits. Raises `KernelError` with a sentence if no line has them. root: a copy of the tree, which
+    this fills.
     """
     wanted, lines = words.lower(), root.lines
     for offset in range(min(lines, MOST_LINES)):

@@ -1,4 +1,5 @@
-"""Finds a regular expression in a text of any length, line by line. Call it on a thread: it waits, and `regex` lets other threads run."""
+"""Finds a regular expression in a text of any length, line by line. Call it on a thread: it waits,
+and `regex` lets other threads run."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ WHOLE = 20.0
 
 
 def find_pattern(source: TextSource, words: str, start: int, *, backwards: bool) -> Span | None:
-    """Find the next match from a place on, or the last one before it; wraps around. A pattern without capitals ignores case.
+    """Find the next match from a place on, or the last one before it; wraps around. A pattern
+    without capitals ignores case.
 
     A match lies in one line, or in one block of a longer line. Raises `KernelError`.
     """
@@ -67,7 +69,8 @@ def _places(size: int, start: int, *, backwards: bool) -> Iterator[tuple[int, in
 
 
 def _lines(source: TextSource, block: int) -> tuple[str, int]:
-    """Read the lines that begin in a block, and return where they begin; of a line longer than a block, only the block."""
+    """Read the lines that begin in a block, and return where they begin; of a line longer than a
+    block, only the block."""
     text, begin = source.fetch(block).text, block * BLOCK
     if block and not source.fetch(block - 1).text.endswith("\n") and "\n" in text:
         cut = text.index("\n") + 1

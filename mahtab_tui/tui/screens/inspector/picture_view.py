@@ -1,4 +1,5 @@
-"""A picture: two pixels in each cell, which any terminal with colours can show, and over them the terminal's own graphics if it has any."""
+"""A picture: two pixels in each cell, which any terminal with colours can show, and over them the
+terminal's own graphics if it has any."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ class PictureView(View, PictureWidget, can_focus=True):
     BINDINGS = bindings(PICTURE_COMMANDS)
 
     def __init__(self, subject: Subject, file: Callable[[], bytes] | None = None) -> None:
-        """file: gets another picture than the object's; called on a thread, may raise `KernelError`."""
+        """file: gets another picture than the object's; called on a thread, may raise
+        `KernelError`."""
         super().__init__(subject)
         self._file = file
         self._pressed = time.monotonic()

@@ -36,7 +36,8 @@ from mahtab_tui.tui.widgets.key_line import KeyLine
 
 
 class InspectorScreen(Dialog[None]):
-    """Shows the last of the objects that the user has opened one inside the other. Opens at once; everything is fetched on threads."""
+    """Shows the last of the objects that the user has opened one inside the other. Opens at once;
+    everything is fetched on threads."""
 
     AUTO_FOCUS = ""  # else the hidden input line would get the focus, and the first keys
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -54,7 +55,8 @@ class InspectorScreen(Dialog[None]):
         private: bool = False,
         path: Path | None = None,
     ) -> None:
-        """name: of the variable. run: runs code as a cell of the user's. private: no model is told what is in the variable.
+        """name: of the variable. run: runs code as a cell of the user's. private: no model is told
+        what is in the variable.
 
         path: of a value that is no variable.
         """
@@ -172,7 +174,8 @@ class InspectorScreen(Dialog[None]):
     # Actions
 
     def action_back(self) -> None:
-        """Close the input line; else go back to the object outside; from the first object, leave."""
+        """Close the input line; else go back to the object outside; from the first object,
+        leave."""
         if self.viewer.close_line():
             return
         if len(self._levels) == 1:
@@ -204,7 +207,8 @@ class InspectorScreen(Dialog[None]):
         copy(self.app, opened.expression)
 
     def action_copy_text(self) -> None:
-        """Copy the object's repr. This runs the object's own code, which is why the user has to ask for it."""
+        """Copy the object's repr. This runs the object's own code, which is why the user has to ask
+        for it."""
         path = self._level.path
         self._fetcher.ask(
             "copy",

@@ -13,7 +13,8 @@ def first_slice(shape: Sequence[int]) -> Slice:
 
 
 def fits(slice: Slice | None, shape: Sequence[int]) -> bool:
-    """Whether an array of a shape has the slice. None stands for all of an array of at most two dimensions."""
+    """Whether an array of a shape has the slice. None stands for all of an array of at most two
+    dimensions."""
     if slice is None:
         return len(shape) <= 2
     return len(slice) == len(shape) > 2 and all(

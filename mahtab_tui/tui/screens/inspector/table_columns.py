@@ -69,7 +69,8 @@ class TableColumns:
         return found
 
     def left_for(self, column: int, left: int, room: int) -> int:
-        """The first visible column, after scrolling as little as possible to make all of `column` visible."""
+        """The first visible column, after scrolling as little as possible to make all of `column`
+        visible."""
         if column <= left:
             return column
         used = self.width(column)

@@ -35,7 +35,8 @@ class TableDrawing(NamedTuple):
     palette: Palette
 
     def header(self, line: int, waits: bool, base: Style) -> Strip:
-        """Draw a line of the header: names, types, histograms, figures. waits: whether missing figures are being fetched."""
+        """Draw a line of the header: names, types, histograms, figures. waits: whether missing
+        figures are being fetched."""
         names = ("", "", "of all" if self.filtered else "", *FIGURES)
         segments = self._label(names[line], base)
         for column in self.seen:

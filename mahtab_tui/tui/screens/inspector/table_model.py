@@ -1,4 +1,5 @@
-"""What is known of a table: how it is sorted and filtered, its columns, the rows that were fetched, and what to fetch next."""
+"""What is known of a table: how it is sorted and filtered, its columns, the rows that were fetched,
+and what to fetch next."""
 
 from __future__ import annotations
 
@@ -136,7 +137,8 @@ class TableModel:
         self._request = None
 
     def next_request(self, rows: range, columns: Sequence[int]) -> TableRequest | None:
-        """What to fetch for the visible rows and columns; None if all of it is here or was asked for."""
+        """What to fetch for the visible rows and columns; None if all of it is here or was asked
+        for."""
         around = range(
             max(0, columns[0] - _AROUND), min(self.columns.count, columns[-1] + 1 + _AROUND)
         )
@@ -169,7 +171,8 @@ class TableModel:
         return True
 
     def take_failure(self) -> bool:
-        """A request has failed: return to the arrangement before. Returns whether there was another one."""
+        """A request has failed: return to the arrangement before. Returns whether there was another
+        one."""
         self.busy = ""
         self._request = None
         if self._before is None:
@@ -178,7 +181,8 @@ class TableModel:
         return True
 
     def next_figures(self, columns: Sequence[int], first: int) -> int | None:
-        """The visible column whose figures to fetch next, `first` before others; None if there is none, or it was asked for."""
+        """The visible column whose figures to fetch next, `first` before others; None if there is
+        none, or it was asked for."""
         missing = (
             [column for column in columns if column not in self.columns.figures]
             if self.rows

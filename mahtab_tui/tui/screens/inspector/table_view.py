@@ -39,7 +39,8 @@ TALL = 22
 
 
 class TableView(View, ScrollView, can_focus=True):
-    """Has a cursor in one of the cells. The cell can be opened; its column can be sorted, filtered and opened."""
+    """Has a cursor in one of the cells. The cell can be opened; its column can be sorted, filtered
+    and opened."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(TABLE_COMMANDS),
@@ -63,7 +64,8 @@ class TableView(View, ScrollView, can_focus=True):
         self._begin()
 
     def _begin(self) -> None:
-        """Forget what is known of the table; the cursor stays where it is, if there is such a cell."""
+        """Forget what is known of the table; the cursor stays where it is, if there is such a
+        cell."""
         opened = self.subject.opened
         self._table = TableModel(opened)
         self._row = max(0, min(self._row, opened.rows - 1))
@@ -341,7 +343,8 @@ class TableView(View, ScrollView, can_focus=True):
         )
 
     def _filter(self, condition: str) -> None:
-        """Show only rows whose value in the cursor's column meets a condition; an empty condition shows all again."""
+        """Show only rows whose value in the cursor's column meets a condition; an empty condition
+        shows all again."""
         others = tuple(one for one in self._table.arranged.filters if one[0] != self._column)
         mine = ((self._column, condition),) if condition.strip() else ()
         self._arrange(TableArrangement(self._table.arranged.sort, (*others, *mine)), "filtering …")

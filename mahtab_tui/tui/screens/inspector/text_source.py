@@ -1,4 +1,5 @@
-"""Texts in blocks: a text in the kernel, of which some blocks are here, or a text that is all here."""
+"""Texts in blocks: a text in the kernel, of which some blocks are here, or a text that is all
+here."""
 
 from __future__ import annotations
 
@@ -99,7 +100,8 @@ class LocalText:
 
 
 class BlockWindow(TextWindow):
-    """Moves through a text in blocks. Raises `BlockMissing` if it needs a block that is not here."""
+    """Moves through a text in blocks. Raises `BlockMissing` if it needs a block that is not
+    here."""
 
     def __init__(self, source: TextSource) -> None:
         super().__init__(self._get, source.size)

@@ -51,7 +51,8 @@ class TextView(View, LongTextView, can_focus=True):
         source: TextSource | None = None,
         load: Callable[[], TextSource] | None = None,
     ) -> None:
-        """source: a text other than the object itself. load: gets that text on a thread, again with each `reload`; may raise `KernelError`."""
+        """source: a text other than the object itself. load: gets that text on a thread, again with
+        each `reload`; may raise `KernelError`."""
         self._load = load
         self._source: TextSource = (
             LocalText("")
@@ -67,7 +68,8 @@ class TextView(View, LongTextView, can_focus=True):
         self._colours: Colours | None = None
         self._wrapped = True
         self._reserved = 8
-        """Cells for line numbers. It grows with the longest number but never shrinks, so that the text does not jump."""
+        """Cells for line numbers. It grows with the longest number but never shrinks, so that the
+        text does not jump."""
         self._words = ""
         self._regex = False
         self._waiting: list[Callable[[], None]] = []
@@ -81,7 +83,8 @@ class TextView(View, LongTextView, can_focus=True):
     def show(
         self, source: TextSource, language: str = "", problem: str = "", marked: range = range(0)
     ) -> None:
-        """Show another text. language: of pygments. problem: see there. marked: the characters of a line that is marked."""
+        """Show another text. language: of pygments. problem: see there. marked: the characters of a
+        line that is marked."""
         self.problem = problem
         self._source, self._language, self._marked = source, language, marked
         self.window = BlockWindow(source)
@@ -299,7 +302,8 @@ class TextView(View, LongTextView, can_focus=True):
 
 
 def repr_view(subject: Subject) -> TextView:
-    """A view of the object's repr. The object's own code runs for it, because the user opened this view."""
+    """A view of the object's repr. The object's own code runs for it, because the user opened this
+    view."""
 
     def load() -> TextSource:
         text, cut = subject.look.representation(subject.path)

@@ -28,7 +28,8 @@ from mahtab_tui.tui.screens.inspector.tree_rows import TreeRows
 from mahtab_tui.tui.screens.inspector.view import Subject, View
 
 TreeKind = Literal["items", "attributes", "variables"]
-"""What the tree shows: the items of an object, its attributes, or the variables of a frame, which have no screens of their own."""
+"""What the tree shows: the items of an object, its attributes, or the variables of a frame, which
+have no screens of their own."""
 
 
 class TreeView(View, RowsView, can_focus=True):

@@ -38,7 +38,8 @@ class Excerpt(NamedTuple):
 
 @removable
 class View(Widget):
-    """Shows an object of the kernel in one way. It fetches what is on the screen, and keeps little more."""
+    """Shows an object of the kernel in one way. It fetches what is on the screen, and keeps little
+    more."""
 
     @dataclass
     class ObjectOpened(Message):
@@ -105,8 +106,10 @@ class View(Widget):
     def ask(
         self, placeholder: str, value: str, then: Callable[[str], None], prompt: str = ""
     ) -> None:
-        """Ask the user for a line, and call `then` with it. value: the suggestion. prompt: what it is for."""
-        # In a message of this view's own: what another widget sent from here would not bubble past that widget.
+        """Ask the user for a line, and call `then` with it. value: the suggestion. prompt: what it
+        is for."""
+        # In a message of this view's own: what another widget sent from here would not bubble past
+        # that widget.
         self.post_message(
             self.LineRequested(placeholder, value, lambda line: self.call_later(then, line), prompt)
         )

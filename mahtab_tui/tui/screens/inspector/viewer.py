@@ -16,7 +16,8 @@ from mahtab_tui.tui.widgets.line_input import LineInput
 
 
 class Viewer(Vertical):
-    """Has a body with views, a status line, and an input line in its place while the user is asked for a line."""
+    """Has a body with views, a status line, and an input line in its place while the user is asked
+    for a line."""
 
     def __init__(self, *, id: str) -> None:
         """id: of the body."""

@@ -45,7 +45,8 @@ def _state(node: SearchNode) -> str:
 
 
 def figures(node: SearchNode, now: float, width: int) -> str:
-    """Show what the call and those below it have used; if it is too wide, the first figures are left out."""
+    """Show what the call and those below it have used; if it is too wide, the first figures are
+    left out."""
     turn = (
         f"turn {node.turns[-1].number} of {node.turn_limit}"
         if node.turns and node.turn_limit and node.kind != "llm"
@@ -66,7 +67,8 @@ def figures(node: SearchNode, now: float, width: int) -> str:
 
 
 class PlaceBar(Static):
-    """Shows the whole text as a bar, and below it the call's own part. A click goes to that place."""
+    """Shows the whole text as a bar, and below it the call's own part. A click goes to that
+    place."""
 
     @dataclass
     class Clicked(Message):

@@ -27,7 +27,8 @@ from mahtab_tui.tui.screens.node.text_pane import TextPane
 from mahtab_tui.tui.widgets.key_line import KeyLine
 
 BESIDE = 130
-"""Columns from which the text stands beside the story; on narrower screens only one of them is visible."""
+"""Columns from which the text stands beside the story; on narrower screens only one of them is
+visible."""
 
 
 class NodeScreen(Dialog[None], NodeActions):

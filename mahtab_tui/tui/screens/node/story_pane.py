@@ -76,7 +76,8 @@ class StoryPane(RowsView, can_focus=True):
     # Actions
 
     def action_next_link(self, step: int) -> None:
-        """Go to the next link (1) or the previous one (-1); after the last link, focus the next widget."""
+        """Go to the next link (1) or the previous one (-1); after the last link, focus the next
+        widget."""
         rows = self._story.rows
         start = (
             self.cursor

@@ -1,4 +1,5 @@
-"""The text of a call, shown at its place in the text of the whole search, with marks for what the search did with it."""
+"""The text of a call, shown at its place in the text of the whole search, with marks for what the
+search did with it."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ class TextRows(LongTextView, can_focus=True):
         return max(10, self.size.width - self._gutter - 2)
 
     def left_of(self, row: TextRow) -> list[Span]:
-        """Draw the line's number, and a bar for the call's own text and for what its answer rests on."""
+        """Draw the line's number, and a bar for the call's own text and for what its answer rests
+        on."""
         palette, number = palette_of(self.app), f"{row.number:,}" if row.number is not None else ""
         rests = any(start < row.end and row.start < end for start, end in self._marks)
         bar = ("█", palette.moon) if rests else ("▌" if self._inside(row) else " ", palette.person)
@@ -149,7 +151,8 @@ class TextPane(Vertical):
             self.rows.go_to(span[0])
 
     def action_place(self, step: int) -> None:
-        """Go to the next place (1), or the previous one (-1), that a pattern matched or an answer rests on."""
+        """Go to the next place (1), or the previous one (-1), that a pattern matched or an answer
+        rests on."""
         if not self.shown:
             return
         found = sorted([*self._coverage.spans("grep"), *self._coverage.spans("answer")])

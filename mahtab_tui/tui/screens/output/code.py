@@ -39,7 +39,8 @@ def cell_of(frame: TracebackFrame) -> int | None:
 
 
 def code_of(frame: TracebackFrame, cell: Callable[[int], str | None]) -> Code:
-    """Read the source of a frame; waits. cell: gets the code of a cell. Raises `KernelError` with a sentence if it cannot be read."""
+    """Read the source of a frame; waits. cell: gets the code of a cell. Raises `KernelError` with a
+    sentence if it cannot be read."""
     number = cell_of(frame)
     if number is None:
         return _with_line(_read(frame.file), frame.line)

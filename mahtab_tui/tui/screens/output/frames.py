@@ -1,4 +1,5 @@
-"""A screen for a cell's error: the frames of its traceback, with the source and the variables of the chosen one."""
+"""A screen for a cell's error: the frames of its traceback, with the source and the variables of
+the chosen one."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 
 def variables_path(cell: int, frames: Sequence[TracebackFrame], at: int) -> Path:
-    """The path to the variables of a frame, which the kernel finds by the frame's place and its number among the frames of the same place."""
+    """The path to the variables of a frame, which the kernel finds by the frame's place and its
+    number among the frames of the same place."""
     frame = frames[at]
     place = (frame.file, frame.line, frame.function)
     same = [
@@ -123,7 +125,8 @@ class FramesScreen(OutputScreen):
             self.save(name, self._code.text.encode("utf-8", "replace"))
 
     def action_back(self) -> None:
-        """Close the input line; else go from the source or the variables to the frames; else leave."""
+        """Close the input line; else go from the source or the variables to the frames; else
+        leave."""
         if self._source.has_focus or self._variables.has_focus:
             self._frames.focus()
         else:

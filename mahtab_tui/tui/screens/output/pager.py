@@ -29,7 +29,8 @@ _SAMPLE = 100_000
 def readable(text: str) -> str:
     """Remove escape sequences and control characters. A million lines take less than a second."""
     if "\x1b" in text:
-        # An output has few different colours: replacing each is many times faster than a pattern over all of it.
+        # An output has few different colours: replacing each is many times faster than a pattern
+        # over all of it.
         for sequence in set(_SGR.findall(text, 0, _SAMPLE)):
             text = text.replace(sequence, "")
         if "\x1b" in text:
@@ -67,7 +68,8 @@ class PagerScreen(OutputScreen):
         look: InspectorClient,
         folder: Path,
     ) -> None:
-        """read: gets the output; called on a thread, may raise `StoreError`. file: its name when it is saved. folder: for a saved file whose name has none."""
+        """read: gets the output; called on a thread, may raise `StoreError`. file: its name when it
+        is saved. folder: for a saved file whose name has none."""
         super().__init__(look, folder)
         self._title_text = title
         self._file = file

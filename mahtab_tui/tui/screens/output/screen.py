@@ -23,7 +23,8 @@ from mahtab_tui.tui.widgets.key_line import KeyLine
 
 
 def no_subject(look: InspectorClient, kind: ViewKind) -> Subject:
-    """Make a subject for a view of something that is no object of the kernel: the view asks the kernel nothing."""
+    """Make a subject for a view of something that is no object of the kernel: the view asks the
+    kernel nothing."""
     return Subject(look, (), InspectedObject((), "", "", "data", (kind,), "", 0, 0, 0))
 
 
@@ -54,7 +55,8 @@ class OutputScreen(Dialog[None]):
             self.dismiss(None)
 
     def save(self, name: str, content: bytes) -> None:
-        """Ask for a file, write the content on a thread, and show the outcome. name: the suggestion."""
+        """Ask for a file, write the content on a thread, and show the outcome. name: the
+        suggestion."""
 
         def chosen(entered: str) -> None:
             path, viewer = self._folder / os.path.expanduser(entered), self.viewer

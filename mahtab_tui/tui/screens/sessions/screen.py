@@ -118,7 +118,8 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         told: Callable[[str], str] = str,
         commands: Sequence[SlashCommand] = (),
     ) -> None:
-        """present: the session that is open; empty if it is not saved. may_leave: why no other session can be opened; empty if it can.
+        """present: the session that is open; empty if it is not saved. may_leave: why no other
+        session can be opened; empty if it can.
 
         told: covers what an export must not hold. commands: those of the application, for the help.
         """
@@ -135,7 +136,8 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         self._answer: Answer | None = None
         self._waiting: dict[str, str] = {}
         self._behind = 1
-        """How many sessions are not in the index, as far as is known. Only the thread that searches changes it, while it runs."""
+        """How many sessions are not in the index, as far as is known. Only the thread that searches
+        changes it, while it runs."""
         self._early: Callable[[], None] | None = None
         """What a key does that waits for the list to show what was typed."""
         self._finder = LatestWorker(self._find, "sessions", _PAUSE)
@@ -391,7 +393,8 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         )
 
     def action_fork(self) -> None:
-        """Copy the session; while the preview has the focus, its beginning before the marked entry."""
+        """Copy the session; while the preview has the focus, its beginning before the marked
+        entry."""
         if (hit := self._chosen(self.action_fork)) is None:
             return
         reading = self._preview.reading
@@ -424,7 +427,8 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         )
 
     def _chosen(self, act: Callable[[], None]) -> Hit | None:
-        """The session at the cursor; None if there is none, or while the list does not yet show what was typed: then `act` is called later."""
+        """The session at the cursor; None if there is none, or while the list does not yet show
+        what was typed: then `act` is called later."""
         if self._answer is None or self._answer.question != self._question:
             self._early = self._early or act
             return None
@@ -440,7 +444,8 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             self.dismiss(session)
 
     def _do(self, work: Callable[[], Callable[[], None] | str | None], outcome: str) -> None:
-        """Do something on a thread and say how it went. work: may return what to do afterwards, on the main thread, or what to say."""
+        """Do something on a thread and say how it went. work: may return what to do afterwards, on
+        the main thread, or what to say."""
 
         def act() -> None:
             then, said, style = None, outcome, "$good"

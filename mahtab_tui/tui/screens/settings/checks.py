@@ -1,4 +1,5 @@
-"""Checks that a setting's type does not cover: whether its model, theme, command or interpreter exists."""
+"""Checks that a setting's type does not cover: whether its model, theme, command or interpreter
+exists."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from mahtab_tui.settings.model import SettingsError
 
 
 def check(key: str, text: str, provider: str | None = None) -> None:
-    """Check a value. Raises `SettingsError` if it would be refused or ignored. provider: for a model that is named without one."""
+    """Check a value. Raises `SettingsError` if it would be refused or ignored. provider: for a
+    model that is named without one."""
     try:
         if is_model(key):
             split_spec(full_name(text, provider))

@@ -21,7 +21,8 @@ from mahtab_tui.tui.widgets.line_input import LineInput
 
 
 class EditSetting(Dialog[str | None]):
-    """Returns a valid text, an empty one to remove the setting from the file, or None after Escape."""
+    """Returns a valid text, an empty one to remove the setting from the file, or None after
+    Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
@@ -53,7 +54,8 @@ class EditSetting(Dialog[str | None]):
 
     @work(exclusive=True)
     async def _take(self, text: str) -> None:
-        """Check the text on a thread, because folders and programs are looked up; return it if it is valid."""
+        """Check the text on a thread, because folders and programs are looked up; return it if it
+        is valid."""
         try:
             if text:
                 await asyncio.to_thread(written, self._entry.key, text)

@@ -1,4 +1,5 @@
-"""Changes one setting: checks the value, applies it to this session, writes it to a file. The slow parts run on threads."""
+"""Changes one setting: checks the value, applies it to this session, writes it to a file. The slow
+parts run on threads."""
 
 from __future__ import annotations
 
@@ -15,12 +16,14 @@ from mahtab_tui.tui.screens.settings.checks import check
 
 
 class SettingWriter:
-    """Each method returns a sentence that reports the outcome. Raises `SettingsError`, or `ModelError`, which changes nothing."""
+    """Each method returns a sentence that reports the outcome. Raises `SettingsError`, or
+    `ModelError`, which changes nothing."""
 
     def __init__(
         self, settings: Settings, key: str, file: Path, change: Callable[[str, Any], bool]
     ) -> None:
-        """change: sets a value for this session, on the main thread, and returns whether it takes effect at once."""
+        """change: sets a value for this session, on the main thread, and returns whether it takes
+        effect at once."""
         self._settings = settings
         self._key = key
         self._file = file
@@ -84,7 +87,8 @@ class SettingWriter:
             set_value(self._file, key, value)
 
     def _winner(self, key: str) -> str:
-        """A sentence that names the source which overrides the file at the next start; empty if none does."""
+        """A sentence that names the source which overrides the file at the next start; empty if
+        none does."""
         try:
             place = self._settings.place_of(key)
         except SettingsError as error:

@@ -44,10 +44,11 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         make_picker: Callable[[str], ModelPicker],
         notify: Callable[[str, SeverityLevel], None],
     ) -> None:
-        """present: the values in effect of settings that are not set, by key. change: sets a value for this session and returns whether it takes effect at once.
+        """present: the values in effect of settings that are not set, by key. change: sets a value
+        for this session and returns whether it takes effect at once.
 
-        make_picker: makes a screen that replaces a model. notify: reports a change that ends after the user has left the screen.
-        Raises `SettingsError` if the project's folder was deleted.
+        make_picker: makes a screen that replaces a model. notify: reports a change that ends after
+        the user has left the screen. Raises `SettingsError` if the project's folder was deleted.
         """
         super().__init__()
         self.listing = Listing(
@@ -102,7 +103,8 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         return "" if self.listing.typed.strip() else group_of(row.key)
 
     def rows(self, typed: str) -> Sequence[SettingEntry]:
-        """The settings whose key begins with the text, then those whose key contains it, then the others that match."""
+        """The settings whose key begins with the text, then those whose key contains it, then the
+        others that match."""
         typed = typed.lower()
         words = typed.split()
         found = [

@@ -63,7 +63,8 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         project: Path,
         open_file: Callable[[Path], None],
     ) -> None:
-        """project: the folder whose ``.mahtab/skills`` gets new skills. open_file: opens a file in the user's editor; raises RuntimeError."""
+        """project: the folder whose ``.mahtab/skills`` gets new skills. open_file: opens a file in
+        the user's editor; raises RuntimeError."""
         super().__init__()
         self._preview = MarkdownPreview(id="skill-preview")
         hint = "Enter loads, unloads · F4 edits · Ctrl+T new · Tab reads · Esc leaves"
@@ -74,7 +75,8 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         self._open_file = open_file
         self._found: list[SkillRow] = []
         self._found_for: str | None = None
-        """The text that the shown skills match; None while the skills are read for the first time."""
+        """The text that the shown skills match; None while the skills are read for the first
+        time."""
         self._count = 0
         """How many skills match, shown or not."""
         self._names = 0
@@ -113,7 +115,8 @@ class SkillsScreen(ListScreen[None, SkillRow]):
             self._fill(cursor)
 
     def _search(self, wanted: str) -> tuple[list[SkillRow], int]:
-        """Return the matching skills, the best first (all by name if nothing was typed), then the broken files; and how many skills match."""
+        """Return the matching skills, the best first (all by name if nothing was typed), then the
+        broken files; and how many skills match."""
         with (
             self._reading
         ):  # the next search on another thread waits, so that it finds what was edited
@@ -149,7 +152,8 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         return found, len(names) if wanted else len(skills)
 
     def _trust_edits(self) -> None:
-        """Trust what the user has written here into a skill of the project that was trusted before."""
+        """Trust what the user has written here into a skill of the project that was trusted
+        before."""
         self._library.skills()
         texts = {
             skill.file: instructions_text(skill)
@@ -223,7 +227,8 @@ class SkillsScreen(ListScreen[None, SkillRow]):
     async def _do(
         self, act: Callable[[SkillRow], Awaitable[None]], typed: str, chosen: SkillRow | None
     ) -> None:
-        """Act on the skill that the user meant: the first match if the list did not yet show the matches of what was typed."""
+        """Act on the skill that the user meant: the first match if the list did not yet show the
+        matches of what was typed."""
         if typed != self._found_for:
             found, _ = await asyncio.to_thread(self._search, typed)
             chosen = found[0] if found else None

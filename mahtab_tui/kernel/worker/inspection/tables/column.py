@@ -41,7 +41,8 @@ _LONGEST = 24
 
 
 def top_values(counts: Iterable[tuple[str, int]]) -> Sequence[str]:
-    """Format the most common texts, as in ``berlin ×412``; equally common ones in order. One sentence if all differ."""
+    """Format the most common texts, as in ``berlin ×412``; equally common ones in order. One
+    sentence if all differ."""
     counted = list(counts)
     if len(counted) > 1 and all(count == 1 for _, count in counted):
         return (f"all {len(counted):,} differ",)
@@ -74,7 +75,8 @@ class Condition(NamedTuple):
 
 
 def parse(text: str) -> Condition:
-    """Parse ``> 5``, ``= berlin``, ``!= 0``, ``missing`` or ``present``; anything else is a text that values must contain."""
+    """Parse ``> 5``, ``= berlin``, ``!= 0``, ``missing`` or ``present``; anything else is a text
+    that values must contain."""
     word = text.strip().lower()
     if word in ("missing", "present"):
         return Condition(word)
@@ -85,7 +87,8 @@ def parse(text: str) -> Condition:
 
 
 def compare(values: Any, op: str, operand: Any) -> Any:
-    """Compare a value or a library's array with an operand; without texts, ``contains`` means ``==``."""
+    """Compare a value or a library's array with an operand; without texts, ``contains`` means
+    ``==``."""
     return _COMPARISONS[op](values, operand)
 
 
@@ -106,7 +109,8 @@ class Column(Protocol):
         """Sort some rows (None: all) by value, stably, missing ones last. Returns positions."""
 
     def matching(self, condition: Condition, pace: Pace) -> Sequence[int]:
-        """Return the positions of matching rows, in order. Raises `LookError` if the condition does not apply to the column."""
+        """Return the positions of matching rows, in order. Raises `LookError` if the condition does
+        not apply to the column."""
 
     def statistics(self, pace: Pace) -> Statistics: ...
 

@@ -115,7 +115,8 @@ def has_foreign_zone(dtype: Any) -> bool:
 
 
 def dtype_text(dtype: Any) -> str:
-    """Format one of numpy's or pandas' own dtypes. What the user has put inside, such as a time zone, is named by its type."""
+    """Format one of numpy's or pandas' own dtypes. What the user has put inside, such as a time
+    zone, is named by its type."""
     if has_foreign_zone(dtype):
         return f"datetime64[{dtype.unit}, {type_name(dtype.tz)}]"
     if is_one_of(dtype, "pandas", "IntervalDtype"):

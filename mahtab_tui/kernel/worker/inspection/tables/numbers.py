@@ -28,7 +28,8 @@ _MANY = 1_000_000
 
 
 class NumberColumn:
-    """A one-dimensional numpy array whose kind is one of ``biufcmMUS``. missing: a mask, if the array cannot mark missing values."""
+    """A one-dimensional numpy array whose kind is one of ``biufcmMUS``. missing: a mask, if the
+    array cannot mark missing values."""
 
     def __init__(self, values: Any, type: str = "", missing: Any = None) -> None:
         self._values = values
@@ -193,7 +194,8 @@ class NumberColumn:
 
 
 class MatrixTable(Table):
-    """A numpy array of one or two dimensions; its columns are those of the second dimension, or the fields of a record array."""
+    """A numpy array of one or two dimensions; its columns are those of the second dimension, or the
+    fields of a record array."""
 
     def __init__(self, value: Any) -> None:
         self._value = value

@@ -115,7 +115,8 @@ def _texts(table: Table, number: int, rows: Sequence[int]) -> list[str | None]:
 def rows_of(
     value: Any, sort: int | str | None, descending: bool, filters: Mapping[int | str, str]
 ) -> Any:
-    """Return the rows of a table that match the filters, sorted, as an object of the same kind. Raises ValueError with a message for the user."""
+    """Return the rows of a table that match the filters, sorted, as an object of the same kind.
+    Raises ValueError with a message for the user."""
     table = table_of(as_library_type(value))
     if table is None:
         raise ValueError("The value is not a table.")

@@ -96,7 +96,8 @@ class EntryRows:
 
 
 def _growing_rows(entry: Entry, width: int, palette: Palette) -> GrowingRows | None:
-    """Return the rows of cells and words. They load the highlighter and Markdown, which a fast start must avoid."""
+    """Return the rows of cells and words. They load the highlighter and Markdown, which a fast
+    start must avoid."""
     match entry:
         case Cell():
             from mahtab_tui.tui.panes.transcript.layout.cell import CellRows

@@ -93,7 +93,8 @@ def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
 
 
 def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
-    """Draw the last line; the spinner turns while there is work, but not while the program waits for the user."""
+    """Draw the last line; the spinner turns while there is work, but not while the program waits
+    for the user."""
     elapsed = max(0.0, time.time() - activity.since)
     frame = WAITS if activity.waits_for_person else FRAMES[int(elapsed * FRAME_RATE) % len(FRAMES)]
     spans = [
@@ -105,7 +106,8 @@ def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
 
 
 def search_rows(search: SearchProgress, width: int, palette: Palette) -> list[Row]:
-    """Draw the line below a cell that searches, such as `⠹ 13 calls · 9 s · 12 of 12 parts · F3 shows them`."""
+    """Draw the line below a cell that searches, such as `⠹ 13 calls · 9 s · 12 of 12 parts · F3
+    shows them`."""
     elapsed = max(0.0, time.time() - search.begun)
     words = [f"{search.calls:,} call{'s' * (search.calls != 1)}", f"{int(elapsed)} s"]
     if search.parts:

@@ -1,4 +1,5 @@
-"""Rows of the model's words in Markdown, drawn while they stream. Only the last block is drawn again."""
+"""Rows of the model's words in Markdown, drawn while they stream. Only the last block is drawn
+again."""
 
 from __future__ import annotations
 
