@@ -15,7 +15,7 @@ _BREAK = """
 import sys
 from mahtab_tui.cli.main import main
 from mahtab_tui.tui.screens.help import HelpScreen
-from mahtab_tui.tui.terminal_driver import TypedAheadDriver
+from mahtab_tui.tui.terminal_driver import TerminalDriver
 
 def broken(*arguments):
     raise LookupError("no such \\x1b]52;c;QUJD\\x07 thing, nor sk-secret-key")
@@ -24,7 +24,7 @@ def broken(*arguments):
 sys.argv = ["mahtab-tui", "--model", "demo", *sys.argv[1:]]
 main()
 """
-PLACES = ("HelpScreen.__init__", "TypedAheadDriver._without_answers")
+PLACES = ("HelpScreen.__init__", "TerminalDriver._without_answers")
 
 
 @pytest.fixture
