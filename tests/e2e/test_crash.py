@@ -47,7 +47,7 @@ def test_a_crash_is_an_exit_code_a_file_and_a_way_to_go_on(
             screen.wait(r"kept\s+int")
         screen.press("f1")
         assert screen.wait_end() == 1
-        assert "because of an error in it: LookupError: no such" in screen.text
+        assert "The screen crashed: LookupError: no such" in screen.text
         assert "--continue" in screen.text
         after = bytes(screen.raw).rpartition(b"\x1b[?1049l")[2]
         assert b"QUJD" not in after
@@ -77,7 +77,7 @@ def test_a_crash_of_a_session_without_a_trace_is_told_and_not_saved(
         screen.press("f1")
         assert screen.wait_end() == 1
         told = bytes(screen.raw).rpartition(b"\x1b[?1049l")[2].decode()
-    assert "because of an error in it: LookupError: no such" in told
+    assert "The screen crashed: LookupError: no such" in told
     assert "Its traceback, which is not saved:" in told
     assert "broken.py" in told
     assert "--continue" not in told
