@@ -15,7 +15,7 @@ _BREAK = """
 import sys
 from mahtab_tui.cli.main import main
 from mahtab_tui.tui.screens.help import HelpScreen
-from mahtab_tui.tui.terminal_driver import TypedAheadDriver
+from mahtab_tui.tui.terminal_driver import TerminalDriver
 
 def broken(*arguments):
     raise LookupError("no such \\x1b]52;c;QUJD\\x07 thing, nor sk-secret-key")
@@ -24,7 +24,7 @@ def broken(*arguments):
 sys.argv = ["mahtab-tui", "--model", "demo", *sys.argv[1:]]
 main()
 """
-PLACES = ("HelpScreen.__init__", "TypedAheadDriver._without_answers")
+PLACES = ("HelpScreen.__init__", "TerminalDriver._without_answers")
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_crash_is_an_exit_code_a_file_and_a_way_to_go_on(
             screen.wait(r"kept\s+int")
         screen.press("f1")
         assert screen.wait_end() == 1
-        assert "because of an error in it: LookupError: no such" in screen.text
+        assert "The screen crashed: LookupError: no such" in screen.text
         assert "--continue" in screen.text
         after = bytes(screen.raw).rpartition(b"\x1b[?1049l")[2]
         assert b"QUJD" not in after
@@ -77,7 +77,7 @@ def test_a_crash_of_a_session_without_a_trace_is_told_and_not_saved(
         screen.press("f1")
         assert screen.wait_end() == 1
         told = bytes(screen.raw).rpartition(b"\x1b[?1049l")[2].decode()
-    assert "because of an error in it: LookupError: no such" in told
+    assert "The screen crashed: LookupError: no such" in told
     assert "Its traceback, which is not saved:" in told
     assert "broken.py" in told
     assert "--continue" not in told

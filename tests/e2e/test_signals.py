@@ -100,7 +100,7 @@ HANGS = """
 import hashlib, pathlib
 from textual.app import App
 from textual.widgets import Static
-from mahtab_tui.tui.signal_handler import EndingSignals
+from mahtab_tui.tui.signal_handler import SignalHandler
 
 class Hanging(App):
     def compose(self):
@@ -111,7 +111,7 @@ class Hanging(App):
         hashlib.pbkdf2_hmac("sha512", b"a", b"b", 1_000_000_000)  # without the interpreter, and without an eye for signals
 
 app = Hanging()
-with EndingSignals(app):
+with SignalHandler(app):
     app.run()
 """
 

@@ -406,8 +406,8 @@ def test_vectors_of_another_length_are_not_compared(
 def test_without_an_embedding_model_nothing_of_it_is_loaded() -> None:
     script = (
         "import sys\nfrom mahtab_tui.session import Session\nfrom mahtab_tui.kernel.inprocess import InProcessKernel\n"
-        "from mahtab_tui.session.frontend import NoFace\nfrom mahtab_tui.settings.model import load_settings\n"
-        "it = Session(load_settings(), InProcessKernel({}), NoFace())\n"
+        "from mahtab_tui.session.frontend import HeadlessFrontend\nfrom mahtab_tui.settings.model import load_settings\n"
+        "it = Session(load_settings(), InProcessKernel({}), HeadlessFrontend())\n"
         "it.knowledge.toolset.run('search_skills', {'query': 'merge'})\nit.knowledge.toolset.run('search_code', {'pattern': 'merge an invoice'})\n"
         "it.close(keep_kernel=True)\n"
         "print([name for name in ('numpy', 'langchain.embeddings', 'mahtab_tui.knowledge.semantic_index') if name in sys.modules])"

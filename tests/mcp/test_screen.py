@@ -84,7 +84,7 @@ async def test_a_crash_of_the_screen_is_told_and_cleaned_up(start: Start, projec
         assert "The session has ended" in await a.text("eval", code="1")
     assert len(list(share_folder().glob("*.sock"))) == 1
     listed = subprocess.run([*command(), "sessions"], capture_output=True, text=True, check=True)
-    assert "Running" not in listed.stdout
+    assert "Running (" not in listed.stdout
     assert list(share_folder().glob("*.sock")) == []
 
 

@@ -55,7 +55,7 @@ async def test_a_second_screen_sees_what_is_undone_and_what_is_reviewed(
     screen.enter("items = [1, 2]")
     await seen(watcher, r"items\s+2 items\s+list")
     screen.enter("`add one")
-    await seen(screen, "Keep or undo what cell 2 of replay has changed")
+    await seen(screen, "Keep or undo what cell 2 of replay changed")
     await seen(watcher, r"In 2 · replay\s+waits for you")
     await seen(watcher, r"items\s+3 items\s+list")
     screen.press("f7")

@@ -25,7 +25,7 @@ def test_a_full_disk_is_a_notice_and_what_was_missed_is_written_later(path: Path
     program = """
         import json, resource, sys
         from pathlib import Path
-        from mahtab_tui.bus import storing, tags
+        from mahtab_tui.bus import store_handler, tags
         from mahtab_tui.bus.handlers import DisplayHandler
         from mahtab_tui.bus.records import UserReplIn, UserReplOut, emit
         from mahtab_tui.bus.setup import close_logging, setup_logging

@@ -12,7 +12,7 @@ from mahtab_tui.kernel.worker.holding.spool import PIECE, in_pipe, left_out
 
 
 class FarOutput:
-    """The `reading.NumberedOutput` of a kernel elsewhere. The wire's thread writes to it, the
+    """The `seekable_output.SeekableOutput` of a kernel elsewhere. The wire's thread writes to it, the
     thread that reads the kernel reads it."""
 
     def __init__(self, tell_stored: Callable[[int], None]) -> None:

@@ -385,7 +385,9 @@ class Worker:
         Host.is_elsewhere = True
 
     def _add_servers(self, frame: Frame) -> None:
-        self._executor.origins = origins = late_import(f"{__package__}.attribution").Origins()
+        self._executor.origins = origins = late_import(
+            f"{__package__}.attribution"
+        ).CellAttribution()
         self._surroundings.keep(toolbox.add_servers(frame["servers"], origins))
 
     def _ended(self) -> None:

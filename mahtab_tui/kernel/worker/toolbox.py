@@ -123,7 +123,7 @@ def install(call_host: CallHost) -> None:
 
 
 def add_servers(servers: list[dict[str, Any]], origins: Any) -> dict[str, Any]:
-    """Put MCP servers (`kernel.base.HostServer` as dicts) into builtins, and return them by name. origins: an `origins.Origins`."""
+    """Put MCP servers (`kernel.base.HostServer` as dicts) into builtins, and return them by name. origins: an `attribution.CellAttribution`."""
     made: dict[str, Any] = late_import(f"{__package__}.servers").objects(servers, origins.of_caller)
     builtins.__dict__.update(made)
     return made

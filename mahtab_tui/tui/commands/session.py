@@ -275,7 +275,7 @@ def _save_notebook(session: Session, notebook: Notebook, typed: str) -> None:
     copy = project_folder() / os.path.expanduser(typed)
     if typed and copy.suffix.lower() != notebook.path.suffix.lower():
         session.notice(
-            f"A copy of {notebook.label} ends with {notebook.path.suffix}; /export makes other files of what was run and said.",
+            f"A copy of {notebook.label} must end in {notebook.path.suffix}; /export writes other formats.",
             "warning",
         )
     elif typed and os.path.lexists(copy):
@@ -286,7 +286,7 @@ def _save_notebook(session: Session, notebook: Notebook, typed: str) -> None:
                 notebook.save_copy(copy)
                 session.notice(f"Saved a copy as {one_line(str(copy))}.")
             else:
-                session.notice(notebook.save() or f"{notebook.label} has all of it already.")
+                session.notice(notebook.save() or f"{notebook.label} is already up to date.")
         except OSError as error:
             session.notice(
                 f"The notebook cannot be written: {error.strerror}. Nothing was changed.", "error"

@@ -46,7 +46,7 @@ def prun(source: str, caller: Caller) -> Any:
         rows, sort = (int(words[1]), sort) if words[0] == "-l" else (rows, words[1])
         del words[:2]
     run = compiled(" ".join(words), "<%prun>", *caller)
-    profile = late_import("cProfile").SessionInfo()
+    profile = late_import("cProfile").Profile()
     try:
         return profile.runcall(run)
     finally:
