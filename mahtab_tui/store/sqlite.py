@@ -177,7 +177,7 @@ class SqliteStore:
                     "update session set last = ? where id = ?",
                     (record.time or time.time(), self.session),
                 )
-                if isinstance(record, records.UserChat | records.UserReplIn):
+                if isinstance(record, records.UserChat | records.ReplIn):
                     first = stored(beginning(record))
                     connection.execute(
                         "update session set first = ? where id = ? and first = ''",

@@ -27,6 +27,8 @@ from mahtab_tui.mcp.own_session import OwnSession
 from mahtab_tui.mcp.tools import McpToolError
 from mahtab_tui.session.shared_sessions import RunningSession
 from mahtab_tui.settings.model import load_settings
+from mahtab_tui.store.resume import database
+from mahtab_tui.store.sqlite import list_sessions
 from tests.mcp.clients import agent
 from tests.secrecy import KEY, SAY, assert_masked
 
@@ -52,7 +54,9 @@ async def test_calls_that_come_at_once_share_one_session() -> None:
     async with own_session() as own:
         first, second = await asyncio.gather(own.connection("codex"), own.connection("codex"))
         assert first is second
-        assert (await first.contents(seen=True)).cells == 0
+        await first.evaluate("total = 1", None, report)
+        assert (await first.contents(seen=True)).cells == 1
+    assert [row.heading for row in list_sessions(database(), None)] == ["total = 1"]
 
 
 @pytest.mark.usefixtures("project")
