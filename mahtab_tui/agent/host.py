@@ -93,10 +93,10 @@ class ConversationSummary(NamedTuple):
 
 
 class QuestionContext(NamedTuple):
-    """What precedes a question."""
+    """The sections that precede a question."""
 
     sections: str
-    """What happened since the model last spoke, and attachments."""
+    """Events since the model last spoke, and attachments."""
     variables: Mapping[str, str]
     """A text for each variable."""
     about_data: bool
@@ -112,7 +112,7 @@ class AgentHost(Protocol):
     secrets: Secrets
     """Masked in messages to the model."""
     left_out: HiddenEntries
-    """What the user has taken out of the conversation."""
+    """Parts of the conversation that the user has hidden."""
     pictures: dict[str, EncodedPicture]
     """Pictures attached to questions, by the ids in the attachments."""
 

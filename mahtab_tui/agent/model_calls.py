@@ -59,7 +59,7 @@ class ModelAnswer(NamedTuple):
     failure: str
     """A sentence saying why the model failed; empty if it did not."""
     usage: Usage | None
-    """What the call used; None if the model did not report it."""
+    """Usage of the call; None if the model did not report it."""
     too_long: bool = False
     """Whether it failed because the messages exceed its context window."""
     message: AIMessage | None = None
@@ -67,7 +67,7 @@ class ModelAnswer(NamedTuple):
     calls: Sequence[ToolCall] = ()
     """Its tool calls."""
     thought: str = ""
-    """What the model thought before it, which is no part of it."""
+    """The model's thoughts before the answer, which are no part of it."""
 
     @property
     def ended(self) -> bool:

@@ -17,7 +17,7 @@ class ReflectionResult(TypedDict):
     is_complete: bool
     reasoning: str
     next_action: str
-    """What to do next if it has not."""
+    """The next step if it has not."""
 
 
 class ExecutionResult(TypedDict):
@@ -75,7 +75,7 @@ class AgentState(TypedDict):
     turn_count: int
     """How many answers had code."""
     next: Literal["approve", "generate", "close", "end"]
-    """What follows the last answer."""
+    """The node that follows the last answer."""
     repeated: bool
     """Whether an answer had only code that had run before."""
     sent_back: bool

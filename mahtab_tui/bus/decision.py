@@ -1,4 +1,4 @@
-"""What the user decides about code, before it runs or afterwards."""
+"""The user's decision about code, before it runs or afterwards."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 
 class Decision(NamedTuple):
-    """What the user decides about a code block.
+    """The user's decision about a code block.
 
     before it runs  ``run``, ``skip``, ``stop``; ``all``: run this one, and everything from now on
     without asking. not asked       ``refuse``: the code may not run. ``review``: it runs, and the

@@ -24,7 +24,7 @@ _PLAYED = re.compile(rf"({MOVES}|\x1b\[[0-9;:]*m)|(?![\r\b])[{_CONTROL}]")
 """A sequence that `collapse` obeys or keeps, or a control character that it would drop."""
 
 OVERWRITTEN = "[Text that was written over in its line is left out.]"
-"""What the model is told after output with overwritten lines, such as progress bars."""
+"""Note to the model after output with overwritten lines, such as progress bars."""
 
 
 def escape_for_model(text: str) -> str:

@@ -25,7 +25,7 @@ _RAW = 32_000
 """Characters remembered of each end of a record."""
 
 RESUMED = "The session was resumed here with a new kernel: the variables of what ran before are gone, but for those that are said to be back."
-"""What the model is told after the cells of the earlier kernel."""
+"""Note to the model after the cells of the earlier kernel."""
 
 _MESSAGES = (
     records.UserChat

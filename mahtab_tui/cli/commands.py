@@ -26,7 +26,7 @@ COMMANDS = {
     "sessions": "mahtab_tui.cli.sessions:sessions_app",
     "kernels": "mahtab_tui.cli.kernels:kernels_app",
 }
-"""Where each command is: a function, or a `Typer` of its subcommands. In the order of the help."""
+"""Each command's function, or a `Typer` of its subcommands, in the order of the help."""
 
 
 class Commands(TyperGroup):

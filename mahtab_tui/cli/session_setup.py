@@ -1,5 +1,5 @@
-"""What a session of the screen stands on. Loaded when it is made: for a new session that is behind
-the first picture."""
+"""Kernel, store and lock of a session of the screen. Loaded when they are made: for a new session
+that is behind the first picture."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _KINDS: dict[type[Record], Literal["text", "code", "output"]] = {
     records.SearchReplOut: "output",
     records.SearchFinal: "text",
 }
-"""What the records of a search become."""
+"""Result of folding the records of a search."""
 
 
 @dataclass(eq=False)

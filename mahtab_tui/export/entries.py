@@ -30,7 +30,7 @@ class Output(NamedTuple):
     """As in `records.ReplOutStream`."""
     text: str
     mime: str = ""
-    """Of `data`; empty if the output is text only."""
+    """Type of `data`; empty if the output is text only."""
     data: str = ""
     """Base64 for pictures."""
 

@@ -13,7 +13,7 @@ from markdown_it.token import Token
 from mahtab_tui.bus.sanitize import one_line
 
 SCHEMES = ("http", "https", "mailto")
-"""Of links that lead to a page."""
+"""Schemes of links that lead to a page."""
 _AFTER = "what follows"
 _LONG = 200_000
 """Characters; of more, the parser would need many seconds."""

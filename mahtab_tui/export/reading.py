@@ -33,11 +33,11 @@ _OUTPUTS = 200
 
 _PERCENT = re.compile(r"^# ?%%", re.MULTILINE)
 HEADER = re.compile(r"\A(?:#!.*\n)?(?:#.*coding[:=].*\n)?(?:((?:# )?---)\n(?:.*\n)*?\1\n+)?")
-"""What precedes the cells of a script or Markdown file: the interpreter, the encoding, metadata."""
+"""Text before the cells of a script or Markdown file: the interpreter, the encoding, metadata."""
 _INDENT = re.compile(r"\{\r?\n([ \t]*)")
 _TIGHT = re.compile(r'\{\s*"\w+":\S')
 _ESCAPE = re.compile(rb"\\u(?!00[01])(?!d[89a-f])[0-9a-f]{4}", re.IGNORECASE)
-"""Of what need not be one: neither a control character nor half of one."""
+"""Escapes of characters that need none: neither a control character nor half of a pair."""
 KINDS = ("code", "markdown", "raw")
 
 Node = dict[str, Any]
@@ -52,7 +52,7 @@ class Style(NamedTuple):
     """How a file is laid out, so that saving changes no more lines than it must."""
 
     indent: str | None = " "
-    """Of JSON; None if it has no lines."""
+    """Indentation of the JSON; None if it has no lines."""
     windows: bool = False
     """Whether lines end with ``\\r\\n``."""
     ends: bool = True
@@ -64,7 +64,7 @@ class Style(NamedTuple):
     spaced: bool = True
     """Whether JSON has a space after a colon."""
     encoding: str = "utf-8"
-    """Of a script that names another one in its first lines."""
+    """Encoding that a script names in its first lines."""
 
 
 AS_JUPYTER = Style()
@@ -77,7 +77,7 @@ class NotebookFile:
     path: Path
     """Absolute."""
     digest: str
-    """Of its bytes; empty if it does not exist yet."""
+    """Hash of its bytes; empty if it does not exist yet."""
     content: Node
     """The whole notebook. Nobody changes it."""
     form: str = "ipynb"

@@ -1,4 +1,4 @@
-"""What of a session is exported."""
+"""Chooses the parts of a session that are exported."""
 
 from __future__ import annotations
 

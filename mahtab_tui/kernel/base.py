@@ -98,7 +98,7 @@ class HostServer(NamedTuple):
 
 
 class KernelHost(Protocol):
-    """What a kernel calls. Its methods are called from the kernel's own threads."""
+    """Interface that a kernel calls. Its methods are called from the kernel's own threads."""
 
     def kernel_state(self, info: KernelInfo, text: str) -> None:
         """The state changed; `text` is a sentence ("The kernel died: segmentation fault
@@ -193,8 +193,8 @@ class Kernel(Protocol):
         """The result of a cell is stored: another screen need not be told."""
 
     def kept_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
-        """Of a kernel that has waited: the last arguments of `keep`, None for the first if there
-        were none. Raises `KernelError`."""
+        """Return the last arguments of `keep` of a kernel that has waited, None for the first if
+        there were none. Raises `KernelError`."""
 
     def interrupt(self) -> bool:
         """Interrupt the running cell (SIGINT); returns False if none runs."""
@@ -278,7 +278,7 @@ class Kernel(Protocol):
         `KernelError`."""
 
     def preview_undo(self, cell: int) -> Restoration:
-        """What `undo` would do. Otherwise as `undo`."""
+        """Return the effect that `undo` would have. Otherwise as `undo`."""
 
     def undo(self, cell: int) -> Restoration:
         """Restore the namespace, and the objects in it, to what they were before this cell ran; the
@@ -291,8 +291,8 @@ class Kernel(Protocol):
         """Take back the last `undo`, if no other cell has run since. Otherwise as `undo`."""
 
     def kept(self) -> KeptNamespace | None:
-        """What is kept from an earlier kernel of the session; None if this kernel keeps nothing.
-        Raises `KernelError`."""
+        """Return the variables saved from an earlier kernel of the session; None if this kernel
+        saves nothing. Raises `KernelError`."""
 
     def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> KeepResult:
         """Write the namespace to disk in a forked process, after the running cell, and wait for it
@@ -328,7 +328,7 @@ def between_cells(turn: threading.Lock, work: str) -> Iterator[None]:
 
 
 class NullPersistence:
-    """What a `Kernel` answers that saves no variables and ends with its program."""
+    """Answers of a `Kernel` that saves no variables and ends with its program."""
 
     outlives = False
     waited = False

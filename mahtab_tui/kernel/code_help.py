@@ -1,4 +1,4 @@
-"""What a kernel tells about variables and code while the user types and looks."""
+"""Answers of a kernel about variables and code while the user types and inspects."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Detail:
     where: str
     """File and line of the source; empty if it has none."""
     error: str
-    """What failed while it was described (a `__repr__` that raised, the time limit); empty if
-    nothing did."""
+    """The failure while it was described (a `__repr__` that raised, the time limit); empty if there
+    was none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class DetachState:
         yet."""
         self._heard = 0
         self._ends: dict[int, int] = {}
-        """Where the output of cells ends that are not stored yet."""
+        """Offset at which the output of a cell ends that is not stored yet, by cell number."""
 
     @property
     def has_heard(self) -> bool:
@@ -66,8 +66,8 @@ class DetachState:
         return result_of(running.result)
 
     def kept(self, seconds: float) -> Kept:
-        """What the earlier host said about the saved variables. Raises `KernelError` if it is not
-        told in time."""
+        """Return the earlier host's report on the saved variables. Raises `KernelError` if it does
+        not arrive in time."""
         try:
             return self._story.result(seconds).kept
         except TimeoutError:
@@ -80,7 +80,7 @@ class DetachState:
                 self._ends[cell] = self.output.at
 
     def printed_outside(self) -> None:
-        """What was printed outside cells is stored."""
+        """Note that output outside cells is stored."""
         if self.output is not None:
             with self._lock:
                 self._heard = self.output.at

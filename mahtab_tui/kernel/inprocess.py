@@ -361,7 +361,7 @@ class InProcessKernel(NullPersistence):
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread.ident or 0), error)
 
     def _send(self, frame: Frame) -> None:
-        """What the process's worker sends through its socket."""
+        """Messages that the process's worker sends through its socket."""
         if frame["op"] == "call" and frame["name"] == "display":
             self._shown(frame["args"])
             self._calls.deliver({"op": "answer", "id": frame["id"], "value": None})

@@ -40,7 +40,7 @@ class InspectedObject:
     """It as Python code; empty if unknown."""
     rows: int
     columns: int
-    """Of a table."""
+    """Number of a table's columns."""
     size: int
     """Characters of a text, or bytes."""
     known: str = ""

@@ -71,7 +71,7 @@ class DetachHandle(Protocol):
 
     @property
     def ready(self) -> KernelReady | None:
-        """What a kernel that waited said when it was ready."""
+        """The ready message of a kernel that waited."""
 
     def leave(self) -> None:
         """Let the kernel go on; its channel is closed already."""
@@ -177,7 +177,7 @@ class Wire:
 
 
 class Launcher(Protocol):
-    """Where the processes of a kernel run."""
+    """Starts the processes of a kernel, on this machine or another."""
 
     @property
     def label(self) -> str:

@@ -31,7 +31,7 @@ AS_THEY_ARE = frozenset(
     "outlives waited stored kept_before interrupt kill reset activate change_directory installed set_reload private_use cannot_lock cannot_undo "
     "undo_steps keep info close".split()
 )
-"""What passes as it is: orders, names, numbers, and answers that nobody is shown."""
+"""Operations that pass unmasked: orders, names, numbers, and answers that nobody is shown."""
 
 Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
 """`Kernel.look`."""

@@ -53,7 +53,7 @@ class HostCall:
 
 @dataclass(frozen=True, slots=True)
 class UndoAnswer:
-    """What an undo has done, and the working directory after it."""
+    """Effect of an undo, and the working directory after it."""
 
     restoration: Restoration
     cwd: str

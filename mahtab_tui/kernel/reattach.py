@@ -1,4 +1,4 @@
-"""What a kernel tells a new host about the time before: cells whose end no host has stored, with
+"""Reports of a kernel to a new host about the time before: cells whose end no host has stored, with
 their output."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mahtab_tui.kernel.values import Display, OutputKind
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What the last host said about the variables that are saved."""
+    """The last host's report on the saved variables."""
 
     carried: tuple[str, ...] | None
     """None if it has said nothing."""
@@ -27,7 +27,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What has happened, in order. `at` is the offset of the output up to then."""
+    """Events in order. `at` is the offset of the output up to then."""
 
     told: int
     """The offset up to which the output outside cells is stored."""

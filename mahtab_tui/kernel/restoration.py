@@ -1,4 +1,4 @@
-"""What a kernel tells about undo, and about the namespace that it keeps."""
+"""Answers of a kernel about undo, and about the namespace that it saves."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class NotRestored:
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """What an undo or a redo does, or would do."""
+    """Effect of an undo or a redo."""
 
     changes: tuple[Change, ...]
-    """What it does to each name, by kind: ``added`` (the name comes back), ``deleted`` (it goes
-    away), ``rebound``, ``changed`` (in place)."""
+    """Effect on each name, by kind: ``added`` (the name comes back), ``deleted`` (it goes away),
+    ``rebound``, ``changed`` (in place)."""
     kept_as_is: tuple[NotRestored, ...]
     exact: bool
     """Whether everything is restored."""
@@ -41,7 +41,7 @@ class UndoStep:
 
 
 class KeepPlace(NamedTuple):
-    """Where and how a namespace is kept."""
+    """Folder and limits for saving a namespace."""
 
     folder: str
     """The session's folder, inside a folder that only the user can write."""
@@ -71,7 +71,7 @@ class KeptFile:
 
 @dataclass(frozen=True, slots=True)
 class KeptNamespace:
-    """What is kept from an earlier kernel of the session."""
+    """Variables saved from an earlier kernel of the session."""
 
     files: tuple[KeptFile, ...]
     missing: tuple[NotKept, ...]

@@ -14,7 +14,7 @@ MUCH = 2**20
 
 
 class Output(Protocol):
-    """What a kernel prints. `read` is called when its pipe has something."""
+    """Output of a kernel. `read` is called when its pipe has something."""
 
     def read(self) -> bytes | None:
         """Return the next bytes; none at the end, None if there are none now."""
@@ -37,7 +37,7 @@ class SeekableOutput(Output, Protocol):
         """Yield the bytes before an offset, as far as they were printed."""
 
     def stored(self, offset: int) -> bool:
-        """What was printed before an offset is stored, and need not stay. Returns whether that was
+        """Note that output before an offset is stored, and need not stay. Returns whether that was
         much."""
 
 

@@ -1,4 +1,4 @@
-"""What a kernel tells about cells and variables."""
+"""Data about cells and variables that a kernel sends."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a cell did to a name."""
+    """Change that a cell made to a name."""
 
     name: str
     change: ChangeKind
@@ -75,7 +75,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class PrivateUse:
-    """Where some variables, which the user has marked as private, show."""
+    """Places where variables show that the user has marked as private."""
 
     aliases: tuple[str, ...]
     """Other names of the same objects."""
@@ -87,7 +87,7 @@ class PrivateUse:
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """What a cell displayed beside text. Its text is also a piece of the output, of kind
+    """A display of a cell beside text. Its text is also a piece of the output, of kind
     ``display``."""
 
     mime: Mime
@@ -121,7 +121,7 @@ class CellResult:
     cell: int
     status: Status
     output: str
-    """What it printed, as a terminal shows it at the end, its value and its traceback, in order."""
+    """Its output as a terminal shows it at the end, its value and its traceback, in order."""
     kinds: tuple[tuple[OutputKind, int], ...]
     """The kinds of the pieces of `output`, in order, with their lengths in characters."""
     duration: float
@@ -136,5 +136,5 @@ class CellResult:
     rewritten: bool = False
     """Whether a part of what was printed was overwritten, and is not in `output`."""
     needs: str = ""
-    """Of a cell in a locked fork: what it needs more than the lock lets it, as a clause ("wanted to
-    write out.csv"). Nothing of it was kept."""
+    """Need of a cell in a locked fork beyond the lock, as a clause ("wanted to write out.csv").
+    Nothing of it was kept."""

@@ -1,1 +1,1 @@
-"""What the session can look up: skills, and the source of the project."""
+"""Sources that the session can look up: skills, and the source of the project."""

@@ -50,7 +50,7 @@ class CodeParts:
         self._meaning = meaning
         self._lock = threading.Lock()
         self._files: dict[str, tuple[tuple[int, int], list[_Part]]] = {}
-        """Of each file its time and size, and its parts."""
+        """Time, size and parts of each file."""
         self._parts: dict[str, _Part] = {}
         self._texts: dict[str, str] = {}
         self._index: SkillsIndex | None = None

@@ -17,7 +17,7 @@ _SPECIAL = frozenset(range(0x80, 0xA0))
 """Bytes of quotes, dashes and the Euro sign in Windows-1252, and of control characters in
 Latin-1."""
 _UNUSED = frozenset((0x81, 0x8D, 0x8F, 0x90, 0x9D))
-"""Of these, bytes that are nothing in Windows-1252."""
+"""Bytes of these that are undefined in Windows-1252."""
 
 
 class BinaryFile(Exception):

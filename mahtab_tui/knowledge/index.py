@@ -35,8 +35,8 @@ _COMMON = frozenset(
 _PARTS = 0.4
 """Weight of a hit in the table of parts, relative to the table of stems."""
 _PARTS_OF_IDENTIFIERS = 2.0
-"""The same for a query with an identifier such as `read_file`, which the table of stems treats as
-two words."""
+"""Weight of a hit there for a query with an identifier such as `read_file`, which the table of stems
+treats as two words."""
 _FREQUENT = 500
 """A word that more skills have is not specific."""
 _RANKED = 500

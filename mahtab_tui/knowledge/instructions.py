@@ -1,5 +1,5 @@
-"""What the model is always told: ``AGENTS.md`` of the user and of the project, or the project's
-``CLAUDE.md``, with the files that they import."""
+"""Instructions that the model always gets: ``AGENTS.md`` of the user and of the project, or the
+project's ``CLAUDE.md``, with the files that they import."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Instructions(NamedTuple):
 
     @property
     def value(self) -> dict[str, list[list[str]]]:
-        """What the user trusts: the text of all parts."""
+        """Text of all parts, which the user trusts."""
         return {_TRUSTED: [list(part) for part in self.parts]}
 
 

@@ -43,7 +43,7 @@ class SkillLibrary:
         self._on_problem = on_problem
         self._meaning = meaning
         self._texts: dict[str, str] = {}
-        """What each skill is known by, for `_meaning`."""
+        """Text of each skill, for `_meaning`."""
         self._lock = threading.Lock()
         self._skills: dict[str, Skill] = {}
         self._index: SkillsIndex | None = None

@@ -52,7 +52,7 @@ class ToolCallPiece(NamedTuple):
     them."""
 
     number: int
-    """Of the call, from 0."""
+    """Number of the call, from 0."""
     id: str | None
     name: str | None
     arguments: str
@@ -67,7 +67,7 @@ class AnswerEnd(NamedTuple):
     """Why it ended: "stop", "length", "tool_calls", "content_filter" ..."""
     usage: TokenUsage | None
     cost: object = None
-    """What the service says that it cost, in US dollars; not checked."""
+    """Cost according to the service, in US dollars; not checked."""
     reasoning_details: Sequence[Mapping[str, Any]] = ()
     """OpenRouter's, to be sent back with the calls of tools."""
 
@@ -82,7 +82,7 @@ class ChatChunk(NamedTuple):
 
 
 class ServerFacts(NamedTuple):
-    """What a server of open models says of a model; None if it does not say."""
+    """Description of a model by a server of open models; None if it gives none."""
 
     window: int | None = None
     sees: bool | None = None

@@ -37,7 +37,7 @@ class ChatService(BaseChatModel):
     provider: str
     """The part of the name before the colon."""
     priced_as: str
-    """Whose prices apply: a provider of genai-prices, a service's address, "local" if free."""
+    """Name whose prices apply: a provider of genai-prices, a service's address, "local" if free."""
     timeout: float
     """Seconds without a byte before the answer is abandoned."""
     key: str = ""
@@ -45,7 +45,7 @@ class ChatService(BaseChatModel):
     secret: SecretStr = SecretStr("")
     """The key."""
     max_tokens: int | None = None
-    """Of one answer; None: the model's limit."""
+    """Most tokens of one answer; None: the model's limit."""
     num_ctx: int | None = None
     """The context window that Ollama is asked for."""
     temperature: float | None = None

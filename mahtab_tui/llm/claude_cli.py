@@ -72,8 +72,8 @@ class ChatClaudeCLI(BaseChatModel):
     model: str | None = None
     """None: the CLI's default."""
     max_tokens: int | None = None
-    """Of one message, thinking included; the CLI continues by itself after it. None: the model's
-    limit."""
+    """Most tokens of one message, thinking included; the CLI continues by itself after it. None:
+    the model's limit."""
     thinking: bool = True
     """Whether it thinks before it answers."""
     folder: Callable[[], str] | None = None
@@ -116,8 +116,8 @@ class ChatClaudeCLI(BaseChatModel):
 
     @property
     def checker(self) -> ChatClaudeCLI:
-        """The same model for checks of its answers: at low effort, in a process of its own. It is
-        stopped and closed with this one."""
+        """Return this model for checks of its answers: at low effort, in a process of its own. It
+        is stopped and closed with this one."""
         with self._making:
             if self._checker is None:
                 fields = {name: getattr(self, name) for name in type(self).model_fields}

@@ -92,7 +92,7 @@ class TokenCounts(NamedTuple):
 
 
 class ProcessTotals(NamedTuple):
-    """What a process has used since its start."""
+    """Usage of a process since its start."""
 
     cost: float = 0.0
     """US dollars."""
@@ -109,14 +109,14 @@ class ClaudeTurn:
         """before: what the process had used before the turn. login_hint: added to the message if
         the login is not accepted."""
         self.streamed = ""
-        """What was streamed and still counts."""
+        """Streamed text that still counts."""
         self.began_anew = False
         """Whether some of what was streamed no longer counts."""
         self.ended = False
         self.model = ""
         self.stop_reason: str | None = None
         self.spent = before
-        """What the process has used, this turn included as far as it is known."""
+        """Return the usage of the process, this turn included as far as it is known."""
         self.key_source = ""
         self.window: int | None = None
         """The tokens that the model can read, once the CLI has told."""

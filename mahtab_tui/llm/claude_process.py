@@ -101,7 +101,7 @@ class ClaudeProcess:
         self._system = system
         self._folder = folder
         self.spent = NOTHING_SPENT
-        """What it has used since its start."""
+        """Its usage since its start."""
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._errors: deque[str] = deque(maxlen=20)
         self._writing = threading.Lock()

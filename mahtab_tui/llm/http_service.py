@@ -75,7 +75,7 @@ class Exchange:
         """timeout: seconds without a byte before it fails."""
         self.status = 0
         self.headers = Message()
-        """Of the response."""
+        """Headers of the response."""
         self._service = service
         self._timeout = timeout
         self._lock = threading.Lock()

@@ -66,7 +66,7 @@ class EncodedPicture(NamedTuple):
 
 
 class PictureSize(NamedTuple):
-    """What the start of a file tells."""
+    """Facts from the start of a file."""
 
     width: int
     height: int

@@ -38,8 +38,8 @@ class ChatRemote(BaseChatModel):
     provider: str
     """The part of the name before the colon."""
     priced_as: str
-    """Whose prices apply: a provider of genai-prices, a service's address, "" if unknown, "local"
-    if free."""
+    """Name whose prices apply: a provider of genai-prices, a service's address, "" if unknown,
+    "local" if free."""
     timeout: float
     """Seconds without a response before the answer is abandoned."""
     key: str = ""
@@ -47,7 +47,7 @@ class ChatRemote(BaseChatModel):
     secret: SecretStr = SecretStr("")
     """The key."""
     max_tokens: int | None = None
-    """Of one answer; None if unknown."""
+    """Most tokens of one answer; None if unknown."""
     window: int | None = None
     """The context window in tokens; None if unknown."""
     sees: bool | None = None

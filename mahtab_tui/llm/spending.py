@@ -1,4 +1,4 @@
-"""What a session has spent on models, and its limit."""
+"""Spending of a session on models, and its limit."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Spending:
         self.trees: dict[str, UsageStats] = {}
         """By id of the search."""
         self._queries: dict[str, str] = {}
-        """What each search was asked."""
+        """Question of each search."""
         self._questions: dict[int, str] = {}
         """The words of each question, by its number."""
         self._max_usd = max_usd

@@ -1,4 +1,4 @@
-"""What a model call uses and costs, and how much a model may read."""
+"""Usage and cost of a model call, and how much a model may read."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class SessionContents:
-    """What a session contains."""
+    """Contents of a session."""
 
     kernel: KernelInfo
     variables: list[Variable]

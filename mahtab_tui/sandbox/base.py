@@ -29,7 +29,7 @@ class TurnResult:
 
     status: TurnStatus
     output: str
-    """What it printed and its traceback; both ends if it is long."""
+    """Its output and its traceback; both ends if it is long."""
     chars: int
     """Length of the whole output."""
     duration: float
@@ -72,7 +72,7 @@ class Sandboxes(Protocol):
     name: str
     """For `doctor`: "a process under Landlock and seccomp"."""
     gaps: str
-    """What its Python lacks and the model must know; empty if nothing."""
+    """Features that its Python lacks and the model must know; empty if none."""
 
     async def start(
         self,

@@ -24,9 +24,9 @@ class TextRun(NamedTuple):
     """A run of a node's text that is also a run of the root's text."""
 
     start: int
-    """Where it starts in the node's text."""
+    """Its start in the node's text."""
     root: int
-    """Where it starts in the root's text."""
+    """Its start in the root's text."""
     length: int
 
 
@@ -37,13 +37,13 @@ class Text:
     text: str
     """All of it; documents are joined by line breaks."""
     kind: Kind = "str"
-    """What `context` is in the node's code."""
+    """Type of `context` in the node's code."""
     parts: tuple[Document, ...] = ()
     """The documents, of a list or a dict."""
     origin: tuple[TextRun, ...] = ()
-    """Where its runs come from, in order; empty for a text that code has made."""
+    """Origins of its runs, in order; empty for a text that code has made."""
     about: str = ""
-    """What the model is told about it besides its size: "CSV of a DataFrame with the columns …"."""
+    """Description for the model besides its size: "CSV of a DataFrame with the columns …"."""
     contexts: tuple[NamedContext, ...] = ()
     """If the caller has given several: then `kind` is "dict", and `parts` are these."""
 

@@ -16,7 +16,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class ProcessUsage(NamedTuple):
-    """Of all threads together."""
+    """CPU time and threads of a process."""
 
     cpu: float
     """Seconds."""

@@ -14,7 +14,7 @@ _BARE_LIMIT = 100_000
 """Longer answers without a block are not tried as Python."""
 
 _ALSO_PYTHON = frozenset(("repl",))
-"""What models write on a fence that were trained with other programs for searches."""
+"""Languages on a fence that models write which were trained with other programs for searches."""
 _UNNAMED = frozenset(("", "ipython", "code"))
 """Other names on a fence, around what may be Python."""
 _FINAL = ("FINAL", "FINAL_VAR", "SUBMIT")
@@ -30,7 +30,7 @@ class AnswerCode:
     """Whether text after the code was dropped. It was written before the code ran, so the model
     could only imagine the output."""
     feedback: str = ""
-    """What to tell the model if there is no code."""
+    """Message to the model if there is no code."""
 
 
 def code_of(answer: str, *, ended: bool = True) -> AnswerCode:

@@ -17,7 +17,7 @@ _ANSWER_TOKENS = 600
 
 
 class Amount(NamedTuple):
-    """What a call uses, or is expected to use."""
+    """Actual or expected usage of a call."""
 
     calls: int = 0
     tokens: int = 0
@@ -119,7 +119,7 @@ class Dollars:
         self._budget = budget
         self._running = 0
         self._worst = 0.0
-        """What the running calls may cost together."""
+        """Most that the running calls may cost together."""
         self._ended = asyncio.Event()
         """Set when one of them ends, and then replaced."""
 

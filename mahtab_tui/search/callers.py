@@ -1,4 +1,4 @@
-"""Those who wait for a search, and the answer that they get."""
+"""Cancellation tokens and results of the callers of a search."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SearchAnswer(NamedTuple):
     duration: float
     """Seconds."""
     spans: Sequence[Span] = ()
-    """Of the text, on which the answer rests."""
+    """Spans of the text on which the answer rests."""
     why: str = ""
     """A sentence saying why it is partial."""
     log: KeptLog | None = None

@@ -28,13 +28,13 @@ class ChosenModels:
     def __init__(self, make_llm: MakeLLM, secrets: Secrets, on_notice: OnNotice) -> None:
         """make_llm: makes a model from its name. secrets: masked in messages to models."""
         self.gates: dict[Model, Gate] = {}
-        """Of each model: how many of its calls run at a time."""
+        """Limits the calls of each model that run at a time."""
         self._make_llm = make_llm
         self._secrets = secrets
         self._on_notice = on_notice
         self._models: dict[object, Model] = {}
         self._given: list[object] = []
-        """What they were made from, so that no other object gets the same id."""
+        """Models that they were made from, so that no other object gets the same id."""
 
     def get(self, given: GivenModel, limits: Limits, sampling: Sampling) -> Model:
         """Return a model. Raises `ModelError` if it is not available, does not take a sampling

@@ -1,4 +1,4 @@
-"""What the user can do with a search that runs or has ended."""
+"""Actions of the user on a search that runs or has ended."""
 
 from __future__ import annotations
 

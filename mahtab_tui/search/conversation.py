@@ -36,7 +36,7 @@ class Reply(NamedTuple):
     cut: bool
     """Whether it reached the model's token limit."""
     usage: Usage | None
-    """What the call used; None if the model did not report it."""
+    """Usage of the call; None if the model did not report it."""
 
 
 class Model(Protocol):
@@ -87,7 +87,7 @@ class NodeConversation:
         self.heard = ""
         """The last answer so far."""
         self.used: Usage | None = None
-        """What the last call used, also if it failed; None if the model did not report it."""
+        """Usage of the last call, also if it failed; None if the model did not report it."""
 
     def add(self, message: Message) -> None:
         self.messages.append(message)

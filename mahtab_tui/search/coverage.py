@@ -9,7 +9,7 @@ from typing import Literal
 from mahtab_tui.sandbox.text import Span
 
 How = Literal["handed", "peek", "grep", "answer"]
-"""What was done with a span: handed to a child, read, matched, or used by an answer."""
+"""Use of a span: handed to a child, read, matched, or used by an answer."""
 
 HOWS: tuple[How, ...] = ("handed", "peek", "grep", "answer")
 """From the weakest to the strongest."""
@@ -80,7 +80,7 @@ class Intervals:
 
 
 class Coverage:
-    """What was done with each part of one text."""
+    """Uses of each part of one text."""
 
     def __init__(self, chars: int = 0) -> None:
         self.chars = chars

@@ -73,7 +73,7 @@ class Engine:
         self._reading = Gate(concurrency)
         """For plain calls, which hold their text twice while they run."""
         self._nodes: dict[str, LiveNode] = {}
-        """Those that run, and those that have ended but can be run again."""
+        """Nodes that run, and nodes that have ended but can be run again."""
         self._kept = EndedNodes()
         self._begun = 0
         self._attempts = 0

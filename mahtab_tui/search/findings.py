@@ -1,4 +1,4 @@
-"""What a node has found so far, for the case that its model fails before it answers."""
+"""Findings of a node so far, in case its model fails before it answers."""
 
 from __future__ import annotations
 

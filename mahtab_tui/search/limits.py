@@ -14,10 +14,10 @@ MAX_CALLS = 200
 
 @dataclass(frozen=True)
 class Limits:
-    """What a tree may do and spend; None means no limit."""
+    """Limits of a tree; None means no limit."""
 
     max_turns: int = 20
-    """Of one node."""
+    """Most turns of one node."""
     max_depth: int = 1
     """Calls at this depth are plain; the root is at depth 0."""
     max_calls: int | None = MAX_CALLS

@@ -28,7 +28,7 @@ class NodeOutcome(NamedTuple):
     """The answer, or a sentence saying why there is none."""
     state: EndState
     spans: Sequence[Span] = ()
-    """Of the root's text, on which the answer rests."""
+    """Spans of the root's text on which the answer rests."""
     why: str = ""
     """A sentence saying why it is partial."""
 
@@ -39,7 +39,7 @@ class NodeOutcome(NamedTuple):
 
 
 class NodeSource(NamedTuple):
-    """Where a node's text is, so that no copy is held before and after it is read."""
+    """Holder of a node's text, so that no copy is held before and after it is read."""
 
     text: Text
     places: tuple[Span, ...] | None = None
@@ -65,7 +65,7 @@ class NodeSource(NamedTuple):
 
     @property
     def spans(self) -> list[Span]:
-        """Of the root's text."""
+        """Spans of the root's text."""
         return self.text.to_root([(0, len(self.text.text))] if self.places is None else self.places)
 
 

@@ -31,7 +31,7 @@ class KeptLog:
         self._lock = threading.Lock()
         self._packed: list[bytes] = []
         self._events: list[Record] = []
-        """Those that are not compressed yet: most callers never ask for them."""
+        """Events that are not compressed yet: most callers never ask for them."""
         self._chars = 0
         self._left = MOST
 

@@ -57,10 +57,10 @@ class UsageSum:
 
 @dataclass(frozen=True, slots=True)
 class BudgetLeft:
-    """What is left of a search's budget; None if there is no limit."""
+    """Rest of a search's budget; None if there is no limit."""
 
     turns: int | None = None
-    """Of one call; the other fields are for the whole search."""
+    """Limit of one call; the other fields are for the whole search."""
     calls: int | None = None
     tokens: int | None = None
     usd: float | None = None
@@ -76,7 +76,7 @@ class Turn:
     begun: float = 0.0
     """Seconds since the epoch."""
     left: BudgetLeft = field(default_factory=BudgetLeft)
-    """What was left of the tree's budgets when it began."""
+    """Rest of the tree's budgets when it began."""
     whole: bool = False
     """Whether the words are complete."""
     cut: bool = False
@@ -98,7 +98,7 @@ class Turn:
 
     @property
     def words(self) -> str:
-        """What the model has said so far."""
+        """Return the model's text so far."""
         if len(self._pieces) > 1:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
@@ -170,7 +170,7 @@ class SearchNode:
     """Seconds since the epoch."""
     model: str = ""
     spans: tuple[Span, ...] = ()
-    """Where its text is in the root's text; empty if code made the text."""
+    """Spans of its text in the root's text; empty if code made the text."""
     chars: int = 0
     """Length of its text."""
     batch: FanOut | None = None

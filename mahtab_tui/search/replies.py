@@ -64,7 +64,7 @@ class ReplyReader:
 
     @property
     def used(self) -> Usage | None:
-        """What the call used; None if the model did not report it."""
+        """Usage of the call; None if the model did not report it."""
         return told_usage(self._llm, self._usage, self._metadata)
 
     def _send(self) -> None:

@@ -21,11 +21,11 @@ _MAX_SPANS = 1_000
 
 
 class FinalAnswer(NamedTuple):
-    """What a node's code has answered."""
+    """Final answer of a node's code."""
 
     text: str
     spans: list[Span]
-    """Of the node's text, which it quotes or names by the numbers of lines."""
+    """Spans of the node's text, which the answer quotes or names by the numbers of lines."""
 
 
 class Request(NamedTuple):

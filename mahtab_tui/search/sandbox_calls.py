@@ -1,4 +1,4 @@
-"""What code in a sandbox can call: sub-calls, the caller's functions, the final answer, and reports
+"""Functions for code in a sandbox: sub-calls, the caller's functions, the final answer, and reports
 of what it has read."""
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SandboxCalls:
         answers rest on different ones."""
         self._tool_turn = 0
         self._tool_seconds = 0.0
-        """What is left in that turn for its calls of tools."""
+        """Seconds left in that turn for its calls of tools."""
 
     async def call(self, name: str, args: dict[str, Any]) -> Any:
         if name == "tool":

@@ -12,7 +12,7 @@ from mahtab_tui.llm.failures import is_busy, pause_asked_for
 T = TypeVar("T")
 
 _TRIES = 6
-"""Of one call while its service is busy."""
+"""Attempts of one call while its service is busy."""
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
 _EARLY = 0.005

@@ -44,8 +44,8 @@ _STOPPING = 0.5
 """Seconds that a caller who gives up waits for the tree's last events."""
 
 Asking = Literal["ask", "run", "refuse"]
-"""What happens before a large fan-out: ask the user (by an event, which `Search.answer` answers),
-run it, or refuse it."""
+"""Action before a large fan-out: ask the user (by an event, which `Search.answer` answers), run it,
+or refuse it."""
 
 
 class Search:

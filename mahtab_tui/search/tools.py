@@ -19,7 +19,7 @@ _AT_A_TIME = 8
 
 
 class ToolRunner(Protocol):
-    """Where the functions run: `worker.caller_tools.CallerTools`, or the way to it."""
+    """Runner of the functions: `worker.caller_tools.CallerTools`, or the way to it."""
 
     described: list[DescribedTool]
 

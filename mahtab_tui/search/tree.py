@@ -61,7 +61,7 @@ class Tree:
         self.roots: list[SearchNode] = []
         """The search itself first, then its retries and nodes whose parent is unknown."""
         self.limits: Mapping[str, float] = {}
-        """Those that are set of `max_calls`, `max_tokens`, `max_usd`, `max_seconds`,
+        """The limits that are set, of `max_calls`, `max_tokens`, `max_usd`, `max_seconds`,
         `max_depth`."""
         self.cell: int | None = None
         self.coverage = Coverage()

@@ -62,7 +62,7 @@ class Connection:
         """The time for the start."""
         self._listed: dict[str, types.Tool] = {}
         self._schemas: dict[str, Mapping[str, Any]] = {}
-        """Of the tools' arguments."""
+        """Schemas of the tools' arguments."""
         self._restarts = 0
         """How often it was started again since it last answered a call."""
 

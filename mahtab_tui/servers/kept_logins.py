@@ -18,7 +18,7 @@ _SECRET = ("access_token", "refresh_token", "client_secret")
 
 
 class KeptLogins:
-    """What is kept of each login, by the server's address. Any thread may call it."""
+    """Saved logins by the server's address. Any thread may call it."""
 
     def __init__(self, path: Path | None, add_secret: Callable[[str], None]) -> None:
         """path: None keeps logins for this session only. add_secret: called with what has to be
@@ -27,7 +27,7 @@ class KeptLogins:
         self._add_secret = add_secret
         self._lock = threading.Lock()
         self._logins: dict[str, dict[str, Any]] = {}
-        """Those of this session, if there is no file."""
+        """Logins of this session, if there is no file."""
 
     def get(self, url: str) -> dict[str, Any]:
         """Return what is kept of the login to a server; empty if nothing is."""

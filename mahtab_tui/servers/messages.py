@@ -25,7 +25,7 @@ _KEPT = (2, 12)
 _OF_A_MESSAGE = re.compile(rb"""["']jsonrpc["']|\A\s*\{\s*\Z""")
 """Occurs in messages, also broken ones, and not in what a server prints by mistake."""
 _VERSION = "2025-11-25"
-"""Of the protocol, for descriptions of tools."""
+"""Version of the protocol, for descriptions of tools."""
 _ANY = {"type": "object"}
 """The schema of a tool that takes any arguments."""
 

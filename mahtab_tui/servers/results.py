@@ -1,4 +1,4 @@
-"""What a tool returns, as plain data for the kernel."""
+"""Results of tools, as plain data for the kernel."""
 
 from __future__ import annotations
 

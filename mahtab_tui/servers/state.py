@@ -1,4 +1,4 @@
-"""What is known of a server without speaking to it. Loads nothing of the SDK."""
+"""State of a server as far as it is known without asking it. Loads nothing of the SDK."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ServerError(Exception):
 
 
 class ServerMessages:
-    """What a server writes to stderr and logs: the newest. Any thread may call it."""
+    """Newest output of a server on stderr and in its log. Any thread may call it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -88,7 +88,7 @@ class ServerState:
 
     @property
     def told(self) -> str:
-        """What the model is told of it: a line."""
+        """Return its line for the model."""
         return (
             f"{self.about or self.name} ({len(self.tools):,} tools)"
             if self.revision

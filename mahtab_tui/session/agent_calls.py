@@ -278,7 +278,7 @@ class _Run:
         """Process id of the kernel that ran the cell."""
         self._failure = ""
         self.needs = ""
-        """What it needs more than a locked fork lets it."""
+        """Its need beyond a locked fork."""
         self._withdrawn = False
         self._printed: list[str] = []
         self._room = KEPT

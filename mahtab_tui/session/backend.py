@@ -1,4 +1,4 @@
-"""What a session stands on."""
+"""The kernel, store and lock that a session builds on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MakeKernel = Callable[[str], "Kernel"]
 
 
 class SessionBackend(NamedTuple):
-    """What a session stands on: a kernel, and where its records are kept."""
+    """Kernel, store and lock of a session."""
 
     kernel: Kernel
     store: Store | None = None

@@ -79,10 +79,9 @@ class Cells:
         """Called with the number of a cell that was interrupted."""
         self._running: list[str] = []
         self._parties: dict[int, tuple[str, str]] = {}
-        """Of running cells: whose it is ("user", "assistant", "agent"), and the name of who wrote
-        it."""
+        """Author of running cells: kind ("user", "assistant", "agent") and name, by cell number."""
         self._writers: dict[int, tuple[str, str]] = {}
-        """The same of all cells."""
+        """Kind and name of the author of every cell, by cell number."""
         self._used: dict[int, tuple[str, ...]] = {}
         """The private variables that running cells use."""
         self._alone = threading.Lock()

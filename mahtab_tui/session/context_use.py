@@ -1,4 +1,4 @@
-"""What the next question would send to the model, and how each part can be shortened."""
+"""Parts of the next question to the model, and how each can be shortened."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class ContextPart(NamedTuple):
     name: str
     tokens: int
     advice: str
-    """What shortens it; empty if nothing does."""
+    """Way to shorten it; empty if there is none."""
 
 
 class ContextUse(NamedTuple):
-    """What fills the window of the model."""
+    """Use of the model's window."""
 
     room: int
     """Tokens that may be sent."""

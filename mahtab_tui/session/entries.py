@@ -1,4 +1,4 @@
-"""What the user does with entries of the conversation."""
+"""Actions of the user on entries of the conversation."""
 
 from __future__ import annotations
 

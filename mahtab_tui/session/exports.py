@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 class BadExport(Exception):
-    """What the user typed after ``/export`` cannot be done; the message is a sentence."""
+    """The argument of ``/export`` cannot be carried out; the message is a sentence."""
 
 
 class ExportOrder(NamedTuple):
-    """What to export, and where to."""
+    """Export as the user ordered it: content and file."""
 
     file: Path
     """As it was typed."""
     folder: Path
-    """Where it is, unless it is an absolute path."""
+    """Folder of the file, unless its path is absolute."""
     shown: bool = False
     """Nothing that is hidden from the model, replaced or undone."""
     whole: bool = False

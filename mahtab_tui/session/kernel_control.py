@@ -1,4 +1,4 @@
-"""What the user does with the kernel itself: reset it, kill it, take another one. All of it on
+"""Actions of the user on the kernel itself: reset it, kill it, take another one. All of it on
 threads; errors become notices."""
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _NAMED = 5
 """Variables that a sentence names."""
 
 RESTORING, RESTORED, NOT_KEPT = "restoring", "restored", "not kept"
-"""What the namespace pane shows in place of an author."""
+"""Text of the namespace pane in place of an author."""
 
 
 class NamespaceStore:
@@ -61,7 +61,7 @@ class NamespaceStore:
         self._waits_for_all: frozenset[str] = frozenset()
         """Functions and classes: they may use any other variable."""
         self._result = KeepResult()
-        """Of the last time that it was written."""
+        """Result of the last time that it was written."""
         self._told = ""
         """The problem of the last time, which was told."""
         self._writer = threading.Thread(target=self._write_changes, name="keep", daemon=True)
@@ -267,7 +267,7 @@ class NamespaceStore:
         return self._on and self._changes != self._written
 
     def unsaved(self, made: int) -> int:
-        """Of so many variables that cells have made, how many would be lost with the kernel."""
+        """Return how many of the variables that cells have made would be lost with the kernel."""
         return min(made, self._result.missing) if self._on else made
 
     def in_use(self, megabytes: int) -> str:

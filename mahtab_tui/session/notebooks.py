@@ -100,7 +100,7 @@ class Notebook(logging.Handler):
         self._file = file
         """As it was read, without what this session has added."""
         self._content = file.content
-        """What the file holds now."""
+        """Content of the file now."""
         self._digest = file.digest
         self._shown = False
         self._opened = ""

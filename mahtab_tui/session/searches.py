@@ -57,7 +57,7 @@ class Searches:
     _inbox: Inbox
     _: KW_ONLY
     asking: Asking
-    """What happens before a large fan-out; without a screen there is nobody to ask."""
+    """Action before a large fan-out; without a screen there is nobody to ask."""
 
     def __post_init__(self) -> None:
         self._making = threading.Lock()

@@ -298,7 +298,7 @@ class Session:
 
     @cached_property
     def kernel_control(self) -> KernelControl:
-        """What the user does with the kernel itself; loaded when it is first wanted."""
+        """Actions of the user on the kernel itself; loaded when they are first wanted."""
         from mahtab_tui.session.kernel_control import KernelControl
 
         masked = self._parts.masked

@@ -93,7 +93,7 @@ class TurnHost:
         """The id of the approval that waits."""
         self._reviews = Reviews(self.log, self._kernel, self._undo)
         self._data = ""
-        """What the model was told of variables, in lower case."""
+        """Text about variables that the model has got, in lower case."""
 
     @cached_property
     def rules(self) -> CodeRules:

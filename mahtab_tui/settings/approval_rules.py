@@ -29,7 +29,7 @@ _ANY = "*"
 
 
 Pattern = object
-"""What an argument must be: `_ANY_VALUE`, a glob as a str, or a literal."""
+"""Pattern for an argument: `_ANY_VALUE`, a glob as a str, or a literal."""
 _ANY_VALUE = object()
 """Stands for any argument."""
 UNKNOWN = object()

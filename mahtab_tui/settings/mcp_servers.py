@@ -106,7 +106,7 @@ def starts_this_program(server: Mapping[str, Any]) -> bool:
 
 
 class McpJson(NamedTuple):
-    """What a ``.mcp.json`` says."""
+    """Content of a ``.mcp.json``."""
 
     servers: dict[str, dict[str, Any]]
     problems: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Where things are on disk, and the one model of all settings.
+"""Paths on disk, and the one model of all settings.
 
 Precedence: command line > ``MAHTAB_*`` environment > ``.env`` > the project's
 ``.mahtab/config.toml`` > ``~/.mahtab/config.toml`` > defaults.

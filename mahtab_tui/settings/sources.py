@@ -1,4 +1,4 @@
-"""Where settings come from: the files that hold them, and where in those a value stands."""
+"""Sources of settings: the files that hold them, and the lines of their values."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class HeldBack(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What is not used yet, and what to do."""
+        """Return a sentence about settings that are held back, and what to do about them."""
         named = ", ".join(
             f"{key} (line {line})" for key, line in zip(self.values, self.lines, strict=True)
         )

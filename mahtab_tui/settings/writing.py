@@ -152,7 +152,7 @@ _EXAMPLES = {
     "keymap": '# [keymap]\n# toggle-mode = ""',
     "mcp": '# [mcp]\n# github = { command = "npx", args = ["-y", "@modelcontextprotocol/server-github"] }',
 }
-"""Of each table an entry."""
+"""Entry for each table."""
 
 
 def template() -> str:

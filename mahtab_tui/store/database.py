@@ -52,8 +52,8 @@ create table if not exists digest (
 """
 
 _INDEX = "create virtual table if not exists said using fts5(text, content='', detail=none, prefix='2 3', tokenize='ascii')"
-"""What was said and run, as words only (`store.digest` makes them): for finding records, not for
-reading them."""
+"""Words of questions, answers and cells (`store.session_index` extracts them): for finding records,
+not for reading them."""
 
 _UNFINISHED = (
     "with recursive written(id) as (select min(session) from record union all"

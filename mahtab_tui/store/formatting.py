@@ -1,4 +1,4 @@
-"""What lists show of a session."""
+"""Texts of a session in lists."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Where the variables of sessions are kept: one folder for each session in
-``~/.mahtab/namespaces``, which only the user can read."""
+"""Folders of the variables of sessions: one for each session in ``~/.mahtab/namespaces``, which
+only the user can read."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ SHOWN = 300
 LONGEST = 10_000
 """Characters of an output that it shows: half of them from the beginning, half from the end."""
 LONGEST_SAID = 20_000
-"""Those of a question, an answer or a cell: reading a long answer's Markdown would keep the screen
-busy."""
+"""Records of a question, an answer or a cell: reading a long answer's Markdown would keep the
+screen busy."""
 PRIVATE = "# This cell uses a private variable, so it is left out."
 
 _COUNT = "select count(*) from record where session = ?"

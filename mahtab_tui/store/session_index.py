@@ -1,5 +1,5 @@
-"""What is known of each session without reading its records: title, model, cost, size, and an index
-of the words in it.
+"""Index of sessions, for facts without reading their records: title, model, cost, size, and an
+index of the words.
 
 A digest is written in the transaction that writes a record. Sessions of older versions, and copies,
 are behind: `catch_up` reads them in small steps. The index has a row for each record with words,
@@ -47,7 +47,7 @@ SAID = (
     records.ReplIn,
     records.NotebookCell,
 )
-"""What users and models say and run."""
+"""Tags of inputs and answers, whose words are indexed."""
 _EASTERN = "\u3040-\u30ff\u3400-\u9fff"
 """Letters of scripts without spaces: each is a word."""
 _WORD = re.compile(rf"[{_EASTERN}]|[^\W_{_EASTERN}]+")

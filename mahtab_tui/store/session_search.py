@@ -55,8 +55,8 @@ class Hit(NamedTuple):
 
     session: SessionRow
     excerpt: str
-    """Of its newest record with the words, in one line; empty if only its title or folder has
-    them."""
+    """Excerpt of its newest record with the words, in one line; empty if only its title or folder
+    has them."""
     place: int = 0
     """The number of that record within the session, from 1; 0 for none."""
 

@@ -143,7 +143,7 @@ class SqliteStore:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
-        """Of the open file."""
+        """Identity of the open file."""
         self._begun = False
         self._digest: SessionIndex | None = None
         """None while the file is not open."""

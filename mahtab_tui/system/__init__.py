@@ -1,2 +1,1 @@
-"""What the operating system and the interpreter need care with: processes, folders, waiting,
-imports."""
+"""Helpers for the operating system and the interpreter: processes, folders, waiting, imports."""

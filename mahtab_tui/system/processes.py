@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 SHELL_CODE = 128
-"""What a shell adds to the number of the signal that a program has died of."""
+"""A shell adds it to the number of the signal that ended a program."""
 
 
 def exit_by_signal(number: int) -> NoReturn:

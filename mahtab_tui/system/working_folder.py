@@ -1,5 +1,5 @@
-"""What to do where the working directory was deleted: go on in the nearest folder above it that is
-still there."""
+"""Handles a deleted working directory: continue in the nearest folder above it that is still
+there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 _DELETED = " (deleted)"
-"""What Linux writes after the path of a folder that is gone."""
+"""Suffix that Linux writes after the path of a folder that is gone."""
 
 
 def existing_folder(path: str) -> str:
@@ -28,8 +28,8 @@ def moved(gone: str, now: str) -> str:
 
 
 def leave_deleted_folder() -> str:
-    """Where this process's working directory was deleted, change to the nearest folder above it;
-    returns a sentence, empty where all is well."""
+    """If this process's working directory was deleted, change to the nearest folder above it;
+    returns a sentence, empty if all is well."""
     try:
         os.getcwd()
     except FileNotFoundError:

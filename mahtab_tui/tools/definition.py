@@ -50,7 +50,7 @@ class ToolError(Exception):
 
 @dataclass(frozen=True)
 class Workplace:
-    """What a tool can use."""
+    """Objects that a tool can use."""
 
     code: CodeSearcher
     """The project's source; files outside its folder are refused."""
@@ -71,7 +71,8 @@ class Tool(NamedTuple):
     arguments: type[BaseModel]
     """The schema; the model sees the descriptions of its fields."""
     keeps: Literal["", "searches", "files", "skills"] = ""
-    """Where the state of a turn keeps the results: files by the argument ``path``, skills by ``name``."""
+    """Key of the turn's state that keeps the results: files by the argument ``path``, skills by
+    ``name``."""
     also: str = ""
     """A second name in the namespace."""
 

@@ -1,4 +1,4 @@
-"""What the model does now, folded from records, for the transcript's last line and the header."""
+"""Activity of the model, folded from records, for the transcript's last line and the header."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Activity:
     doing: str
     """As in "is thinking"."""
     brief: str
-    """The same for the header, as in "thinking"."""
+    """Short form for the header, as in "thinking"."""
     since: float
     """Seconds since the epoch."""
     waits_for_person: bool = False
@@ -79,7 +79,7 @@ class Activities:
 
 
 class Waiting:
-    """What waits for the user: code, a search, or a line that code reads."""
+    """Return what waits for the user: code, a search, or a line that code reads."""
 
     def __init__(self) -> None:
         self._since: dict[tuple[str, ...], float] = {}

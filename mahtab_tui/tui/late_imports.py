@@ -34,8 +34,8 @@ SESSION = (
     "mahtab_tui.tui.widgets.approval_row",
     "mahtab_tui.tui.widgets.review_row",
 )
-"""What a session needs to start, the transcript, and the rows that ask the user; each takes a few
-milliseconds."""
+"""Modules that a session needs to start, the transcript, and the rows that ask the user; each takes
+a few milliseconds."""
 
 TRANSCRIPT = (
     "pygments.lexers.python",
@@ -45,7 +45,7 @@ TRANSCRIPT = (
     "mahtab_tui.tui.panes.transcript.layout.cell",
     "mahtab_tui.tui.panes.transcript.layout.words",
 )
-"""What the first cell and the first answer need."""
+"""Modules for the first cell and the first answer."""
 
 
 class LateImports:

@@ -1,4 +1,4 @@
-"""What the panes may ask of the session, the editor and the screens."""
+"""Interfaces of the panes to the session, the editor and the screens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TranscriptPort(Protocol):
-    """What the transcript asks for."""
+    """Interface of the transcript."""
 
     def enter(self, mode: Mode, text: str) -> None:
         """Run code, or ask a question."""
@@ -63,7 +63,7 @@ class TranscriptPort(Protocol):
 
 
 class NamespacePort(Protocol):
-    """What the namespace asks for."""
+    """Interface of the namespace."""
 
     def look_inside(self, name: str) -> None:
         """Inspect a variable."""
@@ -85,4 +85,4 @@ class NamespacePort(Protocol):
 
 
 class PanePort(TranscriptPort, NamespacePort, Protocol):
-    """What all panes ask for."""
+    """Interface of all panes."""

@@ -1,5 +1,4 @@
-"""What the user last chose on the screen, kept for the next start: theme, sizes of panes, models,
-kernels elsewhere."""
+"""State of the screen for the next start: theme, sizes of panes, models, kernels elsewhere."""
 
 from __future__ import annotations
 

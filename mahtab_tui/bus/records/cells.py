@@ -17,7 +17,7 @@ Frame = tuple[str, int, str, int]
 
 
 class OfCell(Record):
-    """What a record says of a cell."""
+    """Data of a record about a cell."""
 
     cell: int | None = None
     party: Word | None = None
@@ -90,7 +90,7 @@ class ReplOutStream(Record):
 
     @property
     def stream(self) -> tuple[object, ...]:
-        """The same for all pieces that make one text."""
+        """Equal for all pieces that make one text."""
         return self.tag, self.cell, self.kind, self.late
 
 
@@ -151,7 +151,7 @@ class NotebookFile(Record, tag=tags.NOTEBOOK_FILE, in_prompt=True):
     file: Name
     """Absolute."""
     digest: Word
-    """Of the file's bytes; empty if there is no file yet."""
+    """Hash of the file's bytes; empty if there is no file yet."""
     first: int
     """The place of its first cell: places are counted on when a file is read again."""
     cells: int
@@ -176,7 +176,7 @@ class NotebookOutput(Record, tag=tags.NOTEBOOK_OUTPUT):
     kind: Word = "stdout"
     """As in `ReplOutStream`."""
     mime: Word = ""
-    """Of `data`; empty if the output is text only."""
+    """Type of `data`; empty if the output is text only."""
     data: Data = ""
 
 
@@ -184,6 +184,6 @@ class NotebookWritten(Record, tag=tags.NOTEBOOK_WRITTEN):
     """The notebook was written."""
 
     digest: Word
-    """Of the file's bytes now."""
+    """Hash of the file's bytes now."""
     file: Name = ""
     """Absolute; empty in records of earlier versions: the file that was opened."""

@@ -78,13 +78,13 @@ class AssistantChatStream(Record, tag=tags.ASSISTANT_CHAT_STREAM, in_store=False
 
     @property
     def stream(self) -> tuple[object, ...]:
-        """The same for all pieces that make one text."""
+        """Equal for all pieces that make one text."""
         return self.tag, self.turn, self.step, self.party, self.kind, self.block, self.fresh
 
 
 class AssistantThought(Record, tag=tags.ASSISTANT_THOUGHT):
-    """What the model thought before an answer, as its service tells apart from the answer. Models
-    are not told of it. Text: all of it."""
+    """The model's thoughts before an answer, which its service sends apart from it. No model gets
+    them. Text: all of it."""
 
     turn: int | None = None
     step: int | None = None
@@ -100,7 +100,7 @@ class AssistantThoughtStream(Record, tag=tags.ASSISTANT_THOUGHT_STREAM, in_store
 
     @property
     def stream(self) -> tuple[object, ...]:
-        """The same for all pieces that make one text."""
+        """Equal for all pieces that make one text."""
         return self.tag, self.turn, self.step, self.party
 
 
@@ -122,7 +122,7 @@ class AssistantTool(Record, tag=tags.ASSISTANT_TOOL, in_prompt=True):
 
 
 class Agent(Record, tag=tags.AGENT):
-    """What the model does now."""
+    """The model's current activity."""
 
     state: Word = ""
     """"thinking", "reflecting", "summarising", "done", "stopped", "max-turns" or "failed"."""
@@ -181,9 +181,9 @@ class Review(Record, tag=tags.REVIEW):
     """Why it was undone."""
     party: Word | None = None
     changes: tuple[Change, ...] = ()
-    """What the cells have changed."""
+    """Changes that the cells have made."""
     not_restored: tuple[NotRestored, ...] = ()
-    """What an undo would leave as it is."""
+    """Changes that an undo would leave as they are."""
 
 
 class Summary(Record, tag=tags.SUMMARY):
@@ -195,11 +195,10 @@ class Summary(Record, tag=tags.SUMMARY):
 
 
 class Window(Record, tag=tags.WINDOW, in_store=False):
-    """What the conversation takes of the window of the model that answers. A resumed session may
-    have another one."""
+    """How full the window of the answering model is. A resumed session may have another one."""
 
     tokens: int = 0
-    """Of the last request, as the model counted them; or of the next one."""
+    """Tokens of the last request, as the model counted them; or of the next one."""
     size: int = 0
     """The tokens that the model can read."""
     estimated: Flag = False

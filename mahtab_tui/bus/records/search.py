@@ -103,7 +103,7 @@ class SearchChatStream(SearchRecord, tag=tags.RLM_CHAT_STREAM, in_store=False):
 
     @property
     def stream(self) -> tuple[object, ...]:
-        """The same for all pieces that make one text."""
+        """Equal for all pieces that make one text."""
         return self.tag, self.tree, self.node, self.turn, self.fresh
 
 

@@ -65,7 +65,7 @@ class Queue(Record, tag=tags.QUEUE, in_store=False):
 
 
 class Session(Record, tag=tags.SESSION, in_store=False):
-    """What the header shows of the session."""
+    """The session's data in the header."""
 
     name: Name
     model: Word
@@ -134,7 +134,7 @@ class Branch(Record, tag=tags.BRANCH):
     copy: Word
     """The id of the copy."""
     cell: int
-    """Where the copy begins; 0 if it begins before a question."""
+    """Number of the question at which the copy begins; 0 if it begins before a question."""
 
 
 class Skill(Record, tag=tags.SKILL):

@@ -35,7 +35,7 @@ _LARGEST = 200_000
 _DIGITS = 20
 _END = ".sock"
 _NO_HOLDER = (OSError, FrameError, KernelError, KeyError, TypeError, ValueError)
-"""What comes of asking what does not answer as a holder does."""
+"""Errors of asking a process that does not answer as a holder does."""
 
 
 class WaitingKernel(NamedTuple):
@@ -53,13 +53,13 @@ class WaitingKernel(NamedTuple):
     has_run: bool
     """Whether any cell has run in it."""
     ready: KernelReady | None
-    """What it said when it was ready."""
+    """Its message when it was ready."""
     path: Path
     """Its socket."""
 
 
 class Connections(NamedTuple):
-    """What a host gets of a kernel that waits."""
+    """Connections that a host gets to a kernel that waits."""
 
     kernel: WaitingKernel
     channel: socket.socket

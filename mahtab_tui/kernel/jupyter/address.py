@@ -15,7 +15,7 @@ class Local(NamedTuple):
     """A kernel of this machine, which we start."""
 
     name: str
-    """Of its kernelspec."""
+    """Name of its kernelspec."""
 
 
 class Server(NamedTuple):
@@ -25,9 +25,9 @@ class Server(NamedTuple):
     """Without a token and without a slash at its end."""
     token: str
     name: str
-    """Of the kernelspec there; empty for the server's own choice."""
+    """Name of the kernelspec there; empty for the server's own choice."""
     kernel_id: str
-    """Of a kernel that runs there; empty for a new one."""
+    """Id of a kernel that runs there; empty for a new one."""
 
     @property
     def label(self) -> str:

@@ -1,4 +1,4 @@
-"""What code in a Jupyter kernel asks the session: lines of input, and calls of host functions,
+"""Requests of code in a Jupyter kernel to the session: lines of input, and calls of host functions,
 which come as marked questions for input."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is said with one Jupyter kernel from its start to its end."""
+"""The conversation with one Jupyter kernel from its start to its end."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Conversation:
         self._over = ""
         """Why the kernel has ended."""
         self.ready: KernelReady | None = None
-        """Of a Python kernel with our helper."""
+        """Ready message of a Python kernel with our helper; None for others."""
         self.cwd = ""
         self.language = ""
         self.version = ""

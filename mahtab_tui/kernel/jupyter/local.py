@@ -114,7 +114,7 @@ class Sockets:
 
 
 class ZmqWire:
-    """What kernels of this machine have in common."""
+    """Common base of kernels of this machine."""
 
     next_try = 0.0
     label: str
@@ -151,7 +151,7 @@ class LocalWire(ZmqWire):
         self._cwd = cwd
         self._manager: KernelManager
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  (until `close`)
-        """What the kernel's process prints around its protocol."""
+        """Output of the kernel's process around its protocol."""
 
     def open(self, on_message: OnMessage) -> None:
         names = sorted(KernelSpecManager().find_kernel_specs())

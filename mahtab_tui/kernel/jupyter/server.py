@@ -30,7 +30,7 @@ RECONNECT = 2
 SILENT = 10
 """Seconds between two pings. The connection counts as lost if two have no answer."""
 _TRUST = "If you run its certificate authority, set SSL_CERT_FILE and REQUESTS_CA_BUNDLE to a file with its certificate."
-"""Of two libraries, each reads one of them."""
+"""Names of the two variables, each of which another library reads."""
 LOOK_FOR_KERNEL = 5.0
 """Seconds between two questions whether a server that is there again still has the kernel."""
 _LOOK = 0.5

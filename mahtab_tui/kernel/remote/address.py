@@ -1,4 +1,4 @@
-"""Where a kernel runs, as ``--kernel`` says it, and the command that leads there."""
+"""Address of a kernel, as ``--kernel`` gives it, and the command that leads there."""
 
 from __future__ import annotations
 

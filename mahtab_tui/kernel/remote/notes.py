@@ -24,9 +24,9 @@ class Station(NamedTuple):
     label: str
     """The address for messages."""
     name: str
-    """Of its socket there, in hexadecimal."""
+    """Name of its socket there, in hexadecimal."""
     token: str
-    """What a host must know, in hexadecimal."""
+    """Secret that a host must know, in hexadecimal."""
 
 
 class Noted(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a kernel elsewhere prints, as it comes over the wire."""
+"""Output of a kernel elsewhere, as it comes over the wire."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class FarOutput:
         """After how many bytes in the pipe which offset comes next; noted before those bytes are
         written."""
         self._pieces: deque[tuple[int, bytes]] = deque()
-        """What was read from the pipe and is not given yet, with offsets."""
+        """Pieces read from the pipe and not yet delivered, with offsets."""
         self._stored = 0
 
     # The wire's thread.
 
     def skip_to(self, offset: int) -> None:
-        """What is written next was printed at an offset."""
+        """Set the offset at which the following output was printed."""
         self._skips.append((self._written, offset))
 
     def write(self, data: bytes) -> None:

@@ -36,13 +36,13 @@ class Connected(NamedTuple):
     waited: bool = False
     """Whether it has waited for this host."""
     ready: KernelReady | None = None
-    """What it said when it was ready."""
+    """Its message when it was ready."""
     noted: Noted | None = None
     """The note that leads to it; None if no other host shall find it."""
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What each further wire says first."""
+        """First message of each further wire."""
         return _asked(self.station, self.host)
 
 

@@ -80,7 +80,7 @@ class RemoteProcess:
         self.reader = FarOutput(lambda offset: self._order(STORED, str(offset).encode()))
         self.output = self.reader.pipe
         self._orders: deque[tuple[bytes, bytes]] = deque()
-        """What the station shall be told beside frames."""
+        """Messages for the station beside frames."""
         self._leaving = threading.Event()
         """This host lets the kernel go on without it."""
         self._told_all = False

@@ -262,8 +262,8 @@ class Worker:
         self._channel.send(reply_to(frame, **reply))
 
     def _keep_in(self, frame: Frame) -> None:
-        """Where and how the namespace is kept. What that needs is loaded when it is wanted, not at
-        the start."""
+        """Prepare saving the namespace. The code for it is loaded when it is needed, not at the
+        start."""
         folder = os.path.expanduser(frame["folder"])
         if folder != frame["folder"]:  # the host does not know the home folder here
             os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)

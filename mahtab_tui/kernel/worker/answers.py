@@ -27,7 +27,7 @@ If only its form is wrong, give it anew at once. It was:
 
 
 class SearchUsage(NamedTuple):
-    """What a search has used."""
+    """Usage of a search."""
 
     calls: int
     """Model calls."""

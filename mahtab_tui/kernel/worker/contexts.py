@@ -58,11 +58,11 @@ class ContextText(NamedTuple):
     text: str
     """All of it; documents are joined by line breaks."""
     kind: str = "str"
-    """What the context was: ``str``, ``list`` or ``dict``."""
+    """Original type of the context: ``str``, ``list`` or ``dict``."""
     parts: tuple[tuple[str, int, int], ...] = ()
     """Name (a dict's key, or a number), start and end of each document."""
     about: str = ""
-    """What is known about it besides its size."""
+    """Description of it besides its size."""
     notices: tuple[str, ...] = ()
     contexts: tuple[NamedContext, ...] = ()
     """If there are several by name: then it is a ``dict`` of them."""

@@ -66,15 +66,15 @@ class Compiled(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a cell, but for what it printed."""
+    """Result of a cell, without its output."""
 
     status: str
     """ok, error or interrupted."""
     pieces: list[Piece]
-    """What comes after the prints, in order."""
+    """Pieces that follow the output, in order."""
     changes: list[dict[str, Any]]
     frames: list[TracebackFrame]
-    """Of the traceback, which is the last piece where there is one."""
+    """Frames of the traceback, which is the last piece if there is one."""
 
 
 class Report(NamedTuple):
@@ -87,11 +87,11 @@ class Report(NamedTuple):
     apart: list[str]
     """Names whose changes stayed in the fork."""
     needs: str
-    """What it needs more than the lock lets it, as a clause; empty for nothing."""
+    """Its need beyond the lock, as a clause; empty for none."""
 
 
 class Surroundings(Protocol):
-    """What a cell can see and break of the process around it."""
+    """Parts of the process around a cell that it can see and break."""
 
     def enter(self, limit: int | None) -> Any:
         """Point the streams at the cell's output; returns what `leave` wants, with the limited

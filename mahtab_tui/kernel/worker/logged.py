@@ -1,5 +1,4 @@
-"""What an answer, and the failure of a search, tell about the search: its log and its tree, fetched
-when they are wanted."""
+"""Log and tree of a search, for its answer and its failure; fetched when they are wanted."""
 
 from __future__ import annotations
 

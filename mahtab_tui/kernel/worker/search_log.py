@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .contexts import NamedContext
 
 _TURN_PARTS = {"rlm-chat": "words", "rlm-repl-in": "code", "rlm-repl-out": "output"}
-"""Where the text of an event belongs in a turn."""
+"""Position of an event's text in a turn."""
 _SHOWN = 60
 """Characters of a query and of an answer in a line of a tree."""
 

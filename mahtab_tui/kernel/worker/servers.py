@@ -256,7 +256,7 @@ def _function(server: Server, tool: dict[str, Any]) -> Callable[..., Any]:
 
 
 def _doc(name: str, about: str, described: list[dict[str, Any]]) -> str:
-    """What help() says of a server."""
+    """Text of help() for a server."""
     lines = [f"    {tool['name']}: {tool['summary']}" for tool in described]
     return "\n".join(
         [f"The MCP server {name}: {about}", "", f"Tools (help({name}.tool) shows more):", *lines]

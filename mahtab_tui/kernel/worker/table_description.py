@@ -67,7 +67,7 @@ class _Frame(NamedTuple):
     """The code for the first rows."""
     rows: int
     labels: Sequence[str]
-    """Of the first columns."""
+    """Names of the first columns."""
     width: int
     """The number of all columns."""
     column: Callable[[int], _Column]

@@ -359,7 +359,7 @@ _NOW = {
     "with_columns": ".assign(name=…)",
     "group_by": ".groupby(by)",
 }
-"""What pandas has instead of attributes of older versions or of polars."""
+"""Replacements in pandas for attributes of older versions or of polars."""
 
 _IN_POLARS = {
     "apply": ".map_elements(function), or an expression",
@@ -381,4 +381,4 @@ _IN_POLARS = {
     "to_csv": ".write_csv(file)",
     "with_column": ".with_columns(…)",
 }
-"""What polars has instead of attributes of pandas."""
+"""Replacements in polars for attributes of pandas."""

@@ -53,7 +53,8 @@ class NamespaceTracker:
         self._before = before
 
     def changes(self, tree: ast.Module | None) -> list[dict[str, Any]]:
-        """What happened since the last call; `tree` is the source that ran, where there is one."""
+        """Return the changes since the last call; `tree` is the source that ran, if there is
+        one."""
         before, now = self._seen, self._look()
         self._seen = now
         bound = bound_names(tree, imports=False) if tree is not None else frozenset()

@@ -1,4 +1,4 @@
-"""What a command may use of the application."""
+"""Access of a command to the application."""
 
 from __future__ import annotations
 

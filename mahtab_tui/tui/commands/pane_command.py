@@ -43,7 +43,7 @@ class SlashCommand(PaneCommand):
     slash: str = ""
     """Its name in Ask mode; empty for none."""
     argument: str = ""
-    """What may follow the slash name; empty for nothing."""
+    """Argument after the slash name; empty for none."""
 
 
 def bindings(commands: Iterable[PaneCommand]) -> list[BindingType]:

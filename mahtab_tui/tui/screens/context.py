@@ -1,4 +1,4 @@
-"""What fills the window of the model, as a bar and a table."""
+"""Use of the model's window, as a bar and a table."""
 
 from __future__ import annotations
 

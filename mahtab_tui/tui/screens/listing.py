@@ -50,7 +50,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         return ""
 
     def describe(self, row: Row | None) -> Content:
-        """What is shown below the list about the row at the cursor; None if there is no row."""
+        """Return the text below the list about the row at the cursor; None if there is no row."""
         return Content("")
 
     def find(self) -> object:

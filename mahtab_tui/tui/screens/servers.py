@@ -62,7 +62,7 @@ class ServersScreen(ListScreen[None, ServerState]):
             beside=VerticalScroll(self._tools, id="server-tools"),
         )
         self._drawn: object = None
-        """What the rows were drawn from."""
+        """Data that the rows were drawn from."""
 
     def on_mount(self) -> None:
         self.set_interval(_LOOK_AGAIN, self._look_again)

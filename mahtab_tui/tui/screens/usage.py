@@ -1,4 +1,4 @@
-"""What the session has used and cost so far."""
+"""Usage and cost of the session so far."""
 
 from __future__ import annotations
 

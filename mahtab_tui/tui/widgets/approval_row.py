@@ -93,7 +93,7 @@ class ApprovalRow(PromptRow[Approval]):
         request: str
         action: Action
         code: str | None = None
-        """What to run instead, if the user edited it."""
+        """Code to run instead, if the user edited it."""
         reason: str = ""
         rules: tuple[str, ...] = ()
         """Rules to write, so that code like this runs without asking."""

@@ -78,7 +78,7 @@ class HeaderBar(Widget):
     cost: reactive[float | None] = reactive(None)
     unpriced: reactive[bool] = reactive(False)
     window: reactive[Window | None] = reactive(None)
-    """What the conversation takes of the model's window; None if unknown."""
+    """Use of the model's window by the conversation; None if unknown."""
     waits: reactive[bool] = reactive(False)
     """Whether something waits for the user."""
     kernel: reactive[Kernel | None] = reactive(None, always_update=True)
@@ -96,7 +96,7 @@ class HeaderBar(Widget):
         self._in_use = in_use
         self._langsmith = langsmith
         self._kept = ""
-        """What that said when the mouse came last."""
+        """Its text when the mouse came last."""
         self._skills: dict[str, int] = {}
         """Characters of each loaded skill."""
         self._skills_budget = 0
@@ -104,7 +104,7 @@ class HeaderBar(Widget):
         self._busy_since = 0.0
         self._since = time.time()
         self._following: tuple[Activities, Waiting] | None = None
-        """What follows the records; made with the first one."""
+        """Follower of the records; made with the first one."""
         self._ticking: Timer | None = None
         self._show_tooltip()
 

@@ -65,7 +65,7 @@ class InputRow(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._requests: dict[str, records.Input] = {}
-        """What waits, by request; the first one is shown."""
+        """Waiting requests by id; the first one is shown."""
         self._ahead: list[str] = []
         """Lines that were entered before code asked for them."""
         self._loan = FocusLoan(self)

@@ -65,7 +65,7 @@ class PromptRow(Widget, Generic[R]):
         """An answer by a letter, which counts unless another key follows at once."""
         self._holding: Timer | None = None
         self._requests: dict[str, R] = {}
-        """What waits, by request; the first one is shown."""
+        """Waiting requests by id; the first one is shown."""
 
     def on_mount(self) -> None:
         self.display = False

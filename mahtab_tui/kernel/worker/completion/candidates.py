@@ -39,11 +39,11 @@ class Candidate(NamedTuple):
     """A candidate for completion."""
 
     label: str
-    """What is shown and matched with the typed text."""
+    """Text that is shown and matched with the typed text."""
     describe: Callable[[], tuple[str, str]]
     """Returns its kind and a line about it; called only for shown candidates."""
     text: str | None = None
-    """What is inserted; None for the label."""
+    """Text that is inserted; None for the label."""
     order: int = 1
     """Sorts candidates that match equally well; the smallest comes first."""
 

@@ -31,12 +31,13 @@ class Explanation(NamedTuple):
 
     name: str
     signature: str
-    """Of a callable, with one parameter a line if it is long; of others, type and summary."""
+    """Signature of a callable, with one parameter a line if it is long; of others, type and
+    summary."""
     doc: str
     where: str
     """File and line, if known."""
     source: str
-    """Of functions and classes, if requested."""
+    """Source of functions and classes, if requested."""
 
 
 def explain_at(namespace: dict[str, Any], code: str, cursor: int) -> Explanation | None:

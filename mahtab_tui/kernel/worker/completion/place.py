@@ -13,15 +13,15 @@ _FIELD = re.compile(r"\{\{|\}\}|[{}]")
 
 
 class CompletionPoint(NamedTuple):
-    """What is to be completed."""
+    """Expression before the cursor that is to be completed."""
 
     kind: str
     """name, attribute, string, module, member (of a module, in an import), magic (after its percent
     sign) or none."""
     start: int = 0
-    """Where it starts, in characters."""
+    """Its start, in characters."""
     stem: str = ""
-    """What has been typed of it."""
+    """The part of it that has been typed."""
     target: str = ""
     """The expression that it is an attribute or a subscript of; the module that it is a member or a
     part of."""

@@ -43,7 +43,7 @@ _RESHAPING = frozenset(
         "unpivot",
     )
 )
-"""What returns a table with columns of its own."""
+"""Functions that return a table with columns of its own."""
 _GROUPED = {
     "DataFrameGroupBy": "DataFrame",
     "SeriesGroupBy": "Series",
@@ -53,7 +53,7 @@ _GROUPED = {
     "Expanding": "DataFrame",
     "ExponentialMovingWindow": "DataFrame",
 }
-"""What pandas computes from groups and windows, by their class."""
+"""Results of pandas for groups and windows, by their class."""
 
 _KNOWN = {
     "str": "list[str]: split rsplit splitlines; tuple[str,str,str]: partition rpartition; bytes: encode; int: count find rfind index rindex;"
@@ -103,9 +103,9 @@ _KNOWN = {
     " startswith endswith extract findall get slice zfill pad cat match fullmatch count isdigit isnumeric removeprefix removesuffix; "
     "pandas.DataFrame: get_dummies extractall",
 }
-"""What functions, methods and attributes return that are written in C or have no annotation: by
-class or module, the results, each with names. Of a method that is inherited, the class that is
-asked counts."""
+"""Results of functions, methods and attributes that are written in C or have no annotation: by
+class or module, the results, each with names. For an inherited method, the class that is asked
+counts."""
 
 
 class Instance(NamedTuple):
@@ -115,7 +115,7 @@ class Instance(NamedTuple):
     table: Any = None
     """A table in the namespace whose columns it probably has."""
     items: tuple[Any, ...] = ()
-    """What is in the brackets of its type: instances, or `MISSING`."""
+    """Type of its items: instances, or `MISSING`."""
 
 
 def class_of(value: Any) -> type:

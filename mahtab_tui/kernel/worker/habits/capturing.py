@@ -12,7 +12,7 @@ from .magics import Caller
 
 
 class CapturedOutput:
-    """What a cell printed."""
+    """Output of a cell."""
 
     def __init__(self, stdout: str, stderr: str) -> None:
         self.stdout = stdout

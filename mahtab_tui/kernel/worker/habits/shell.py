@@ -9,7 +9,7 @@ from . import LINES, SHELL
 from .magics import Caller
 
 _COMMANDS = {"less": "cat", "more": "cat", "ll": "ls -l", "man": "man -P cat"}
-"""What runs instead: a pager would wait for keys."""
+"""Program that runs instead: a pager would wait for keys."""
 
 
 def _shell(name: str) -> Callable[[str, Caller], None]:

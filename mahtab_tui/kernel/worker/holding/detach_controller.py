@@ -21,7 +21,7 @@ STOPPING = 30.0
 
 
 class Staying:
-    """What the control thread does about hosts that leave and come."""
+    """Handles hosts that leave and come, for the control thread."""
 
     def __init__(
         self,

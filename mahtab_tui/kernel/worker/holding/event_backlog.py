@@ -1,4 +1,4 @@
-"""What a new host must be told: what has happened in the kernel that no host has stored yet."""
+"""Backlog of events no host has stored, replayed on attach."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PAGE = 65536
 
 
 class State:
-    """What the holder knows of the kernel without asking it, because code may keep it from
+    """State of the kernel that the holder reads without asking it, because code may keep it from
     answering: a page of memory that both have."""
 
     def __init__(self, page: Any) -> None:
@@ -82,7 +82,7 @@ class EventBacklog:
     def __init__(self, spool: Spool, state: State) -> None:
         self.state = state
         self.kept: Frame = {"carried": None, "lost": []}
-        """What the host last said about the saved variables."""
+        """The host's last report on the saved variables."""
         self._spool = spool
         self._lock = threading.Lock()
         self._events: list[Frame] = []
@@ -155,7 +155,7 @@ class EventBacklog:
             return [number for number, frame in self._calls.items() if frame["name"] in ALONE]
 
     def whole(self) -> Frame:
-        """What a new host is told."""
+        """Return the backlog as a frame for a new host."""
         with self._lock:
             calls = [frame for frame in self._calls.values() if frame["name"] not in ALONE]
             return {

@@ -21,7 +21,7 @@ from .holder_client import ATTACH, END, HolderSettings
 from .spool import Spool
 
 TAKEN = b"t"
-"""What a host is told from which the kernel is taken."""
+"""Message to a host from which the kernel is taken."""
 
 KEY = ".key"
 """The ending of the key's file."""

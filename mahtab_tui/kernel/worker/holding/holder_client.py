@@ -12,12 +12,12 @@ from .event_backlog import PAGE, EventBacklog, State
 from .spool import Spool
 
 ATTACH, END, AWAY, BACK = b"a", b"e", b"w", b"b"
-"""What the holder says: a host attaches, whose end of the connection comes with it; the kernel
+"""Messages of the holder: a host attaches, whose end of the connection comes with it; the kernel
 shall end; no wire leads to the host, or one does again."""
 
 
 class HolderSettings(NamedTuple):
-    """What the host says about the holder."""
+    """Messages of the host about the holder."""
 
     listener: int
     """The socket on which hosts are awaited."""
@@ -33,7 +33,7 @@ class HolderSettings(NamedTuple):
 
 
 class StationSettings(NamedTuple):
-    """What a station says, which is the holder of a kernel elsewhere."""
+    """Messages of a station, which is the holder of a kernel elsewhere."""
 
     control: int
     """The socket over which it speaks."""

@@ -49,7 +49,7 @@ class Spool:
         self.pipe = pipe
         self.file = file
         self._start: int | None = None
-        """Where the bytes begin that are still there."""
+        """Offset of the first byte that is still there."""
         self._left_out = self.start + HEAD
         """The end of what was left out last."""
         self._library: Any = None
@@ -90,7 +90,7 @@ class Spool:
 
     @property
     def start(self) -> int:
-        """Where the bytes begin that are still there."""
+        """Offset of the first byte that is still there."""
         if self._start is None:
             self._start = self.next_byte(0)
         return self._start

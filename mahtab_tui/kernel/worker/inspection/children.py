@@ -65,7 +65,7 @@ class Child(NamedTuple):
     value: Any
     """`MISSING` for a property, since getting it would run code."""
     key: Any = None
-    """Of an item of a dict."""
+    """Key of an item of a dict."""
 
 
 def base_of(value: object) -> type | None:

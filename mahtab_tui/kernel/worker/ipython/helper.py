@@ -1,4 +1,4 @@
-"""What we add to a Jupyter kernel for Python: it tells of the namespace and lets code call the
+"""Our addition to a Jupyter kernel for Python: it describes the namespace and lets code call the
 host. IPython runs the cells."""
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Helper:
         }
 
     def ended(self) -> dict[str, Any]:
-        """What the last cell has changed, and where it has left the working directory."""
+        """Return the changes of the last cell, and its working directory."""
         changes, self._done = self._done, []
         return {"changes": changes, "cwd": working_directory()}
 

@@ -15,7 +15,7 @@ from types import CodeType, ModuleType
 
 _TOP = "worker"
 _FOLDER = "/mahtab-tui"
-"""Where the files seem to be, for tracebacks. Nothing is written."""
+"""Folder that tracebacks name for the files. Nothing is written."""
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):

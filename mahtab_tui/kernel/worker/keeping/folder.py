@@ -65,8 +65,8 @@ class KeptFolder:
         os.close(self._fd)
 
     def index(self) -> dict[str, Any] | None:
-        """What is kept; None if nothing is. Raises `FolderError` for an index that is not the
-        user's own, `OSError`."""
+        """Return the index of the saved variables; None if there is none. Raises `FolderError` for
+        an index that is not the user's own, `OSError`."""
         try:
             with self.open(INDEX) as file:
                 data = file.read(_LARGEST)

@@ -32,7 +32,7 @@ class Keeper:
         self._settings = settings
         self._kernel = os.urandom(8).hex()
         self._at_start = at_start
-        """What was kept is newer."""
+        """Names made at the start; saved variables of the same names are newer."""
         self._hidden_lines = hidden_lines
         self._index: dict[str, Any] = {"files": [], "missing": []}
 
@@ -63,7 +63,7 @@ class Keeper:
         return fork(lambda question: _write(writer))
 
     def loading(self, name: str) -> Loading:
-        """What loads a file of the index."""
+        """Function that loads a file of the index."""
         file = next(file for file in self._index["files"] if file["name"] == name)
         return Loading(
             self._open, file, self._settings["cloudpickle"], self._namespace, self._at_start

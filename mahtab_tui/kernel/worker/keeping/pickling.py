@@ -21,7 +21,7 @@ from .pulse import Pulse
 _CLOUDPICKLE = "mahtab_cloudpickle"
 """The name of our copy of cloudpickle in the kernel, which is not the user's."""
 _NAMESPACE, _MEMORY, _MISSING = "namespace", "memory", "missing"
-"""What stands for them in a pickle."""
+"""Placeholders for them in a pickle."""
 _CACHED = functools._lru_cache_wrapper
 
 Fill = Callable[[int, memoryview], None]

@@ -20,7 +20,7 @@ class Pulse:
         self._beats = 0
 
     def count(self) -> int:
-        """What the counter shows."""
+        """Return the value of the counter."""
         return int.from_bytes(self._shared[:], "little")
 
     def beat(self) -> None:

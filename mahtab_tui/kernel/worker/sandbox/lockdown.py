@@ -14,7 +14,7 @@ class LockdownError(Exception):
 
 
 class Locks(NamedTuple):
-    """What all sandboxes share."""
+    """State that all sandboxes share."""
 
     rules: int
     """The descriptor of the Landlock ruleset."""

@@ -1,4 +1,4 @@
-"""What code in a sandbox can import: modules and time zones, loaded beforehand, since a sandbox
+"""Modules that code in a sandbox can import, and time zones: loaded beforehand, since a sandbox
 cannot open files."""
 
 from __future__ import annotations

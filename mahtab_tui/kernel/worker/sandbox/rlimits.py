@@ -13,12 +13,12 @@ TEXTS = 4
 """How many copies of the text fit into memory."""
 
 CPU_SECONDS = 1800
-"""Of a whole sandbox, in case the host fails to enforce the time limit of a turn."""
+"""CPU time of a whole sandbox, in case the host fails to enforce the time limit of a turn."""
 
 DESCRIPTORS = 64
 
 THREADS = 256
-"""Of a sandbox that is a user of its own."""
+"""Most threads of a sandbox that is a user of its own."""
 
 SHARED_THREADS = 1_000
 """Beyond those that its user has already; other sandboxes of that user, and programs that it starts

@@ -25,7 +25,7 @@ SIDES = (2_000, 1_000)
 """Pixels of the longer side to which a picture is scaled down; the second if its file is still too
 large."""
 FIGURE_SIDES = (3_000, 1_000)
-"""The same for figures."""
+"""Sides for figures."""
 
 MIMES = ("image/png", "image/jpeg", "text/markdown", "text/html")
 """Supported forms, the best first."""
@@ -66,7 +66,7 @@ class _ShownTable(NamedTuple):
     value: Callable[[], Any]
     """Returns it; None if it has ended."""
     bytes: int
-    """What it takes only because it was displayed."""
+    """Bytes that it takes only because it was displayed."""
 
 
 _shown_tables: dict[str, _ShownTable] = {}

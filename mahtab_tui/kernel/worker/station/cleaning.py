@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 KEPT = "~/.mahtab/elsewhere"
-"""Where variables of sessions on other machines are kept."""
+"""Folder of variables of sessions on other machines."""
 
 
 def clean(above: str) -> dict[str, Any]:

@@ -41,13 +41,13 @@ class Kernel:
         os.ftruncate(page, PAGE)
         self.state = State(mmap.mmap(page, PAGE))
         self.unread = bytearray()
-        """What it was told and has not read."""
+        """Messages to it that it has not read."""
         self._nothing_more = False
         """The host says nothing more."""
         self._length: bytearray | None = None
         self._story = 0
-        """What is read of the length of a new host's first frame, which tells what happened before
-        it came; and how many bytes of that are missing."""
+        """The part that was read of the length of a new host's first frame, which describes the
+        time before it came; and how many bytes of it are missing."""
         self.all_printed = False
         """Nobody can print any more."""
         self.control, control = socket.socketpair(

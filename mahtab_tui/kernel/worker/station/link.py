@@ -44,7 +44,7 @@ _NUMBERED = frozenset((FRAMES, OUTPUT, AT, STORED, SIGNAL, END, EXITED))
 
 
 class LinkError(ValueError):
-    """What came over the wire is not of this conversation."""
+    """Data came over the wire that is not part of this conversation."""
 
 
 class Message(NamedTuple):

@@ -65,7 +65,7 @@ class Station:
         self._ends_at = 0.0
         """When a kernel that was told to end is killed; 0 if it was not."""
         self._away = False
-        """What the kernel was told: that no wire leads to the host."""
+        """Whether the kernel was told that no wire leads to the host."""
         self._exited, self._code = False, 0
         self._came = False
         """Whether a wire was there."""

@@ -1,5 +1,5 @@
-"""What objects that never change are compared by. Their addresses are not enough, because another
-object may have taken the address of one that is gone."""
+"""Values by which objects that never change are compared. Their addresses are not enough, because
+another object may have taken the address of one that is gone."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _ITEM_SIZE: Any = type.__dict__["__itemsize__"].__get__
 _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
 _WORD = 8
 _OURS = f"{__package__.rpartition('.')[0]}."
-"""What the names of the kernel's own modules begin with: a fork changes its objects, which must not
+"""Prefix of the names of the kernel's own modules: a fork changes its objects, which must not
 come back."""
 _REDUCED = (("sklearn.tree._tree", "Tree"),)
 """Classes in C of libraries that are compared by what they write of themselves."""
@@ -151,7 +151,7 @@ def _is_own_module(module: Any, foreign: tuple[str, ...]) -> bool:
 
 
 class Kind(NamedTuple):
-    """What is known of all objects of a class."""
+    """Facts about all objects of a class."""
 
     parts: tuple[Part, ...]
     is_own: bool = False
@@ -280,8 +280,8 @@ class Kinds:
 
     @property
     def shared(self) -> list[tuple[str, Any]]:
-        """What code changes besides the namespace: modules of the user's own, and settings and
-        figures of matplotlib."""
+        """Objects besides the namespace that code changes: modules of the user's own, and settings
+        and figures of matplotlib."""
         known = (
             ("matplotlib", "rcParams", "matplotlib.rcParams"),
             ("matplotlib._pylab_helpers", "Gcf", "open figures"),

@@ -35,7 +35,7 @@ because its objects are too many for the walk."""
 
 
 class Mutations(NamedTuple):
-    """What a cell did inside objects."""
+    """Changes of a cell inside objects."""
 
     changed: frozenset[str]
     unknown: frozenset[str]

@@ -33,7 +33,7 @@ class GuardedKind(NamedTuple):
     names: tuple[str, ...]
     """The names of the classes; empty for all classes of these modules."""
     what: str
-    """What to call one of them."""
+    """Name for one of them in sentences."""
     sign: Callable[[Any], Values]
     reason: str
     """Why an undo leaves it alone."""

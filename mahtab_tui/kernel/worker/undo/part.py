@@ -50,7 +50,7 @@ def prepared(make: Callable[[Values], Any]) -> Callable[[Callable[[Any, Any], ob
 
 
 later = prepared(lambda values: values)
-"""The same where nothing needs to be prepared."""
+"""Like `prepared`, for parts for which nothing needs to be prepared."""
 
 
 def put_fields(*names: str) -> Prepare:

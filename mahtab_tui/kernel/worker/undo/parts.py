@@ -1,5 +1,5 @@
-"""What objects consist of: the values inside each kind of object, read and put back without running
-code of the user's classes.
+"""Parts of objects: the values inside each kind of object, read and put back without running code
+of the user's classes.
 
 A *part* of an object is a list of values. Two states of an object are equal where its parts are:
 plain values by value, all others by identity.

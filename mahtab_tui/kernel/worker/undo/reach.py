@@ -1,5 +1,5 @@
-"""What a cell can reach: whether it can change an object in place at all, and through which
-names."""
+"""Finds the objects that a cell can reach: whether it can change an object in place at all, and
+through which names."""
 
 from __future__ import annotations
 

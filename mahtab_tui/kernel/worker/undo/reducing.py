@@ -20,7 +20,7 @@ class PythonVersionError(Exception):
 
 
 def reduced(thing: Any, namespace: dict[str, Any]) -> Any:
-    """What a `reducer_override` returns for an object; `NotImplemented` for most."""
+    """Return the result of a `reducer_override` for an object; `NotImplemented` for most."""
     cls = type(thing)
     if cls is types.FunctionType and thing.__globals__ is namespace:
         described = {
@@ -78,7 +78,7 @@ def _set_function(function: types.FunctionType, fields: Any) -> None:
 
 
 def _refs(holders: list[Any]) -> Any:
-    """What pandas notes about blocks and indexes that share their data."""
+    """Notes of pandas about blocks and indexes that share their data."""
     made = loaded("pandas._libs.internals", "BlockValuesRefs")()
     for holder in holders:
         is_block = descends(type(holder), loaded("pandas._libs.internals", "Block"))

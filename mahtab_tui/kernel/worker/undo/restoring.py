@@ -34,7 +34,7 @@ class Copy(NamedTuple):
 
     array: Any
     block: Block
-    """Where it was."""
+    """Its earlier position."""
     spans: list[Span]
 
 

@@ -22,7 +22,7 @@ class NotRestored(NamedTuple):
 
 
 class SideEffectLog:
-    """What was done outside since a cell began, from the interpreter's audit events."""
+    """Effects outside the kernel since a cell began, from the interpreter's audit events."""
 
     def __init__(self) -> None:
         self.noted: dict[NotRestored, None] = {}

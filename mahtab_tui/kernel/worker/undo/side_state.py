@@ -1,5 +1,5 @@
-"""What the kernel itself notes before a cell, because its fork could not tell: positions in files,
-polars tables, the memory of tensors, threads.
+"""State a fork does not preserve: positions in files, polars tables, the memory of tensors,
+threads.
 
 A fork shares the position in a file. Polars never changes the data of a column that two tables
 share, so a second table keeps all of the first.

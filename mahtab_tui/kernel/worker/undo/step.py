@@ -39,7 +39,7 @@ class Step:
         self.libraries: list[Library] = []
         """The modules and classes of libraries that the cell mentions."""
         self.deeds = SideEffectLog()
-        """What the cell has done outside."""
+        """Effects of the cell outside the kernel."""
         self.failure = ""
         """Why there is no checkpoint."""
 

@@ -76,7 +76,7 @@ class PromptArea(CodeArea):
         self._pastes: Pastes | None = None
         """Made with the first paste."""
         self._found_at = 0
-        """Where the search continues, in characters from the start."""
+        """Position at which the search continues, in characters from the start."""
         super().__init__(id=id)
 
     @property

@@ -156,7 +156,7 @@ class NamespacePane(RowsView, can_focus=True):
     # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Where the list can only be read, keys that do more are none."""
+        """Ignore keys that change something while the list can only be read."""
         return (self._port is not None or action not in _OF_PORT) and super().check_action(
             action, parameters
         )

@@ -1,4 +1,4 @@
-"""What the free part of the namespace pane shows of the variable at the cursor."""
+"""Preview of the variable at the cursor, in the free part of the namespace pane."""
 
 from __future__ import annotations
 

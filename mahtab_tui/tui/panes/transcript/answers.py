@@ -36,7 +36,7 @@ class AnswerEntries:
         self._touch = touch
         self._pieces: dict[_Step, list[Words | Cell]] = {}
         self._thoughts: dict[_Step, Words] = {}
-        """What the model thought before an answer."""
+        """The model's thoughts before an answer."""
         self.marked: set[int | None] = set()
         """Turns whose entries already say that the answer was stopped."""
 

@@ -113,7 +113,7 @@ class Cell(Entry):
     place: int | None = None
     """The cell of the opened notebook that it is, or that it ran."""
     ran_as: int | None = None
-    """Of a cell as it stands in the notebook: the number of its last run."""
+    """Number of the last run of a cell, as it stands in the notebook."""
 
     @property
     def own_frame(self) -> int:

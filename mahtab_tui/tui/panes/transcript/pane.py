@@ -121,7 +121,8 @@ class TranscriptPane(TranscriptView, can_focus=True):
 
     @property
     def failed_prose(self) -> str:
-        """What the user has just run as Python, if it was a question; else empty."""
+        """Return the cell that the user has just run as Python, if it was a question; else
+        empty."""
         cell = self.viewport.transcript.last_error
         return (
             cell.code.strip()

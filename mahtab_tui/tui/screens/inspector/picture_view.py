@@ -40,7 +40,7 @@ class DecodedPicture(NamedTuple):
     content: bytes
     """The file itself."""
     suffix: str
-    """Of files of this format, as in ".png"."""
+    """Suffix of files of this format, as in ".png"."""
     image: Image
     width: int
     """Pixels, before it was reduced."""

@@ -31,7 +31,7 @@ class PlotView(View, Vertical, can_focus=True):
         super().__init__(subject)
         self._kind: Literal["line", "histogram"] = "line"
         self._path: Path | None = None if "array" in subject.opened.views else subject.path
-        """What is drawn; None until the slice of an array is known."""
+        """The drawn plot; None until the slice of an array is known."""
 
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, lambda _: self.reload())

@@ -21,7 +21,7 @@ FIGURES = ("missing", "min", "max", "mean")
 
 
 class TableDrawing(NamedTuple):
-    """What all lines of a table have in common."""
+    """Common settings of all lines of a table."""
 
     columns: TableColumns
     seen: list[int]

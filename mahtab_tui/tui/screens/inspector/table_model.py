@@ -1,5 +1,5 @@
-"""What is known of a table: how it is sorted and filtered, its columns, the rows that were fetched,
-and what to fetch next."""
+"""Model of a table: how it is sorted and filtered, its columns, the rows that were fetched, and
+what to fetch next."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class TableCache:
         return block
 
     def missing(self, first: int, last: int, columns: Sequence[int]) -> list[BlockPart]:
-        """What is not here of the rows from `first` up to, without, `last`."""
+        """Return the missing rows between `first` and `last`, exclusive."""
         found = []
         for number in range(first // ROWS, max(first, last - 1) // ROWS + 1):
             block = self._blocks.get(number)
@@ -80,7 +80,7 @@ class TableCache:
 
 
 class TableRequest(NamedTuple):
-    """What to fetch for the visible part of a table."""
+    """Request for the visible part of a table."""
 
     headings: tuple[int, ...]
     """The columns whose names and types are not here."""
@@ -116,7 +116,7 @@ class TableModel:
         self.cache = TableCache()
         self.arranged = TableArrangement()
         self.busy = ""
-        """What the kernel is doing, as in "sorting …"."""
+        """Activity of the kernel, as in "sorting …"."""
         self._before: TableArrangement | None = None
         """The arrangement to return to if the new one fails."""
         self._request: TableRequest | None = None
@@ -137,8 +137,8 @@ class TableModel:
         self._request = None
 
     def next_request(self, rows: range, columns: Sequence[int]) -> TableRequest | None:
-        """What to fetch for the visible rows and columns; None if all of it is here or was asked
-        for."""
+        """Return the request for the visible rows and columns; None if all of it is here or was
+        asked for."""
         around = range(
             max(0, columns[0] - _AROUND), min(self.columns.count, columns[-1] + 1 + _AROUND)
         )

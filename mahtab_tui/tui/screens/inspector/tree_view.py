@@ -1,4 +1,4 @@
-"""What is inside an object, as a tree that the user unfolds."""
+"""Contents of an object, as a tree that the user unfolds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mahtab_tui.tui.screens.inspector.tree_rows import TreeRows
 from mahtab_tui.tui.screens.inspector.view import Subject, View
 
 TreeKind = Literal["items", "attributes", "variables"]
-"""What the tree shows: the items of an object, its attributes, or the variables of a frame, which
+"""Content of the tree: the items of an object, its attributes, or the variables of a frame, which
 have no screens of their own."""
 
 
@@ -46,7 +46,7 @@ class TreeView(View, RowsView, can_focus=True):
         self.set_reactive(TreeView.cursor, 0)
         self._kind = kind
         self._words = ""
-        """What the user searched for."""
+        """The words that the user searched for."""
 
     def on_mount(self) -> None:
         self._fetch_page(self._tree.root, 0)

@@ -1,4 +1,4 @@
-"""What the views of an object have in common."""
+"""Common base of the views of an object."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class View(Widget):
         value: str
         then: Callable[[str], object]
         prompt: str
-        """What the line is for, before it."""
+        """Label before the line."""
 
     @dataclass
     class CellRequested(Message):
@@ -92,7 +92,7 @@ class View(Widget):
 
     @property
     def excerpt(self) -> Excerpt:
-        """What is shown, for exporting it."""
+        """Return the visible content, for exporting it."""
         return Excerpt(self.subject.opened)
 
     def reload(self) -> None:

@@ -40,7 +40,7 @@ class TextRows(LongTextView, can_focus=True):
         self._marks: Sequence[TextSpan] = ()
         self._coverage = coverage
         self._cells: Sequence[How | None] = ()
-        """What was covered, for each row of the right edge."""
+        """Uses of the text, for each row of the right edge."""
 
     def mark(self, spans: Sequence[TextSpan]) -> None:
         """Mark the spans that the answer rests on."""

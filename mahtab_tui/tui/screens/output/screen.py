@@ -1,4 +1,4 @@
-"""What the screens of a cell's output have in common; they save what they show to a file."""
+"""Common base of the screens of a cell's output; they save their content to a file."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ _CATCH_UP = 0.2
 
 @dataclass(frozen=True)
 class Question:
-    """What to list."""
+    """Query of the list."""
 
     typed: str
     project: str | None
@@ -68,7 +68,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is listed."""
+    """Result of a query."""
 
     question: Question
     found: Found
@@ -139,7 +139,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         """How many sessions are not in the index, as far as is known. Only the thread that searches
         changes it, while it runs."""
         self._early: Callable[[], None] | None = None
-        """What a key does that waits for the list to show what was typed."""
+        """Action of a key that waits for the list to show the typed text."""
         self._finder = LatestWorker(self._find, "sessions", _PAUSE)
         self._reader = LatestWorker(self._read, "session-preview", _PAUSE)
         self._shown: tuple[str, str] = "", ""
