@@ -32,9 +32,8 @@ def is_whole(screen: Terminal) -> bool:
     """Whether the header and the footer stand at their places, and every line between begins as a
     line does."""
     first, *_, last = screen.screen.display
-    return (
-        first.startswith(" ◐ mahtab") and "kernel" in first and last.startswith(" f2 Python / Ask")
-    )
+    whole = first.startswith(" ◐ mahtab") and "kernel" in first
+    return whole and last.startswith((" f2 Python / Ask", " f7 Answer"))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
