@@ -117,11 +117,11 @@ class Desk(logging.Handler):
         return [record for record in self.records if record.tag == tag]
 
     def doings(self) -> list[str]:
-        """What the agent said that it does, in order."""
+        """Activities that the agent reported, in order."""
         return [str(record.attrs["state"]) for record in self.of(tags.AGENT)]
 
     def approvals(self) -> list[str]:
-        """What became of the approvals, in order."""
+        """States of the approvals, in order."""
         return [str(record.attrs["state"]) for record in self.of(tags.APPROVAL)]
 
     def notices(self, level: str) -> list[str]:
@@ -130,7 +130,7 @@ class Desk(logging.Handler):
 
 
 def without_surroundings(text: str) -> str:
-    """What a model was told, without where its code runs."""
+    """Messages to a model, without the surroundings of its code."""
     return re.sub(r"<surroundings>\n.*?\n</surroundings>\n*", "", text, flags=re.DOTALL)
 
 

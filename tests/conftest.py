@@ -128,7 +128,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded by now stays: the garbage collector need not go through it again and again."""
+    """Freeze the loaded objects: the garbage collector need not go through them again and again."""
     gc.collect()
     gc.freeze()
 

@@ -24,7 +24,7 @@ def _direction(name: str, length: int) -> list[float]:
 
 
 class EmbeddingService:
-    """What the service knows and has heard."""
+    """State and requests of the service."""
 
     def __init__(self, topics: Mapping[str, str], length: int = 96) -> None:
         """topics: of each word its topic; other words are topics of their own, and count less.

@@ -111,7 +111,7 @@ class FakeClaude:
 
     @property
     def told(self) -> list[dict[str, Any]]:
-        """What it has noted, in order: its start (argv, env, …), prompts, control requests."""
+        """Its notes, in order: its start (argv, env, …), prompts, control requests."""
         return (
             [
                 json.loads(line)

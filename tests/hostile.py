@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 COPIED = "QUJDREVG"
-"""What those that copy would put into the clipboard."""
+"""Text that the sequences would put into the clipboard."""
 
 _INTRODUCED = {
     "csi": ("\x1b[", "\x9b"),

@@ -25,7 +25,7 @@ import mahtab_tui
 LENGTH = 80_000
 """Characters: a linear pattern takes milliseconds for them, a quadratic one 3,000,000,000 steps."""
 SECONDS = 5.0
-"""Of the processor, after which a pattern counts as stuck."""
+"""CPU seconds after which a pattern counts as stuck."""
 METHODS = ("match", "search", "fullmatch", "sub", "findall", "finditer", "split")
 PIECES = (*"a0 \n\t\"'\\<`\x1b[(\r&", " \n", "a.", "a,", "_a", "- ", "> ", "&amp;", '\\"')
 FIT = "a0 .-_\"'<>=\n\t\x1b[]()/;:@$%#!?,{}|&+*~^\\`A\x00é"
@@ -148,7 +148,7 @@ def fits(sign: str, members: Any) -> bool:
 
 
 def texts(found: Found) -> Iterator[str]:
-    """What the pattern is tried on."""
+    """Texts that the pattern is tried on."""
     source = (
         found.pattern.pattern
         if isinstance(found.pattern.pattern, str)

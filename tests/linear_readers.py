@@ -13,7 +13,7 @@ LENGTH = 100_000
 """Characters: a linear reader takes at most a second for them, a quadratic one 5,000,000,000
 steps."""
 SECONDS = 8
-"""Of the processor, after which a reader is ended, and the program with it."""
+"""CPU seconds after which a reader is ended, and the program with it."""
 
 
 def plain(text: str) -> None:

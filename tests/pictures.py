@@ -50,7 +50,7 @@ def bomb(width: int, height: int) -> bytes:
 
 
 def seen(picture: EncodedPicture) -> Image.Image:
-    """What a model would see."""
+    """Return the pictures that a model would see."""
     return decoded(picture.data)
 
 

@@ -35,7 +35,7 @@ from mahtab_tui.tui.textual_fixes.key_sequences import KeyParser, KeySequences
 from tests.skills import write_skill
 
 ACTIONS = 150
-"""Of a run."""
+"""Actions of a run."""
 PATIENCE = 120
 """Seconds that an action may take before the application counts as frozen."""
 SIZES = (
@@ -107,7 +107,7 @@ _BROKEN = (
 
 
 def actions(chance: random.Random) -> Iterator[str | tuple[int, int]]:
-    """What a terminal would send, or the size that it takes."""
+    """Return input that a terminal would send, or its size."""
     size = (120, 35)
     while True:
         kind = chance.random()

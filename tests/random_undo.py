@@ -29,7 +29,7 @@ def prepared(cells: Cells, verbose: bool = False) -> Cells:
 
 
 def difference(cells: Cells, seed: int, verbose: bool = False) -> str:
-    """What is different after a program was undone; empty where nothing is."""
+    """Return the differences after a program was undone; empty if there are none."""
     rng = random.Random(seed)
     cells.text(
         f"[globals().pop(name, None) for name in {_HERE}.NAMES]; {_HERE}.Plain.shared = None; {_HERE}.change(globals(), {seed}, {rng.randrange(5, 40)})"

@@ -28,7 +28,7 @@ from mahtab_tui.search.tree import Tree
 TEXT = "".join(f"line {number}\n" for number in range(1_000))
 
 Reply = Callable[[Sequence[BaseMessage]], "Awaitable[str] | str"]
-"""What a model says to a conversation."""
+"""Return a model's answer to a conversation."""
 
 
 class ScriptedModel(BaseChatModel):
@@ -65,7 +65,7 @@ class ScriptedModel(BaseChatModel):
 
 
 class Seat:
-    """What a scripted turn finds: the node's text, and the engine behind it."""
+    """Objects for a scripted turn: the node's text, and the engine behind it."""
 
     def __init__(self, text: Text, host: SandboxHost) -> None:
         self.text = text.text
@@ -224,7 +224,7 @@ class Story(list[Record]):
     """All events, in order."""
 
     def of(self, tag: str, node: str | None = None, **attrs: Any) -> list[Record]:
-        """Those of a tag, a node, with these attributes."""
+        """Return the records of a tag and a node with these attributes."""
         return [
             record
             for record in self
@@ -275,7 +275,7 @@ class Bench:
     def start(
         self, reply: Reply, turns: Mapping[str, Turn], text: Any = TEXT, **limits: Any
     ) -> Future[SearchAnswer]:
-        """The same on a thread; the story goes on meanwhile."""
+        """Run it on a thread; the story goes on meanwhile."""
         search = self.search(turns)
         model, within = ScriptedModel(reply=reply), Limits(**{"small": 0, "max_depth": 3, **limits})
         pool = ThreadPoolExecutor(1)

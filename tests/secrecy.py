@@ -32,8 +32,8 @@ say(key)
 
 
 def leak(text: str) -> str:
-    """What of the key can be read in a text, as it is or once it is drawn; empty where there is
-    nothing."""
+    """Return the parts of the key that can be read in a text, as it is or once it is drawn; empty
+    if there are none."""
     hexed, coded = KEY.encode().hex(), base64.b64encode(f"user:{KEY}".encode()).decode()
     secret = [KEY[start : start + PART] for start in range(8, len(KEY) - PART)]
     secret += [json.dumps(part)[1:-1] for part in secret]

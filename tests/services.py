@@ -16,7 +16,7 @@ from socketserver import BaseServer
 from typing import Any, NamedTuple
 
 Piece = bytes | Callable[[], object]
-"""What is sent at once, or what is done between two of them."""
+"""Data that is sent at once, or an action between two pieces."""
 
 _NO_HEADERS: Mapping[str, str] = {}
 
@@ -40,10 +40,9 @@ class Service:
         """The bodies of the requests."""
         self.headers: list[dict[str, str]] = []
         self.documents: dict[str, Any] = {}
-        """What is answered to GET, by path: JSON, or bytes, or what is done before nothing is
-        answered."""
+        """Answers to GET, by path: JSON, or bytes, or an action before nothing is answered."""
         self.paths: list[str] = []
-        """Of the requests for answers."""
+        """Paths of the requests for answers."""
         self.connections: set[Any] = set()
         """The clients' ends of the connections on which answers were asked for."""
         self.left = threading.Event()
@@ -176,7 +175,7 @@ class Protocol(NamedTuple):
     end: list[bytes]
     """The end of an answer that read 1,000 tokens and wrote 100."""
     cut: list[bytes]
-    """The same, where the limit of tokens is reached."""
+    """Return an answer that has reached the limit of tokens."""
     broken: bytes
     """An overload in the middle of an answer."""
     content: str = "text/event-stream"

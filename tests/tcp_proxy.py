@@ -24,7 +24,7 @@ class TcpProxy:
         """While it is not set, nothing moves."""
         self.passes.set()
         self.swallows = False
-        """What the server says is lost."""
+        """Whether everything from the server is lost."""
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self, *, accepts: bool = False) -> None:

@@ -55,9 +55,9 @@ class Caller(BaseChatModel):
     answers: list[list[AIMessageChunk] | Exception]
     asked: list[list[BaseMessage]] = Field(default_factory=list)
     tools: list[list[str]] = Field(default_factory=list)
-    """Of each call: the names of the tools that it was given."""
+    """Names of the tools that each call got."""
     forbidden: list[bool] = Field(default_factory=list)
-    """Of each call: whether no tool may be called."""
+    """Whether each call was forbidden to use tools."""
     before: Callable[[int], object] = lambda number: None
     """Called with the number of each answer before it is given."""
 

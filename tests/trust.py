@@ -1,4 +1,4 @@
-"""What a person does who trusts a project."""
+"""Actions of a person who trusts a project."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def prepare() -> None:
 
 @functools.cache
 def _server() -> str:
-    """Where the server of programs listens; the first one who asks starts it."""
+    """Address of the server of programs; the first one who asks starts it."""
     if FOLDER not in os.environ:
         prepare()
     folder = Path(os.environ[FOLDER])

@@ -1,4 +1,4 @@
-"""What any Textual application of these kinds of widgets costs: the baseline of the screen's
+"""Cost of any Textual application of these kinds of widgets: the baseline of the screen's
 figures."""
 
 from textual.app import App, ComposeResult

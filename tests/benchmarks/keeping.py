@@ -1,4 +1,4 @@
-"""What it costs to keep the namespace, and how soon it is back."""
+"""Cost of saving the namespace, and the time until it is restored."""
 
 from __future__ import annotations
 

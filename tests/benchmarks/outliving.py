@@ -1,5 +1,5 @@
-"""What the holder costs that lets a kernel outlive its screen, and how soon the next screen has the
-kernel."""
+"""Cost of the holder that lets a kernel outlive its screen, and the time until the next screen has
+the kernel."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What a person's cell does in the benchmark: it shows photos of noise, about as large as can be
-sent."""
+"""Cell of a person in the benchmark: it shows photos of noise, about as large as can be sent."""
 
 import os
 import struct
@@ -12,7 +11,7 @@ def chunk(name: bytes, data: bytes) -> bytes:
 
 
 class Photo:
-    """Of 1,600 x 1,000 pixels, 4.8 MB."""
+    """Photos of 1,600 x 1,000 pixels, 4.8 MB."""
 
     def _repr_png_(self) -> bytes:
         lines = b"".join(b"\0" + os.urandom(3 * 1_600) for _ in range(1_000))

@@ -1,4 +1,4 @@
-"""The same prepared searches by other engines, where they are installed: ``pip install rlms dspy
+"""Runs these prepared searches with other engines, if they are installed: ``pip install rlms dspy
 rlmflow``."""
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 from tests.benchmarks.table import Row, median, timed
 
 Answerer = Callable[[int, str], tuple[str, float]]
-"""What a model says, and after how many seconds, by the turns it has had and the last message."""
+"""Answer of a model, and its delay in seconds, by the turns it has had and the last message."""
 
 
 def rows(text: str, call: float) -> Iterator[Row]:
-    """Of each engine that is there: a search of 5 turns, and sub-calls of so many seconds each."""
+    """Time of each installed engine: a search of 5 turns, and sub-calls of so many seconds each."""
     if importlib.util.find_spec("rlm") is not None:
         yield from _rlms(text, call)
     if importlib.util.find_spec("dspy") is not None:

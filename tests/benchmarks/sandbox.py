@@ -107,6 +107,6 @@ async def _milliseconds(work: Callable[[], Awaitable[object]]) -> float:
 
 
 def _memory(pid: int, file: str, field: str) -> int:
-    """What the system says of a process, in KiB."""
+    """Value that the system reports for a process, in KiB."""
     lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(field))

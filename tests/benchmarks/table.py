@@ -16,7 +16,7 @@ class Row(NamedTuple):
     unit: str
     reach: str
     baseline: float | None = None
-    """Of the same unit, measured in the same run."""
+    """Baseline of the same unit, measured in the same run."""
     note: str = ""
 
 

@@ -1,4 +1,4 @@
-"""What it costs to be able to undo, and to undo."""
+"""Cost of being able to undo, and of an undo."""
 
 from __future__ import annotations
 

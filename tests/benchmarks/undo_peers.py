@@ -1,4 +1,4 @@
-"""The same cells under Kishu, if it is installed, or in the Python that the variable KISHU_PYTHON
+"""Runs these cells under Kishu, if it is installed, or in the Python that the variable KISHU_PYTHON
 names: ``pip install kishu==0.3.4``."""
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Result(NamedTuple):
 
 
 def rows() -> Iterator[Row]:
-    """Of each cell: what it costs to be able to undo it, what the undo costs, and whether all was
+    """Figures of each cell: cost of being able to undo it, cost of the undo, and whether all was
     restored; the baseline is Kishu."""
     python = os.environ.get(
         "KISHU_PYTHON", sys.executable if importlib.util.find_spec("kishu") else ""

@@ -42,13 +42,13 @@ DEADLINE = 60.0
 
 
 _UNKNOWN = re.compile(rb"\x1b\[[<>=?][0-9;]*\$?[upqS]|\x1b[_P][^\x1b]*\x1b\\")
-"""What pyte does not know and would show: queries for the keyboard protocol, for modes and limits,
-and graphics."""
+"""Sequences that pyte does not know and would show: queries for the keyboard protocol, for modes
+and limits, and graphics."""
 
 
 def _finished(data: bytes) -> tuple[bytes, bytes]:
-    """What was read, without an escape sequence at its end that goes on in the next read; and that
-    sequence."""
+    """Text that was read, without an escape sequence at its end that goes on in the next read; and
+    that sequence."""
     begun = re.search(rb"\x1b(\[[<>=?]?[0-9;]*\$?|[_P][^\x1b]*\x1b?)?$", data)
     return (data[: begun.start()], begun[0]) if begun else (data, b"")
 

@@ -9,7 +9,7 @@ from tests.e2e.conftest import Start
 from tests.e2e.terminal import Terminal
 
 AWAY, BACK = "\x1b[O", "\x1b[I"
-"""What a terminal reports when its window loses the focus and gets it."""
+"""Reports of a terminal when its window loses the focus and gets it."""
 
 
 def bells(screen: Terminal) -> int:

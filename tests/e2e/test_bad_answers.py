@@ -1,4 +1,4 @@
-"""What a model may say: nothing of it crashes, hides or disfigures anything."""
+"""Answers that a model may give: none crashes, hides or disfigures anything."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOSTILE = {
     "````text\n```python\nimport os\n```\n````\nthe end": "```python(?s:.*)import os(?s:.*)```(?s:.*)the end",
     "x" * 200_000 + " the end": "x{70}(?s:.*)the end",
 }
-"""What a model says, and what of it is to be seen; each says its number at its end."""
+"""Answers of a model, and the parts that must be visible; each has its number at its end."""
 
 
 def is_whole(screen: Terminal) -> bool:

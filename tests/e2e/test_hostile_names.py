@@ -27,7 +27,7 @@ _CONTROL = re.compile(rb"[\x00-\x1f\x7f]|\xc2[\x80-\x9f]")
 
 
 def driven(raw: bytes) -> list[bytes]:
-    """What of the bytes could drive a terminal, and is not of the renderer."""
+    """Return bytes that could drive a terminal and are not the renderer's."""
     rest = _MODES.sub(b"", _SHOWN.sub(b"", re.sub(rb"\x1b[\[\d;?]*\Z", b"", raw)))
     return [
         rest[max(0, found.start() - 20) : found.end() + 20] for found in _CONTROL.finditer(rest)

@@ -27,7 +27,7 @@ HERE, SERVER, EXISTING = (
 
 @pytest.fixture
 def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """What stands for the names in the manual: a real server, and a kernel that another program has
+    """Replacements for names in the manual: a real server, and a kernel that another program has
     started."""
     folder = tmp_path_factory.mktemp("jupyter")
     with jupyter_server(folder) as server, running_kernel(folder) as (file, client, _):

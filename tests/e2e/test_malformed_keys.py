@@ -1,4 +1,4 @@
-"""What a terminal should never send: the screen goes on, and nothing of it is typed."""
+"""Sequences that a terminal should never send: the screen goes on, and nothing of them is typed."""
 
 from __future__ import annotations
 

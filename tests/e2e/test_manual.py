@@ -1,4 +1,4 @@
-"""What the README and the manual show works with what it names."""
+"""Commands and examples of the README and the manual work as written."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SHELL = [shlex.split(line, comments=True) for block in blocks("sh") for line in 
 
 
 def lines_of_program() -> list[list[str]]:
-    """What stands behind the program's name."""
+    """Arguments after the program's name."""
     return [words[words.index("mahtab-tui") + 1 :] for words in SHELL if "mahtab-tui" in words]
 
 
@@ -153,7 +153,7 @@ def test_every_function_that_is_always_there_is_named() -> None:
 
 @pytest.mark.parametrize("topic", TABLES)
 def test_the_tables_say_what_the_program_has(topic: str) -> None:
-    """Where this fails, ``python -m tests.manual`` writes them anew."""
+    """If this fails, ``python -m tests.manual`` writes them anew."""
     assert PAGES[topic] == with_tables(topic, PAGES[topic])
 
 

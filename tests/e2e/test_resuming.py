@@ -118,7 +118,7 @@ def opened(start: Start, *arguments: str) -> Terminal:
 
 
 def cells(home: Path) -> dict[str, list[str]]:
-    """What ran in each session, by its id."""
+    """Code that ran in each session, by its id."""
     with closing(sqlite3.connect(home / ".mahtab" / "sessions.db")) as file:
         rows = file.execute(
             "select session, json_extract(attrs, '$.cell') || ' ' || text from record where tag = 'user-repl-in' order by number"

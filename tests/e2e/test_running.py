@@ -1,4 +1,4 @@
-"""What a person meets while cells run: bars, the debugger, pasted blocks, and leaving."""
+"""Situations of a person while cells run: bars, the debugger, pasted blocks, and leaving."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ LEFT = [
     b"\x1b[<u",
     b"\x1b[?7h",
 ]
-"""What turns off the mouse, pastes and focus as keys, the other screen and the keyboard protocol,
-and shows the cursor."""
+"""Sequences that turn off the mouse, pastes and focus as keys, the other screen and the keyboard
+protocol, and show the cursor."""
 
 
 def attributes(terminal: Terminal) -> list[object]:

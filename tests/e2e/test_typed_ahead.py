@@ -13,7 +13,7 @@ from tests.e2e.conftest import PROGRAM, Start
 from tests.e2e.terminal import Terminal
 
 TAKEN_OVER = b"\x1b[?1004h"
-"""What is written once keys come to the program as they are."""
+"""Sequence that is written once keys come to the program unchanged."""
 
 
 @pytest.mark.parametrize("drawn", ["nothing", "the terminal is taken over"])

@@ -119,8 +119,8 @@ class Canaries:
         return "".join(f"{name} = {value!r}\n" for name, value in names.items()) + _TOOLS
 
     def dead(self, said: str, pid: int | None) -> list[str]:
-        """What was reached. said: all that came out of the code. pid: the process it ran in, while
-        that is there."""
+        """Goals that were reached. said: all output of the code. pid: the process it ran in, while
+        that exists."""
         found = [
             (self.token in said, "the secret came out"),
             (str(SIZE) in said, "the secret's size came out"),

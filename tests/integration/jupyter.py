@@ -166,7 +166,7 @@ def start(address: str, token: str = "") -> Kernel:
 
 
 def told_to(client: BlockingKernelClient, expression: str) -> Any:
-    """What an expression is for another client of the kernel."""
+    """Return the value of an expression for another client of the kernel."""
     reply = client.execute_interactive(
         "", silent=True, user_expressions={"told": expression}, timeout=PATIENCE
     )

@@ -53,7 +53,7 @@ class Kept:
 
 
 def listed(cells: Cells) -> KeptNamespace:
-    """What is kept for a kernel."""
+    """Variables saved for a kernel."""
     kept = cells.kernel.kept()
     assert kept is not None
     return kept

@@ -72,7 +72,7 @@ class Cells:
         self.kernel = kernel
         self.host = host
         self.number = 0
-        """Of the last cell."""
+        """Number of the last cell."""
 
     def run(self, code: str, limit: int | None = None, nested: bool = False) -> CellResult:
         """Run a cell and wait for its end."""
@@ -143,5 +143,5 @@ def executable(path: Path, text: str) -> str:
 
 
 def _output(*command: str) -> str:
-    """What a command prints; empty where it fails."""
+    """Return the output of a command; empty if it fails."""
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

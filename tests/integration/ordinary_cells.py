@@ -1,4 +1,5 @@
-"""What models write to look at data: nothing of it changes anything outside, and nearly all of it runs in a locked fork without a question."""
+"""Code that models write to look at data: nothing of it changes anything outside, and nearly all of
+it runs in a locked fork without a question."""
 
 SETUP = """
 import numpy as np, pandas as pd

@@ -22,7 +22,7 @@ SESSION = "session"
 OPEN: list[ProcessKernel] = []
 """Kernels of screens of the test."""
 ELSEWHERE: list[Address] = []
-"""Where kernels of screens run; empty for here."""
+"""Addresses of the kernels of screens; empty for this machine."""
 
 
 def no_answer(prompt: str, hidden: bool) -> None:

@@ -1,4 +1,4 @@
-"""What goes with a question: found in a real kernel's folder and namespace."""
+"""Attachments of a question: found in a real kernel's folder and namespace."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the model sees of the data: described by real kernels, without secrets and without what is
-private."""
+"""Data as the model sees it: described by real kernels, without secrets and private variables."""
 
 from __future__ import annotations
 

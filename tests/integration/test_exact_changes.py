@@ -1,4 +1,4 @@
-"""What a cell changed inside objects: compared with what was there before it, not guessed from its
+"""Changes of a cell inside objects: compared with the state before it, not guessed from its
 code."""
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ SIGNS = {"changed": "~", "perhaps": "?"}
 
 
 def inside(cells: Cells, *codes: str) -> str:
-    """What the last of these cells did inside objects, as the transcript tells it: `~items
-    ?generator`."""
+    """Return the changes of the last of these cells inside objects, as the transcript shows them:
+    `~items ?generator`."""
     result = [cells.run(code) for code in codes][-1]
     assert result.status == "ok", result.output
     return " ".join(

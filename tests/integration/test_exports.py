@@ -49,7 +49,7 @@ def exported(it: Opened, typed: str, folder: Path) -> Path:
 
 
 def texts(notebook: nbformat.NotebookNode) -> list[str]:
-    """What each cell has printed and returned."""
+    """Return the output and value of each cell."""
     return [
         "".join(
             output.get("text") or output.get("data", {}).get("text/plain", "")

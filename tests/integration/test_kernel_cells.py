@@ -1,4 +1,4 @@
-"""What running a cell gives: output in order, values, tracebacks, changes."""
+"""Results of a cell: output in order, values, tracebacks, changes."""
 
 from __future__ import annotations
 

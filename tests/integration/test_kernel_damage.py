@@ -1,4 +1,4 @@
-"""What cells may do to the process around them: the next cell works as if nothing had been."""
+"""Damage that cells may do to the process around them: the next cell works as before."""
 
 from __future__ import annotations
 

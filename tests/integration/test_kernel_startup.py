@@ -1,4 +1,4 @@
-"""What each new kernel begins with, and modules that are loaded anew."""
+"""State of each new kernel, and modules that are loaded anew."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the model is told after the person has taken something out of the conversation; a real
-session, a replayed model."""
+"""Conversation for the model after the person has hidden a part of it; a real session, a replayed
+model."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ Open = Callable[..., Opened]
 
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[str, str]]]:
-    """What the model was sent, message by message, each time it was asked; checks of results are
-    left out."""
+    """Return the messages of each request to the model; checks of results are left out."""
     sent: list[list[tuple[str, str]]] = []
     stream = ChatReplay._stream
 

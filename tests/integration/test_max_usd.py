@@ -85,8 +85,8 @@ def test_a_search_and_a_question_share_the_limit(open_session: Callable[..., Ope
 
 
 def test_parts_of_a_search_wait_for_what_others_hold(open_session: Callable[..., Opened]) -> None:
-    """Of eight calls at a time only one can be afforded, by what it may come to; what it comes to
-    is little."""
+    """Only one of eight calls at a time can be afforded, by its largest cost; its real cost is
+    little."""
     dear = {**priced("never", 0.5, match="no question has this"), "repeat": False}
     root = {
         **priced(

@@ -278,7 +278,7 @@ def test_names_and_texts_of_any_kind_break_nothing(open_with: Open) -> None:
 
 
 def system(it: Any) -> str:
-    """What the model is told of servers."""
+    """Return the model's text about servers."""
     from mahtab_tui.llm.prompts import background, changed_sections
 
     return changed_sections(background({}, servers=it.session.knowledge.toolset.servers()), [])

@@ -38,7 +38,7 @@ def agent_of(desk: Desk, *lines: dict[str, Any], **options: Any) -> ReplAgent:
 
 
 def human(agent: ReplAgent) -> list[str]:
-    """What the model was told, message by message."""
+    """Return the messages to the model."""
     return [str(message.text) for message in agent.messages if message.type == "human"]
 
 

@@ -1,5 +1,5 @@
-"""What `rlm` takes and gives besides one text and its answer: several contexts, sampling, the tree
-and the log, searches that share a server."""
+"""Arguments and results of `rlm` besides one text and its answer: several contexts, sampling, the
+tree and the log, searches that share a server."""
 
 from __future__ import annotations
 

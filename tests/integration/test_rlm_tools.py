@@ -55,7 +55,7 @@ def answer(
 
 
 def told(code: str, **options: Any) -> str:
-    """What the error of a call says."""
+    """Return the message of a call's error."""
     return str(
         answer(
             f"try:\n    FINAL([{code}])\nexcept Exception as error:\n    FINAL([f'{{type(error).__name__}}: {{error}}'])",

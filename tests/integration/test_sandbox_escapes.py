@@ -1,4 +1,4 @@
-"""What hostile code can do in a sandbox: nothing that anything outside of it notices."""
+"""Attacks of hostile code in a sandbox: nothing outside of it notices any."""
 
 from __future__ import annotations
 

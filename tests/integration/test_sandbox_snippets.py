@@ -51,7 +51,7 @@ class Snippet(NamedTuple):
 
 
 def snippets() -> Iterator[Snippet]:
-    """Those of the file."""
+    """Snippets of the file."""
     source = Path(__file__).with_name("sandbox_snippets.txt").read_text()
     for part in source.split("\n=== ")[1:]:
         title, body = part.split("\n", 1)
@@ -65,7 +65,7 @@ SNIPPETS = list(snippets())
 
 
 async def answers(name: str, args: dict[str, Any]) -> Any:
-    """What the engine would say: the query and the length of the part; failures where the query
+    """Answer as the engine would: the query and the length of the part; failures where the query
     asks for them."""
     found = []
     for part in args["parts"] if name == "rlm" else [args["part"]]:

@@ -323,7 +323,7 @@ def test_a_reset_is_told_once(open_session: Callable[..., Opened]) -> None:
 
 
 def notes(records: Sequence[Record]) -> list[str]:
-    """What the transcript tells besides cells and words."""
+    """Return the lines of the transcript besides cells and words."""
     transcript = Transcript(0.0)
     transcript.fold(records)
     return [entry.text for entry in transcript.entries if isinstance(entry, Note)]

@@ -72,7 +72,7 @@ def value(session: Session, expression: str) -> str:
 
 
 def texts(id: str) -> list[str]:
-    """What was entered in a session, and what it says of being a copy."""
+    """Return the inputs of a session, and its notice about being a copy."""
     said = (records.UserReplIn, records.UserChat, records.Branch)
     return [
         record.text

@@ -1,4 +1,4 @@
-"""What the model is told of where its code runs."""
+"""Surroundings of code, as the model gets them."""
 
 from __future__ import annotations
 

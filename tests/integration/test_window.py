@@ -1,4 +1,4 @@
-"""What is logged of the model's window after each request: the provider's count, or an estimate."""
+"""Record of the model's window after each request: the provider's count, or an estimate."""
 
 from __future__ import annotations
 

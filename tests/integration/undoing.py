@@ -14,5 +14,5 @@ def undone(cells: Cells, setup: str, change: str) -> Restoration:
 
 
 def kinds(done: Restoration) -> dict[str, str]:
-    """What happened to each name."""
+    """Return the change of each name."""
     return {change.name: change.change for change in done.changes}

@@ -49,7 +49,7 @@ class Agent:
         return await self.text("eval", code=code, **arguments)
 
     async def value(self, code: str) -> str:
-        """What a cell's last expression comes to, on one line."""
+        """Return the value of a cell's last expression, on one line."""
         return (await self.eval(code)).partition("\n")[0]
 
 

@@ -54,7 +54,7 @@ async def test_agents_join_a_kernel_elsewhere(share: Share, project: Path, tmp_p
 
 
 def others(listed: str) -> list[str]:
-    """What others have run, by an answer of ``info``."""
+    """Return the cells of others, by an answer of ``info``."""
     return listed.partition("run by others since you last asked:\n")[2].splitlines()
 
 

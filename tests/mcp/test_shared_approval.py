@@ -1,4 +1,4 @@
-"""What agents in a live session may do only when the person says so, over real STDIO."""
+"""Actions of agents in a live session that need the person's approval, over real STDIO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may write where: the protocol's stream, and the log's file."""
+"""Writers of each stream: the protocol's stream, and the log's file."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class GraphicsTerminal:
                     del self.standing[each]
 
     def misplaced(self, app: App[Any]) -> list[Region]:
-        """What stands over cells that show no picture."""
+        """Return the regions of pictures over cells that show none."""
         lines = [strip.text for strip in app.screen._compositor.render_strips()]
         return [
             region

@@ -26,7 +26,7 @@ def inspector(pilot: Pilot[int]) -> InspectorScreen:
 
 
 def shown(pilot: Pilot[int], part: str) -> str:
-    """What a line of the screen says: crumbs, facts, tabs or status."""
+    """Return the text of a line of the screen: crumbs, facts, tabs or status."""
     whose = "viewing" if part == "status" else "inspector"
     return str(inspector(pilot).query_one(f"#{whose}-{part}", Static).content)
 

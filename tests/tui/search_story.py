@@ -316,7 +316,8 @@ def fanned_out(scribe: Scribe, *, done: int = 180, running: int = 12) -> Iterato
 
 
 def ending(scribe: Scribe) -> Iterator[Record]:
-    """What still ran ends, stops, or is run again; the root answers."""
+    """Yield the ends of the calls that still ran: they end, stop, or run again; the root
+    answers."""
     for part in range(180, 200):
         node = f"1.7.{part + 1}"
         yield from scribe.says(node, 1, "Yes, 12 s", tokens=3300, cost=0.0034)

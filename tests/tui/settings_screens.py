@@ -31,7 +31,7 @@ def text(pilot: Pilot[int], selector: str) -> str:
 
 
 def value(pilot: Pilot[int], key: str) -> tuple[str, str]:
-    """What the list says a setting is, and where that comes from."""
+    """Return the value of a setting in the list, and its origin."""
     (row,) = [row for row in screen(pilot)._entries if row.key == key]
     return row.value, row.place.text
 

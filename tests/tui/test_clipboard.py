@@ -14,7 +14,7 @@ from tests.tui.editor_app import until
 
 
 class Written:
-    """What goes to the terminal; what to the system's clipboard."""
+    """Texts for the terminal, and texts for the system's clipboard."""
 
     def __init__(self) -> None:
         self.terminal: list[str] = []

@@ -1,4 +1,4 @@
-"""What the keys do in the editor's text."""
+"""Keys in the editor's text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was in the editor does not stay in memory."""
+"""Text that was in the editor does not stay in memory."""
 
 from __future__ import annotations
 

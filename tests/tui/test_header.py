@@ -44,7 +44,7 @@ def usage(**attrs: Any) -> Record:
 
 
 def line(pilot: Pilot[int]) -> str:
-    """What the header says."""
+    """Return the text of the header."""
     header = pilot.app.query_one(HeaderBar)
     return header.render_line(0).text.strip()
 

@@ -46,7 +46,7 @@ async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
 
 
 async def explained(pilot: Pilot[None], code: str) -> str:
-    """What the card says of a text with the cursor at its end."""
+    """Return the card's text for a text with the cursor at its end."""
     app = pilot.app
     assert isinstance(app, EditorApp)
     await write(pilot, code)

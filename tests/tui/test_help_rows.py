@@ -28,7 +28,7 @@ def test_help_begins_with_the_keys_that_everybody_needs_first() -> None:
 
 
 def seen(pilot: Pilot[int]) -> str:
-    """What the help shows, on one line."""
+    """Return the text of the help, on one line."""
     return (
         " ".join(str(pilot.app.screen.query_one("#help-rows", Static).content).split())
         if isinstance(pilot.app.screen, HelpScreen)

@@ -32,7 +32,7 @@ MakeApp = Callable[..., MahtabApp]
 
 @pytest.fixture(autouse=True)
 def taken_out(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """What the gate has had to change."""
+    """Return the texts that the gate has changed."""
     changed: list[str] = []
     seen = False
     clean = TextOnly.apply

@@ -1,5 +1,5 @@
-"""What is open while its variable, the kernel or the terminal changes; and keys that come faster
-than what they ask for."""
+"""Open inspector while its variable, the kernel or the terminal changes; and keys that come faster
+than their answers."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ MakeApp = Callable[..., MahtabApp]
 
 
 def bunch(app: App[Any], *keys: str) -> None:
-    """What a slow line brings: one key after the other, and nothing happens in between."""
+    """Send the keys of a slow line: one after the other, with nothing in between."""
     for key in keys:
         app.post_message(Key(_character_to_key(key), key) if len(key) == 1 else Key(key, None))
 
@@ -120,7 +120,7 @@ class Busy(Input):
     """It is told something new whenever it has heard something, as long as it is enabled."""
 
     class Again(Message):
-        """What it tells itself."""
+        """Messages that it sends to itself."""
 
     @on(Again)
     async def _again(self) -> None:

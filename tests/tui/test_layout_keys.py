@@ -1,4 +1,4 @@
-"""Where the focus is while panes hide, come back, grow and shrink."""
+"""Focus while panes hide, come back, grow and shrink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What leaving asks, and when."""
+"""Questions before leaving."""
 
 from __future__ import annotations
 

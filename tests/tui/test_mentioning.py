@@ -25,7 +25,7 @@ from tests.tui.editor_app import SIZE, EditorApp, app_of, until, write
 
 
 class Found:
-    """What there is: two files in a folder, and a variable."""
+    """Mentions on offer: two files in a folder, and a variable."""
 
     def __init__(self) -> None:
         self.busy = False

@@ -1,4 +1,4 @@
-"""What the model's last cell changed, in the place of all variables."""
+"""Changes of the model's last cell, in the place of all variables."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ SIZE = (120, 40)
 
 
 def changes(cell: int, *rows: dict[str, Any], party: str = "you", fresh: bool = False) -> Record:
-    """What a cell has changed."""
+    """Return the record of a cell's changes."""
     return made(
         tags.NAMESPACE,
         "",

@@ -49,7 +49,7 @@ class OutputApp(App[None]):
 
 @pytest.fixture
 def look() -> InspectorClient:
-    """Of a kernel that was never started: nothing is asked of it."""
+    """Return a client of a kernel that was never started: nothing is asked of it."""
     return InspectorClient(ProcessKernel())
 
 

@@ -39,7 +39,7 @@ def lines(pane: SearchTreePane) -> list[str]:
 
 
 def line_with(pane: SearchTreePane, words: str) -> int:
-    """Where some words stand; fails where they do not."""
+    """Return the position of some words; fails if they are not there."""
     found = [y for y, line in enumerate(lines(pane)) if words in line]
     assert found, f"{words!r} is not in\n" + "\n".join(lines(pane))
     return found[0]

@@ -85,7 +85,7 @@ def text(screen: SessionsScreen, part: str = ".listing-said") -> str:
 
 
 def read(screen: SessionsScreen) -> str:
-    """What the preview shows."""
+    """Return the text of the preview."""
     if not screen.query(Reading):
         return ""
     entries = screen.query_one(Reading).viewport.transcript.entries

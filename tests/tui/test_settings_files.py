@@ -1,4 +1,4 @@
-"""What the settings screen writes, where, and what it says where it cannot."""
+"""Files that the settings screen writes, and its sentence if it cannot."""
 
 from __future__ import annotations
 

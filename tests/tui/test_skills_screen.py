@@ -56,7 +56,7 @@ def said(pilot: Pilot[int], selector: str = ".listing-said") -> str:
 
 
 def text(pilot: Pilot[int]) -> str:
-    """What the preview shows."""
+    """Return the text of the preview."""
     rows = screen(pilot).query_one(MarkdownPreview).rows
     return "\n".join(rows[place].text for place in range(len(rows)))
 

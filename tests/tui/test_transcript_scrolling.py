@@ -1,4 +1,4 @@
-"""Where the transcript stands: at its tail, or where the person has scrolled to."""
+"""Scroll position of the transcript: at its tail, or where the person has scrolled to."""
 
 from __future__ import annotations
 

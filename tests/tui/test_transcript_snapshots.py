@@ -57,7 +57,7 @@ CHANGES = [
 
 
 def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
-    """Of the past: nothing in the picture depends on the clock."""
+    """Time in the past: nothing in the picture depends on the clock."""
     return made(tag, text, attrs)
 
 

@@ -1,4 +1,4 @@
-"""Where letters go: a person who types means the editor, whatever was clicked before."""
+"""Target of letters: a person who types means the editor, whatever was clicked before."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KERNEL_ACTS = ("reset", "kill", "activate", "move")
 
 
 class Acts(list[str]):
-    """What was done to the session and to searches."""
+    """Actions on the session and on searches."""
 
     def __init__(self, app: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ACTS:

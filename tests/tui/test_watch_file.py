@@ -1,4 +1,4 @@
-"""What is followed on the screen: a log may go away and come back, and grow faster than it can be
+"""Log that is followed on the screen: it may go away and come back, and grow faster than it can be
 drawn."""
 
 from __future__ import annotations

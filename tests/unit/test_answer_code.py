@@ -1,4 +1,4 @@
-"""What of a model's answer runs in a search."""
+"""Code in a model's answer that runs in a search."""
 
 from __future__ import annotations
 

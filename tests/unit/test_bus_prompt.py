@@ -1,4 +1,4 @@
-"""What the model is told of what went over the bus."""
+"""Prompt for the model from the records of the bus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a turn of the `claude` CLI has used, and what it tells besides its answer."""
+"""Usage of a turn of the `claude` CLI, and its data besides the answer."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def limits(fake: FakeClaude) -> dict[str, str]:
-    """What the last process was told of how much it may say and think."""
+    """Return the limits of answer and thinking that the last process got."""
     return {name: value for name, value in fake.starts[-1]["env"].items() if value is not None}
 
 

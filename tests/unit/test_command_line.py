@@ -1,4 +1,4 @@
-"""What a command prints: text, colours and styles, whoever has written it."""
+"""Output of a command: text, colours and styles, whoever has written it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.hostile import HOSTILE
 
 
 def printed(monkeypatch: pytest.MonkeyPatch, text: str) -> str:
-    """What arrives at the terminal of a command that prints a text."""
+    """Return the bytes at the terminal of a command that prints a text."""
     written = BytesIO()
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     monkeypatch.setattr(sys, "stderr", TextIOWrapper(written, "utf-8"))

@@ -1,4 +1,4 @@
-"""What Enter runs, and what it lets go on."""
+"""Inputs that Enter runs, and inputs that it continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is completed, from the live namespace, without running anything of it."""
+"""Completions from the live namespace, without running anything of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.completion_table import TABLE, namespace
 
 
 class Bomb(BaseException):
-    """What the hostile classes raise when their code runs."""
+    """Raised by the hostile classes when their code runs."""
 
 
 def boom(*args: Any, **kwargs: Any) -> Any:

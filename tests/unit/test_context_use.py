@@ -1,4 +1,4 @@
-"""What fills the window of a model, counted by kind."""
+"""Use of a model's window, counted by kind."""
 
 from __future__ import annotations
 

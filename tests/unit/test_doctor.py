@@ -1,4 +1,4 @@
-"""What the doctor says of the place where sessions are kept."""
+"""Report of the doctor on the folder of sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the screen over a caller's namespace cannot open, it says why."""
+"""A screen over a caller's namespace that cannot open says why."""
 
 from __future__ import annotations
 

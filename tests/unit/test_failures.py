@@ -1,4 +1,4 @@
-"""What a provider's code raises, as a sentence."""
+"""Exceptions of a provider's code, as a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel that has waited is known to hold, from the records of its session."""
+"""Known contents of a kernel that has waited, from the records of its session."""
 
 from __future__ import annotations
 

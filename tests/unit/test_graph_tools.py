@@ -114,7 +114,7 @@ def run(
 
 
 def told(desk: Desk) -> list[tuple[str, str, str]]:
-    """What the bus was told of calls: id, name, state."""
+    """Return the records of calls on the bus: id, name, state."""
     return [
         (record.attrs["call"], record.attrs["name"], record.attrs["state"])
         for record in desk.of(tags.ASSISTANT_TOOL)

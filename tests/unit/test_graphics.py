@@ -152,7 +152,7 @@ def test_a_part_of_kittys_picture_is_cut_in_whole_cells() -> None:
 
 
 def decoded(data: str) -> Image.Image:
-    """What a Sixel terminal would draw."""
+    """Return the pixels that a Sixel terminal would draw."""
     found = re.fullmatch(r'\x1bP0;1;0q"1;1;(\d+);(\d+)(.*)\x1b\\', data, re.DOTALL)
     assert found
     image = Image.new("RGB", (int(found[1]), int(found[2])), "magenta")

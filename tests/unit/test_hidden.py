@@ -118,7 +118,7 @@ def test_what_python_needs_is_accepted(code: str) -> None:
 
 
 def drawn_text(code: str, width: int) -> str:
-    """What is drawn of code, read back: rows that go on joined, symbols undone."""
+    """Return the drawn code, read back: rows that go on joined, symbols undone."""
     rows = CodeRows(width, PALETTE, PALETTE.model)
     rows.update(code)
     text = ""

@@ -57,7 +57,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package
 
 
 def failures(order: ImportOrder, package: Package, *, waits: bool) -> list[str]:
-    """What fails where the main thread imports a package, and another one a part of it, in its turn
+    """Failure where the main thread imports a package, and another thread a part of it, in its turn
     or not."""
     failed: list[str] = []
 

@@ -1,4 +1,4 @@
-"""What is loaded when: the first picture must not wait for the model's libraries."""
+"""Modules and when they are loaded: the first picture must not wait for the model's libraries."""
 
 from __future__ import annotations
 
@@ -170,8 +170,8 @@ def test_the_kernel_side_loads_nothing_of_the_package_and_little_of_the_standard
 
 
 def imported(module: str) -> Iterator[str]:
-    """What a module's imports name, wherever they stand in it: an import for types alone counts as
-    well."""
+    """Return the names of a module's imports, wherever they stand in it: an import for types alone
+    counts as well."""
     spec = importlib.util.find_spec(module)
     assert spec is not None
     assert spec.origin is not None

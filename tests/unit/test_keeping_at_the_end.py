@@ -1,4 +1,4 @@
-"""What is written of the namespace when the program ends."""
+"""Saving of the namespace when the program ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel says of the namespace: by exact type, from metadata, running nothing of the
+"""Listing of the namespace by the kernel: by exact type, from metadata, running nothing of the
 user's."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mahtab_tui.kernel.worker.variables import NamespaceTracker
 
 
 class Bomb(Exception):
-    """What the hostile classes raise when their code runs."""
+    """Raised by the hostile classes when their code runs."""
 
 
 def boom(*args: Any, **kwargs: Any) -> Any:
@@ -169,7 +169,7 @@ def test_kinds_are_told_apart() -> None:
 
 
 def changes(namespace: dict[Any, Any], before: str, after: str) -> dict[str, str]:
-    """What the second cell did, by name."""
+    """Return the changes of the second cell, by name."""
     exec(before, namespace)
     watch, tree = NamespaceTracker(namespace), ast.parse(after)
     code = compile(tree, "<cell>", "exec")

@@ -1,5 +1,5 @@
-"""What comes from the terminal becomes keys, or nothing: no sequence ends the program, hangs it, or
-is typed."""
+"""Input from the terminal becomes keys, or nothing: no sequence ends the program, hangs it, or is
+typed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ PIECES = [
 
 
 def read(*reads: str) -> list[Message]:
-    """What becomes of what was read, after which nothing comes for a while."""
+    """Return the keys of the input, after which nothing comes for a while."""
     parser, sequences = KeyParser(), KeySequences()
     messages = [
         message

@@ -1,4 +1,4 @@
-"""What programs that were killed have left is removed; what others still use is not."""
+"""Leftovers of programs that were killed are removed; files in use are not."""
 
 from __future__ import annotations
 

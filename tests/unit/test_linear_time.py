@@ -1,4 +1,4 @@
-"""What reads a text from outside takes linear time for it, however hostile it is.
+"""Readers of texts from outside take linear time, however hostile the text is.
 
 A quadratic reader would be busy with these texts for minutes to days, and hold the screen up; the
 limits of time only end such a wait. Each program tries several parts or pieces: starting it takes

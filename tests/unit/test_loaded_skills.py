@@ -35,7 +35,7 @@ class Shelf(logging.Handler):
         self.records.append(record_of(record))
 
     def told(self) -> list[tuple[str, bool, int]]:
-        """What the bus was told of skills."""
+        """Return the records of skills on the bus."""
         return [
             (record.attrs["name"], record.attrs["loaded"], record.attrs["chars"])
             for record in self.records

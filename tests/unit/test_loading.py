@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def load(name: str, data: bytes, *, pandas: bool) -> tuple[Any, str]:
-    """What the cell makes of a file, and its code."""
+    """Return the value that the cell makes of a file, and its code."""
     Path(name).write_bytes(data)
     [file] = look_at_files([Path(name)])
     code = loading_cell(file, Path.cwd(), pandas=pandas).code

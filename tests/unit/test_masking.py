@@ -39,7 +39,7 @@ def bus(*secrets: str) -> tuple[BusLogger, Kept]:
 
 
 def streamed(pieces: Sequence[str], *secrets: str) -> list[str]:
-    """What is handed on of the pieces of one stream."""
+    """Return the pieces of one stream after masking."""
     log, kept = bus(*secrets)
     for piece in pieces:
         emit(log, tags.USER_REPL_OUT_STREAM, piece, cell=1, kind="stdout")

@@ -1,4 +1,4 @@
-"""What a question points at."""
+"""Mentions in a question."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What is offered where the kernel's Python lacks a module: another environment that was found, or
-the package."""
+"""Offers if the kernel's Python lacks a module: another environment that was found, or the
+package."""
 
 from __future__ import annotations
 

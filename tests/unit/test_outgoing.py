@@ -1,4 +1,4 @@
-"""What is sent to a kernel that does not read: nobody waits, and the order stays."""
+"""Messages to a kernel that does not read: nobody waits, and the order stays."""
 
 from __future__ import annotations
 

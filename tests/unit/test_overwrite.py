@@ -95,7 +95,7 @@ def test_a_text_that_comes_in_pieces_has_the_same_picture(
 
 
 def on_a_terminal(text: str) -> str:
-    """What a real terminal emulation shows."""
+    """Return the text of a real terminal emulation."""
     screen = pyte.Screen(400, 40)
     screen.set_mode(pyte.modes.LNM)
     pyte.Stream(screen).feed(text)

@@ -83,7 +83,7 @@ def test_in_a_long_text_it_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def found(text: str, words: str, start: int, *, backwards: bool = False) -> str:
-    """What is found, with where it begins."""
+    """Return the matches with their positions."""
     place = find_pattern(LocalText(text), words, start, backwards=backwards)
     return "" if place is None else f"{place[0]}:{text[slice(*place)]}"
 

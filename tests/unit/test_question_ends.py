@@ -40,7 +40,7 @@ class Script(NamedTuple):
     steps: Sequence[Sequence[str]]
     """The blocks of code of each answer, until the question is answered."""
     decision: Decision = Decision("run")
-    """What the person does with each block."""
+    """Decision of the person about each block."""
 
 
 KINDS: dict[str, tuple[Callable[[int], Script], int, int]] = {
@@ -109,7 +109,7 @@ class Worker(ScriptedChatModel):
 
 
 class End(NamedTuple):
-    """What a question comes to."""
+    """Result of a question."""
 
     namespace: dict[str, Any]
     said: str

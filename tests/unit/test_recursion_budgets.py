@@ -1,4 +1,4 @@
-"""What a tree may spend, and what comes back when that is used up."""
+"""Limits of a tree, and its answer when they are used up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sandbox of a search makes up is refused, and code that has given its answer goes on in
+"""Inventions of a search's sandbox are refused, and code that has given its answer goes on in
 vain."""
 
 from __future__ import annotations

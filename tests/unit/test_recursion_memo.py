@@ -1,4 +1,4 @@
-"""What was asked before in a tree is not asked again."""
+"""Questions that were asked before in a tree are not asked again."""
 
 from __future__ import annotations
 

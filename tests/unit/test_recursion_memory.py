@@ -1,4 +1,4 @@
-"""What a search holds in memory and in its log does not grow with what its code makes up."""
+"""Memory and log of a search do not grow with the inventions of its code."""
 
 from __future__ import annotations
 

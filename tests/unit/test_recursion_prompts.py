@@ -1,4 +1,4 @@
-"""What a model is told in a recursive search."""
+"""Prompts of a recursive search."""
 
 from __future__ import annotations
 

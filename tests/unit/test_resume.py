@@ -35,7 +35,7 @@ def said(session: str, folder: Path, at: float) -> None:
 
 
 def resumed(session: str | None, folder: Path | None = None) -> str:
-    """What was said first in the session that is resumed."""
+    """First input of the session that is resumed."""
     store, _, past = resumed_store(find_session(session, folder))
     store.close()
     assert store.claim is not None

@@ -21,7 +21,7 @@ ARCHITECTURE = {X86_64: 0xC000003E, AARCH64: 0xC00000B7}
 
 
 def verdict(machine: str, number: int, *arguments: int, architecture: int | None = None) -> int:
-    """What the filter says of a call."""
+    """Return the filter's verdict on a call."""
     program = list(struct.iter_unpack("=HBBI", seccomp.program(machine)))
     data = struct.pack(
         "=IIQ6Q",

@@ -46,7 +46,7 @@ def shape(tree: Tree) -> list[tuple[Any, ...]]:
 
 
 def check(tree: Tree) -> None:
-    """What holds of every tree."""
+    """Invariants of every tree."""
     below: Counter[str] = Counter()
     seen: set[str] = set()
 

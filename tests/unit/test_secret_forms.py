@@ -22,7 +22,7 @@ from mahtab_tui.kernel.worker.secret_names import UNTOLD
 
 KEY = "sk-proj-0123456789-abcdefghij-ABCDEFGHIJ"
 ODD = 'it\'s "q\\uoted", <ü> & 10% long'
-"""What every format escapes differently."""
+"""Characters that every format escapes differently."""
 
 
 def typed(*secrets: str) -> Secrets:

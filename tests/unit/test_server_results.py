@@ -1,4 +1,4 @@
-"""What a server's result becomes, however it is made."""
+"""Value of a server's result, however it is made."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from mahtab_tui.session.session import Session
 
 
 def reaches_back(source: str) -> list[str]:
-    """What a constructor has against the order: functions that look at the object later, and what
-    is set in a finished part."""
+    """Return the breaks of order in a constructor: functions that use an object later, and
+    attributes set in a finished part."""
     session = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
     constructor = next(
         node

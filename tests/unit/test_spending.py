@@ -1,4 +1,4 @@
-"""What a session has used, and that it never costs more than it may."""
+"""Usage of a session, which never costs more than it may."""
 
 from __future__ import annotations
 

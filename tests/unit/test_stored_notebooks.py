@@ -1,4 +1,4 @@
-"""What a stored session knows of its notebook, and how lines keep their spelling."""
+"""Notebook of a stored session, and the spelling of its lines."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Drawn = dict[tuple[str, int], str]
 
 
 def drawn(tokens: list[str]) -> Drawn:
-    """What is drawn of each kind and block."""
+    """Return the drawn text of each kind and block."""
     splitter, result = AnswerSplitter(), Drawn()
     for pieces in (*map(splitter.feed, tokens), splitter.end()):
         for kind, block, text in pieces:

@@ -1,4 +1,4 @@
-"""What ends a thread of the program is told."""
+"""Errors that end a thread of the program are reported."""
 
 from __future__ import annotations
 

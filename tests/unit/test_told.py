@@ -1,4 +1,4 @@
-"""What a model is told of a text: everything, with what could hide in it shown."""
+"""Text as a model gets it: everything, with hiding characters shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cell's rows say beside its code and output: how it ended, what it changed."""
+"""Rows of a cell beside its code and output: how it ended, what it changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is more than text, as rows: pictures, tables of HTML, Markdown; broken and hostile ones are
+"""Displays besides text, as rows: pictures, tables of HTML, Markdown; broken and hostile ones are
 their text."""
 
 from __future__ import annotations

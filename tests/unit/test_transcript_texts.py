@@ -1,4 +1,4 @@
-"""What an entry says as text, where words stand in it, and what is copied of it."""
+"""Text of an entry, positions of words in it, and the copied part."""
 
 from __future__ import annotations
 

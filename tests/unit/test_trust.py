@@ -1,4 +1,4 @@
-"""What the files of a project may not set before the person has allowed it."""
+"""Settings that a project's files may not set before the person has allowed it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GROUPS = {
     **{each.id: each.group for each in PANE_COMMANDS},
     **{each.id: each.group for each in COMMANDS},
 }
-"""Of each command whose key a keymap can change."""
+"""Commands whose key a keymap can change."""
 WAITS: dict[str, object] = {
     "model": "replay:.mahtab/a.jsonl",
     "reflection_model": "demo",
@@ -74,9 +74,9 @@ WAITS: dict[str, object] = {
     "mcp": {"theirs": {"command": "./evil"}},
     "embedding_model": "ollama:theirs",
 }
-"""Of each setting that can wait for the person a value that does."""
+"""Settings that can wait for the person, each with a value that does."""
 OWN = {"rlm_max_calls": 200, "rlm_max_usd": 2.0, "rlm_max_seconds": 60.0, "max_usd": 2.0}
-"""What the person has, where there is no limit otherwise."""
+"""Values of the person, where there is no limit otherwise."""
 FREE: dict[str, object] = {
     "theme": "mahtab-day",
     "pictures": "blocks",
@@ -96,7 +96,7 @@ FREE: dict[str, object] = {
     "max_history": 19,
     "skills_budget": 59_999,
 }
-"""Of each setting that any project may set a value."""
+"""Settings with a value that any project may set."""
 
 
 def toml(value: object) -> str:

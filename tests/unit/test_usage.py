@@ -1,4 +1,4 @@
-"""What a call of a model is said to have cost."""
+"""Reported cost of a model's call."""
 
 from __future__ import annotations
 

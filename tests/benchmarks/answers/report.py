@@ -14,7 +14,7 @@ from tests.benchmarks.answers.outcome import Outcome
 
 @dataclass
 class Row:
-    """What came of one question."""
+    """Result of one question."""
 
     program: str
     name: str

@@ -1,4 +1,4 @@
-"""The same tasks by other engines, where they are installed: ``pip install rlms dspy``."""
+"""Runs these tasks with other engines, if they are installed: ``pip install rlms dspy``."""
 
 from __future__ import annotations
 

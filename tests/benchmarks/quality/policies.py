@@ -17,12 +17,12 @@ PART = 15_000
 
 
 class Skill(NamedTuple):
-    """What a model must be able to do for a kind of task."""
+    """Abilities of a model for a kind of task."""
 
     pattern: str
-    """What it searches for. Nothing finds all reviews by meaning."""
+    """Pattern that it searches for. Nothing finds all reviews by meaning."""
     value: Callable[[str], str | None]
-    """What it reads in a line."""
+    """Value that it reads in a line."""
     combine: str
     """Its code that makes the answer from the list `values`."""
 
@@ -66,7 +66,7 @@ SKILLS = {
 
 
 def read(skill: Skill, text: str) -> str:
-    """What the model says that reads a part."""
+    """Answer of the model that reads a part."""
     return json.dumps(
         [value for line in text.splitlines() if (value := skill.value(line)) is not None]
     )

@@ -23,7 +23,7 @@ class Task(NamedTuple):
 
 
 class _Lines(NamedTuple):
-    """What a text consists of."""
+    """Parts of a text."""
 
     question: str
     returns: Any

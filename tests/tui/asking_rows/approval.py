@@ -1,4 +1,4 @@
-"""What is asked of the approval row, and what it shows."""
+"""Helpers for the approval row: questions to it, and its texts."""
 
 from __future__ import annotations
 
