@@ -43,9 +43,6 @@ _OF_ASSISTANT = records.AssistantReplIn, records.AssistantReplOutStream, records
 REMEMBERED = 1_000
 """Number of finished cells remembered for agents."""
 
-UNDOABLE = 100
-"""Cells for which is remembered who had made each name before them: more than can be undone."""
-
 
 class FinishedCell(NamedTuple):
     """A cell that has ended, in short."""
@@ -93,7 +90,6 @@ class Cells:
         self._naming = threading.Lock()
         """Held while it is logged who has made names, so that a list of them does not come after
         newer ones."""
-        self._provenance_before: dict[int, Provenance] = {}
         self.turns: dict[int, int] = {}
         """Which question each of the model's cells belongs to."""
         self.last = first - 1
@@ -178,8 +174,6 @@ class Cells:
                 )
             with self._number_lock:
                 cell = self.last = next(self._numbers)
-            self._provenance_before[cell] = self.provenance.copy()
-            self._provenance_before.pop(cell - UNDOABLE, None)
             if (turn := attrs.get("turn")) is not None:
                 self.turns[cell] = turn
             attrs = {"cell": cell, "party": party, **attrs}
@@ -326,10 +320,6 @@ class Cells:
             self._leaves.clear()
             self._face.leave()
         return result
-
-    def provenance_before(self, cell: int) -> Provenance:
-        """Who had made what before a cell ran."""
-        return self._provenance_before.get(cell, self.provenance)
 
     def leave(self) -> None:
         """Leave the program once the running cell has ended, since leaving would cut it off. Raises

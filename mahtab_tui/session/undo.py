@@ -101,7 +101,7 @@ class Undo:
             undone = self.cells_from(cell)
             self._last = undone, self._cells.provenance.copy()
             self._undone.update(undone)
-            self._cells.provenance.restore(self._cells.provenance_before(cell))
+            self._cells.provenance.rewind(cell)
             self._tell(
                 f"{_were(undone)} undone: the namespace is as it was before cell {cell} ran.",
                 undone,

@@ -104,3 +104,16 @@ def test_nothing_is_undone_while_a_cell_runs_and_where_nothing_ran(
     while it.session.stop() != "cell":  # the kernel may not have the cell yet
         time.sleep(0.001)
     it.store.wait(tags.USER_REPL_OUT, cell=2)
+
+
+def test_authors_are_right_after_an_undo_of_more_than_a_hundred_cells(
+    open_session: Callable[..., Opened],
+) -> None:
+    it = open_session(undo_steps=200)
+    it.run("items = []; other = 0", *[f"items.append({number})" for number in range(110)])
+    it.session.undo.undo(3)
+    who = it.session.cells.provenance.who
+    assert (who("items"), who("other")) == (("you", 2, False), ("you", 1, False))
+    it.session.undo.redo()
+    assert who("items") == ("you", 111, False)
+    assert it.value("len(items)") == "110"
