@@ -5,16 +5,34 @@ from __future__ import annotations
 import contextlib
 import enum
 import json
+from collections import OrderedDict, deque
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import date
-from typing import Any, Literal, Union
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from math import inf, nan
+from pathlib import Path
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    NewType,
+    NotRequired,
+    Optional,
+    TypedDict,
+    Union,
+)
+from uuid import UUID
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from mahtab_tui.kernel.worker.answer_form import WrongForm, described, read_as
+from mahtab_tui.kernel.worker.sandbox.wording import readable, with_items
 
 
 class Level(enum.Enum):
@@ -42,7 +60,27 @@ class Invoice(BaseModel):
         return total
 
 
+class Point(NamedTuple):
+    x: int
+    y: int = 0
+
+
+class Person(TypedDict):
+    name: str
+    age: NotRequired[int]
+
+
+@dataclass
+class Counted:
+    n: Annotated[int, Field(ge=0)]
+
+
 DAY = date(2026, 3, 1)
+NOON = datetime(2026, 3, 1, 12)
+UTC_NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+ID = UUID("12345678-1234-5678-1234-567812345678")
+Spam = Literal["spam", "ham"]
+Number = NewType("Number", int)
 
 
 @pytest.mark.parametrize(
@@ -89,10 +127,95 @@ def test_what_an_answer_comes_to(wanted: Any, text: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("wanted", "given", "value"),
+    [
+        (Spam, "spam", "spam"),
+        (Spam, "Spam", "spam"),
+        (Spam, "'spam'.", "spam"),
+        (list[Spam], ["ham", "spam"], ["ham", "spam"]),
+        (dict[str, Spam], {"a": "Ham"}, {"a": "ham"}),
+        (Literal[1, 2], 2, 2),
+        (Literal[1, 2], "2", 2),
+        (Literal[Level.LOW, None], "low", Level.LOW),
+        (Literal["yes", True], True, True),
+        (Level, "high", Level.HIGH),
+        (Level, "HIGH", Level.HIGH),
+        (Level, Level.HIGH, Level.HIGH),
+        (list[Level], ["low", "HIGH"], [Level.LOW, Level.HIGH]),
+        (Level | None, None, None),
+        (date, DAY, DAY),
+        (date, "2026-03-01", DAY),
+        (date, datetime(2026, 3, 1), DAY),
+        (list[date], [DAY], [DAY]),
+        (dict[date, int], {DAY: 1}, {DAY: 1}),
+        (datetime, NOON, NOON),
+        (datetime, "2026-03-01T12:00:00Z", UTC_NOON),
+        (datetime, DAY, datetime(2026, 3, 1)),
+        (time, time(12), time(12)),
+        (date | str, "soon", "soon"),
+        (Optional[date], "2026-03-01", DAY),  # noqa: UP045
+        (int, "20", 20),
+        (int, True, WrongForm),
+        (Number, 7, 7),
+        (int | str, "7 or so", "7 or so"),
+        (list[int | str], ["7", 7], ["7", 7]),
+        (float, 2, 2.0),
+        (float, "nan", nan),
+        (list[float], [nan, 1, inf], [nan, 1.0, inf]),
+        (complex, 1 + 2j, 1 + 2j),
+        (bool, "yes", True),
+        (bool, False, False),
+        (Decimal, Decimal("1.10"), Decimal("1.1")),
+        (list[Decimal], [Decimal("1.10"), Decimal("2.5")], [Decimal("1.10"), Decimal("2.5")]),
+        (bytes, b"\xff", b"\xff"),
+        (bytes, "words", b"words"),
+        (list[bytes], [b"\xff"], [b"\xff"]),
+        (UUID, ID, ID),
+        (dict[UUID, Path], {str(ID): Path("a/b")}, {ID: Path("a/b")}),
+        (Path, "a/b", Path("a/b")),
+        (set[int], {3, 1}, {1, 3}),
+        (frozenset[str], {"a"}, frozenset("a")),
+        (Collection[str], ("a", "b"), ["a", "b"]),
+        (deque[int], deque([1, 2]), deque([1, 2])),
+        (tuple[int, str], (1, "a"), (1, "a")),
+        (dict[tuple[int, int], str], {(1, 2): "a"}, {(1, 2): "a"}),
+        (dict[int, int], {1: 2, 3: 4}, {1: 2, 3: 4}),
+        (dict[Any, int], {1: 2, "1": 3}, {1: 2, "1": 3}),
+        (OrderedDict[str, int], {"a": 1}, OrderedDict(a=1)),
+        (Mapping[str, Any], {"a": DAY}, {"a": "2026-03-01"}),
+        (Point, Point(1, 2), Point(1, 2)),
+        (Point, {"x": 1}, Point(1)),
+        (list[Point], [Point(1, 2)], [Point(1, 2)]),
+        (Person, {"name": "Ann"}, {"name": "Ann"}),
+        (Person, {"name": "Ann", "age": "7"}, {"name": "Ann", "age": 7}),
+        (Line, Line("a", Level.HIGH), Line("a", Level.HIGH)),
+        (Invoice, {"id": 1, "day": DAY, "total": 2}, Invoice(id=1, day=DAY, total=2)),
+        (Annotated[int, Field(ge=0)], 3, 3),
+        (Annotated[int, Field(ge=0)], -3, WrongForm),
+        (list[Annotated[str, "a name"]], ["a"], ["a"]),
+        (Any, numpy.int64(7), 7),
+        (list[int], numpy.arange(3), [0, 1, 2]),
+        (dict[str, float], {"mean": numpy.float64(1.5)}, {"mean": 1.5}),
+        (numpy.float64, 1.5, numpy.float64(1.5)),
+        (numpy.int64, "7", numpy.int64(7)),
+        (None, None, None),
+    ],
+)
+def test_natural_spellings_of_a_value_are_read(wanted: Any, given: object, value: Any) -> None:
+    text = readable(with_items(given, 1000))  # as FINAL does
+    if value is WrongForm:
+        with pytest.raises(WrongForm):
+            read_as(wanted, text)
+        return
+    read = read_as(wanted, text)
+    assert (repr(read), type(read)) == (repr(value), type(value))
+    assert described(wanted)
+
+
+@pytest.mark.parametrize(
     ("wanted", "text", "said"),
     [
-        (int, "There are 20.", "it is not JSON, but begins 'There are 20.'"),
-        (int, '"20"', 'the answer must be an integer, not "20"'),
+        (int, "There are 20.", 'the answer must be an integer, not "There are 20."'),
         (int, "true", "must be an integer, not true"),
         (int, "2.5", "must be an integer, not 2.5"),
         (list[int], '[1, "a"]', r"the answer\[1\] must be an integer"),
@@ -117,8 +240,11 @@ def test_what_an_answer_comes_to(wanted: Any, text: str, value: object) -> None:
             r"(?s)the answer\[0\]: .*nobody pays so little",
         ),
         (Invoice, '{"id": 1}', r"(?s)the answer: .*day.*Field required"),
-        (list, "[" * 100_000, "not JSON"),
-        (int, "9" * 10_000, "not JSON"),
+        (list, "[" * 100_000, r'not "\[\[\['),
+        (int, "9" * 10_000, 'an integer, not "999'),
+        (Literal["spam", "Spam"], "SPAM", 'must be "spam" or "Spam", not "SPAM"'),
+        (Point, "[]", "'x' is missing"),
+        (Counted, '{"n": -1}', "greater than or equal to 0"),
     ],
 )
 def test_what_is_wrong_is_said(wanted: Any, text: str, said: str) -> None:
@@ -136,7 +262,7 @@ def test_the_model_is_told_the_form() -> None:
 
 
 @pytest.mark.parametrize(
-    "wanted", [len, object(), "int", [int], {"a": int}, bytes, type("Own", (), {})]
+    "wanted", [len, object(), "int", [int], {"a": int}, memoryview, type("Own", (), {})]
 )
 def test_what_is_no_form_is_refused(wanted: Any) -> None:
     with pytest.raises(TypeError, match="cannot describe an answer"):

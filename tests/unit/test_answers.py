@@ -55,7 +55,7 @@ def test_an_answer_of_another_form_is_sent_back_with_what_is_wrong() -> None:
     answer = answered("how many?", int, search, ())
     assert (answer, answer.value, answer.state, answer.why) == ("20", 20, "answered", "")
     assert "data of this form, in JSON: an integer." in queries[0]
-    assert "it is not JSON, but begins 'about twenty'" in queries[1]
+    assert 'the answer must be an integer, not "about twenty"' in queries[1]
     assert queries[1].startswith(queries[0])
     assert queries[1].endswith("It was:\nabout twenty")
 
@@ -63,11 +63,12 @@ def test_an_answer_of_another_form_is_sent_back_with_what_is_wrong() -> None:
 def test_it_is_sent_back_at_most_twice() -> None:
     queries, search = searching("a", "b", "c", "7")
     with pytest.warns(
-        UserWarning, match="does not have the requested form: it is not JSON, but begins 'c'"
+        UserWarning,
+        match='does not have the requested form: the answer must be an integer, not "c"',
     ):
         answer = answered("how many?", int, search, ())
     assert (answer, answer.value, answer.state) == ("c", None, "partial")
-    assert "begins 'c'" in answer.why
+    assert 'not "c"' in answer.why
     assert len(queries) == 3
 
 

@@ -287,6 +287,8 @@ def test_names_of_other_programs_work() -> None:
         with pytest.raises(Final):
             exec(code, names(engine=engine))
         assert engine.told[-1][1]["text"] == text
+    with pytest.raises(NameError, match="there is no variable answr"):
+        exec("FINAL_VAR('answr')", names())
 
 
 def test_llm_is_asked_with_and_without_text() -> None:

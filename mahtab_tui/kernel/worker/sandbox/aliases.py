@@ -50,7 +50,12 @@ class Aliases:
         """The same as FINAL, for a variable or its name."""
         if isinstance(variable, str) and variable.isidentifier():
             caller = sys._getframe(2)  # beyond the wrapper
-            variable = caller.f_locals.get(variable, caller.f_globals.get(variable, variable))
+            names = {**caller.f_globals, **caller.f_locals}
+            if variable not in names:
+                raise NameError(
+                    f"FINAL_VAR: there is no variable {variable}. FINAL({variable!r}) answers with that text"
+                )
+            variable = names[variable]
         self._functions.FINAL(variable)
 
     def SUBMIT(self, *values: object, **fields: object) -> NoReturn:

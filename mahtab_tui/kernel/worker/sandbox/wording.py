@@ -36,15 +36,42 @@ def with_items(value: object, most: int) -> object:
 
 
 def readable(value: object) -> str:
-    """Return a value as text: strings as they are, lists, dicts and sets as JSON if possible, all
-    else as Python shows it."""
-    if not isinstance(value, (list, tuple, dict, set, frozenset)):
-        return str(value)
+    """Return a value as text: strings as they are, lists, dicts, sets, arrays and dataclasses as
+    JSON if possible, all else as Python shows it."""
     try:
-        plain = sorted(value) if isinstance(value, (set, frozenset)) else value
-        return _as_json(plain, "\n")
+        data = _as_data(value)
+        return _as_json(data, "\n") if isinstance(data, (list, tuple, dict)) else str(data)
     except (TypeError, ValueError, RecursionError):
         return pprint.pformat(value, width=_ONE_LINE)
+
+
+def _as_data(value: Any) -> Any:
+    """Return a value as lists, dicts and what JSON has otherwise, as far as it can be."""
+    kind = type(value)
+    if kind in (str, int, float, bool, type(None)):
+        return value
+    if isinstance(value, dict):
+        data = {_as_data(name): _as_data(each) for name, each in value.items()}
+        if len({name if isinstance(name, str) else json.dumps(name) for name in data}) < len(data):
+            raise ValueError("JSON would have a key twice")  # {1: 2, "1": 3}
+        return data
+    if isinstance(value, (list, tuple)):
+        return [_as_data(each) for each in value]
+    if isinstance(value, (set, frozenset)):
+        return [_as_data(each) for each in sorted(value)]
+    if hasattr(kind, "__dataclass_fields__"):
+        return {name: _as_data(getattr(value, name)) for name in kind.__dataclass_fields__}
+    if hasattr(kind, "__members__"):  # an enum
+        return _as_data(value.value)
+    if hasattr(kind, "tolist"):  # NumPy
+        return _as_data(value.tolist())
+    if hasattr(kind, "isoformat"):
+        return value.isoformat()
+    if hasattr(kind, "as_integer_ratio") and hasattr(kind, "is_nan"):  # a Decimal
+        return float(value) if str(float(value)) == str(value) else str(value)
+    if hasattr(kind, "__fspath__") or hasattr(kind, "urn"):  # a path, a UUID
+        return str(value)
+    return value
 
 
 def _as_json(value: object, line_break: str) -> str:
