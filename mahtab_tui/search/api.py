@@ -8,7 +8,7 @@ import inspect
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ def rlm(
     query: str,
     context: Any = None,
     *,
+    contexts: Mapping[str, Any] | None = None,
     returns: Any = None,
     model: GivenModel | None = None,
     sub_model: GivenModel | None = None,
@@ -60,12 +61,13 @@ def rlm(
     raw: bool = False,
     on_event: Callable[[Record], None] | None = None,
     searcher: Searcher | None = None,
-    **contexts: Any,
+    **named: Any,
 ) -> Answer:
     """Answer a query over a context of any size: a model explores it with code and calls itself on parts. Ctrl+C stops it.
 
     context: str, bytes, a path object, a list of strings or documents, a dict of them, a DataFrame. Several may be given by names of their
-    own, which are then variables of the model's code: rlm(query, contract=a, mails=b).
+    own, which are then variables of the model's code: rlm(query, contract=a, mails=b), or contexts={"contract": a} for any name. What
+    looks like a secret or another program's option is refused.
     returns: the form of the answer's `value`, such as int, list[str], a dataclass or a pydantic model; an answer of another form is sent
     back to the model at most twice. The answer is a str; it also has `value`, `state` ("answered", "partial"), `why`, `usage`, `spans`,
     `tree` (the calls, as data) and `log` (the events).
@@ -107,7 +109,7 @@ def rlm(
         concurrency=concurrency,
     )
     sampling = sampling_of(temperature=temperature, top_p=top_p, seed=seed)
-    taken = take_all(context, contexts, inspect.signature(rlm).parameters)
+    taken = take_all(context, contexts, named, inspect.signature(rlm).parameters)
     runner = CallerTools(tools) if tools else None
     caller = _CALLER.get()
     kept: Log | None = None

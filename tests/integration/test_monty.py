@@ -164,7 +164,7 @@ async def test_contexts_have_names_and_tools_are_called(
         return {"value": None if args["args"] == [0] else [name, args]}
 
     node.answer = answer
-    text = Text.of(take_all(None, {"contract": "one", "mails": ["two", "three"]}, ()))
+    text = Text.of(take_all(None, {"contract": "one", "mails": ["two", "three"]}, {}, ()))
     sandbox = await sandboxes.start(
         text, node, tools=[DescribedTool("price", "(n)", "Return a price.")]
     )

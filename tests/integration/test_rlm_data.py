@@ -168,6 +168,13 @@ def test_contexts_of_all_kinds_go_together_and_to_sub_calls() -> None:
     assert answer.value == ["dict", "two", "bytes", "read", "read"]
 
 
+def test_contexts_of_any_name_are_given_as_a_dict() -> None:
+    model = ScriptedModel(reply=lambda messages: python("FINAL([prompt, max_call, key[:5]])"))
+    contexts = {"prompt": "one", "max_call": "two"}
+    answer = rlm("what?", contexts=contexts, key="three " * 9000, model=model, returns=list[str])
+    assert answer.value == ["one", "two", "three"]
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -177,7 +184,14 @@ def test_contexts_of_all_kinds_go_together_and_to_sub_calls() -> None:
         ({"list": "a"}, "Python has that name already"),
         ({"_a": "a"}, "begins with an underscore"),
         ({"max_call": "a"}, "no option 'max_call'; did you mean 'max_calls'"),
-        ({"tree": 7}, "tree, which is not an option and so a context: A value of type int"),
+        ({"tree": 7}, "no option 'tree', and a value of type int is no text"),
+        ({"tree": len}, "The context 'tree': A value of type builtin_function"),
+        ({"api_key": "a"}, "no option 'api_key'. If it is a text for the model, pass contexts="),
+        ({"max_iterations": 7}, "no option 'max_iterations'"),
+        ({"github_token": "x" * 40}, "github_token looks like a secret and is sent to no model"),
+        ({"mail": "sk-" + "a1" * 20}, "The value of mail looks like a secret"),
+        ({"mail": b"ghp_" + b"a1" * 18}, "The value of mail looks like a secret"),
+        ({"contexts": {"grep": "a"}}, "a search has that name already"),
         ({f"a{number}": "" for number in range(101)}, "At most 100 contexts"),
     ],
 )

@@ -6,6 +6,7 @@ import codecs
 import difflib
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -31,6 +32,22 @@ _LONGEST_NAME = 1_000
 _MOST_NAMED = 100
 _COLUMNS = 100
 """Columns of a table that are listed."""
+_OPTIONS_OF_OTHERS = frozenset(
+    "api_key base_url api_base api_version azure_endpoint organization project backend backend_kwargs environment environment_kwargs headers"
+    " extra_headers extra_body default_headers custom_system_prompt system_prompt system prompt instructions messages question task signature"
+    " max_iterations max_iters max_llm_calls max_output_chars max_output_tokens max_completion_tokens max_retries timeout stop stream"
+    " verbose logger callbacks lm sub_lm llm client provider root_model recursive_model recursive_prompt persistent orchestrator cache user"
+    " response_format output_type schema reasoning_effort thinking interpreter".split()
+)
+"""Names that are options of other programs for searches and of services, so hardly a text's."""
+_SECRET_NAMES = frozenset(
+    "key apikey token secret password passwd credential credentials auth authorization".split()
+)
+_SECRET = re.compile(
+    r"(?:(?:sk|pk|rk)[-_][\w-]{10,}|gh[a-z]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{15,}|hf_\w{20,}|xox[a-z]-[\w-]{10,}|AKIA[A-Z0-9]{12,}"
+    r"|AIza[\w-]{20,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*|Bearer\s+\S{10,})\s*"
+)
+_LONGEST_SECRET = 500
 _KEYS = ("page_content", "text", "content")
 """Keys or attributes that may hold a document's text."""
 
@@ -104,12 +121,21 @@ def take(given: Any) -> ContextText:
     )
 
 
-def take_all(context: Any, named: Mapping[str, Any], options: Iterable[str]) -> ContextText:
-    """Read one context, or several by name. options: names that mean something else, one of which
-    may have been misspelt.
+def take_all(
+    context: Any,
+    contexts: Mapping[str, Any] | None,
+    keywords: Mapping[str, Any],
+    options: Iterable[str],
+) -> ContextText:
+    """Read one context, or several by name. keywords: contexts that were given like options.
+    options: names that mean something else, one of which may have been misspelt.
 
     Raises `ContextError`.
     """
+    for name, value in keywords.items():
+        if why := _why_not_a_text(name, value, options):
+            raise ContextError(why)
+    named = {**(contexts or {}), **keywords}
     if not named:
         if context is None:
             raise ContextError("There is nothing to search: give a text, or several by name.")
@@ -123,34 +149,45 @@ def take_all(context: Any, named: Mapping[str, Any], options: Iterable[str]) -> 
             f"At most {_MOST_NAMED} contexts can have names; {len(named)} are given. Pass a dict of them instead."
         )
     texts: list[str] = []
-    contexts: list[NamedContext] = []
+    found: list[NamedContext] = []
     notices: list[str] = []
     start = 0
     for name, value in named.items():
-        close = difflib.get_close_matches(name, options, 1, 0.75)
-        if close:
-            raise ContextError(
-                f"There is no option {name!r}; did you mean {close[0]!r}? A context needs a name that is less like an option."
-            )
         if why := why_not_a_name(name):
             raise ContextError(f"A context cannot be named {name!r}: {why}.")
         try:
             taken = take(value)
         except ContextError as error:
-            raise ContextError(
-                f"{name}, which is not an option and so a context: {error}"
-            ) from None
+            raise ContextError(f"The context {name!r}: {error}") from None
         parts = tuple((part, low + start, high + start) for part, low, high in taken.parts)
-        contexts.append(
+        found.append(
             NamedContext(name, taken.kind, start, start + len(taken.text), parts, taken.about)
         )
         texts.append(taken.text)
         notices += taken.notices
         start += len(taken.text) + 1
-    whole = tuple((context.name, context.start, context.end) for context in contexts)
+    whole = tuple((each.name, each.start, each.end) for each in found)
     return ContextText(
-        "\n".join(texts), "dict", whole, notices=tuple(notices), contexts=tuple(contexts)
+        "\n".join(texts), "dict", whole, notices=tuple(notices), contexts=tuple(found)
     )
+
+
+def _why_not_a_text(name: str, value: Any, options: Iterable[str]) -> str:
+    """Return why a keyword is not taken for a context, which a model reads; empty if it is."""
+    otherwise = f"If it is a text for the model, pass contexts={{{name!r}: …}}."
+    if close := difflib.get_close_matches(name, options, 1, 0.75):
+        return f"There is no option {name!r}; did you mean {close[0]!r}? {otherwise}"
+    if name in _OPTIONS_OF_OTHERS:
+        return f"There is no option {name!r}. {otherwise}"
+    short = isinstance(value, (str, bytes)) and len(value) <= _LONGEST_SECRET
+    if short and _SECRET_NAMES & set(name.lower().split("_")):
+        return f"{name} looks like a secret and is sent to no model. {otherwise}"
+    text = value.decode("latin-1") if isinstance(value, bytes) else value
+    if short and _SECRET.fullmatch(text.strip()):
+        return f"The value of {name} looks like a secret and is sent to no model. {otherwise}"
+    if value is None or isinstance(value, (bool, int, float, complex)):
+        return f"There is no option {name!r}, and a value of type {type(value).__name__} is no text to search."
+    return ""
 
 
 def _meant_a_file(text: str) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ def rlm(
     query: str,
     context: Any = None,
     *,
+    contexts: Mapping[str, Any] | None = None,
     returns: Any = None,
     model: str | None = None,
     sub_model: str | None = None,
@@ -57,12 +58,13 @@ def rlm(
     concurrency: int | None = None,
     yes: bool = False,
     raw: bool = False,
-    **contexts: Any,
+    **named: Any,
 ) -> Answer:
     """Answer a question about a text too long to read: a model explores it with code in a sandbox, and calls itself on parts.
 
     context: a str, bytes, a path object (file or folder), a list of texts or documents, a dict of them, or a DataFrame. Several may be given
-    by names of their own, which are then variables of the model's code: rlm(query, contract=a, mails=b).
+    by names of their own, which are then variables of the model's code: rlm(query, contract=a, mails=b), or contexts={"contract": a} for
+    any name. What looks like a secret or another program's option is refused.
     returns: the form of the answer's .value, such as int, list[str], a dataclass or a pydantic model; an answer of another form is sent back
     to the model at most twice. The answer itself is a str; it has .value, .state ("answered", "partial"), .why, .usage, .spans, .tree (the
     calls, as data) and .log (the events).
@@ -86,7 +88,7 @@ def rlm(
     options = {name: given[name] for name in _OPTIONS if given[name] is not None}
     try:
         taken = late_import(f"{__package__}.contexts").take_all(
-            context, contexts, late_import("inspect").signature(rlm).parameters
+            context, contexts, named, late_import("inspect").signature(rlm).parameters
         )
     except late_import(f"{__package__}.contexts").ContextError as error:
         raise RuntimeError(str(error)) from None
