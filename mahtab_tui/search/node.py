@@ -217,6 +217,13 @@ class SearchNode:
         """Seconds that it has taken so far."""
         return max(0.0, now - self.begun) if self.duration is None else self.duration
 
+    def turn_label(self, number: int, form: str) -> str:
+        """Return the number of a turn and of its most turns in a form, or "last call" for the one
+        after them that only answers; empty if they are not known."""
+        if not self.turn_limit or not number:
+            return ""
+        return form.format(number, self.turn_limit) if number <= self.turn_limit else "last call"
+
     @property
     def last_line(self) -> str:
         """The last line of the model's words, or of the running code; empty at first."""

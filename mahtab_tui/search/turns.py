@@ -195,7 +195,7 @@ class Exploration:
             return await self._calls.say(
                 self._node.id,
                 self._turn,
-                max(self._turn, self._limits.max_turns),
+                self._limits.max_turns,
                 self._conversation,
                 kept,
             )

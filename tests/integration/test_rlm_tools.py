@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy
 import pytest
 
 from mahtab_tui.kernel.worker.caller_tools import CallerTools
@@ -253,6 +254,7 @@ def test_plain_data_is_a_copy_of_plain_types() -> None:
 
     copy = plain_data({Word("a"): (Word("b"), Number(), {1})}, "It")
     assert copy == {"a": ["b", 7, [1]]}
+    assert plain_data([numpy.arange(3), numpy.float32(1.5)], "It") == [[0, 1, 2], 1.5]
     assert {type(name) for name in copy} == {str}
     assert type(copy["a"][0]) is str
     with pytest.raises(NotPlainError):

@@ -276,7 +276,7 @@ def test_out_of_turns_one_last_call_gives_the_best_answer(bench: Bench) -> None:
         (record.attrs["turn"], record.attrs["turns"])
         for record in bench.story.of(tags.RLM_CALL, event="turn")
     ]
-    assert turns == [(1, 3), (2, 3), (3, 3), (4, 4)]
+    assert turns == [(1, 3), (2, 3), (3, 3), (4, 3)]
 
 
 def test_a_long_conversation_keeps_all_code_and_the_heads_of_earlier_outputs(bench: Bench) -> None:

@@ -101,6 +101,14 @@ def test_a_search_that_runs() -> None:
     assert root.used == tree.used
 
 
+def test_the_call_after_the_last_turn_is_not_one_turn_more() -> None:
+    node = folded(running()).root
+    assert node is not None
+    node.turn_limit = 20
+    labels = [node.turn_label(number, "{}/{}") for number in (0, 20, 21)]
+    assert labels == ["", "20/20", "last call"]
+
+
 def test_a_search_that_is_done() -> None:
     tree = folded(STORY)
     check(tree)

@@ -48,6 +48,8 @@ class _Copy:
             return [self.of(item, depth + 1) for item in value]
         if isinstance(value, Mapping):
             return {self._key(name): self.of(item, depth + 1) for name, item in value.items()}
+        if hasattr(type(value), "tolist"):  # arrays and scalars of NumPy, a Series
+            return self.of(value.tolist(), depth + 1)
         if hasattr(type(value), "__index__"):  # the whole numbers of other libraries
             return self._whole(value.__index__())
         raise NotPlainError(

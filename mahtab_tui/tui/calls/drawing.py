@@ -145,7 +145,7 @@ class Drawing:
         """Draw turns, tokens, cost and time, as far as there is room."""
         turn = node.turns[-1].number if node.turns and node.kind != "llm" else 0
         texts = (
-            f"{turn}/{node.turn_limit}" if node.turn_limit and turn else "",
+            node.turn_label(turn, "{}/{}").removesuffix(" call"),
             short_number(node.used.tokens) if node.used.tokens else "",
             short_cost(node.used),
             short_time(node.elapsed(now)) if node.turns or node.finished else "",

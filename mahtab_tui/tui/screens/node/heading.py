@@ -48,8 +48,8 @@ def figures(node: SearchNode, now: float, width: int) -> str:
     """Show what the call and those below it have used; if it is too wide, the first figures are
     left out."""
     turn = (
-        f"turn {node.turns[-1].number} of {node.turn_limit}"
-        if node.turns and node.turn_limit and node.kind != "llm"
+        node.turn_label(node.turns[-1].number, "turn {} of {}")
+        if node.turns and node.kind != "llm"
         else ""
     )
     used = node.used

@@ -106,7 +106,9 @@ class Story:
     def _turn(self, turn: Turn) -> Iterator[Row]:
         palette, node = self._palette, self._node
         if node.kind != "llm":
-            head = f"Turn {turn.number}" + (f" of {node.turn_limit}" if node.turn_limit else "")
+            head = (
+                node.turn_label(turn.number, "turn {} of {}") or f"turn {turn.number}"
+            ).capitalize()
             left = budget(turn.left)
             yield Row(
                 [(head, palette.model + BOLD), (f"  left: {left}" if left else "", palette.muted)],
