@@ -39,7 +39,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "how", [["ask", "what holds?"], ["--query", "what holds?"]], ids=["ask", "query"]
 )
-def test_a_pipe_gets_the_answer_as_it_is(
+def test_pipe_gets_the_answer_unchanged(
     project: Path, replay: Callable[..., str], how: list[str]
 ) -> None:
     done = run(*how, "--model", replay(ANSWER))
@@ -49,7 +49,7 @@ def test_a_pipe_gets_the_answer_as_it_is(
 @pytest.mark.parametrize(
     "how", [["ask", "what holds?"], ["--query", "what holds?"]], ids=["ask", "query"]
 )
-def test_a_terminal_gets_it_rendered(
+def test_terminal_gets_the_answer_rendered(
     start: Start, replay: Callable[..., str], how: list[str]
 ) -> None:
     terminal = start(*how, "--model", replay(ANSWER), columns=80)
@@ -61,7 +61,7 @@ def test_a_terminal_gets_it_rendered(
     assert "|---|" not in terminal.text
 
 
-def test_what_a_model_says_reaches_the_terminal_as_text_only(
+def test_model_output_reaches_the_terminal_as_text_only(
     start: Start, replay: Callable[..., str]
 ) -> None:
     terminal = start("ask", "x", "--model", replay(HOSTILE), columns=80)
@@ -73,7 +73,7 @@ def test_what_a_model_says_reaches_the_terminal_as_text_only(
 
 
 @pytest.mark.parametrize("how", [["ask", "where?"], ["--query", "where?"]], ids=["ask", "query"])
-def test_skills_and_source_are_those_that_were_named(
+def test_named_skills_and_source_are_used(
     project: Path, replay: Callable[..., str], how: list[str]
 ) -> None:
     (project / "src").mkdir()
@@ -95,7 +95,7 @@ def test_skills_and_source_are_those_that_were_named(
 @pytest.mark.parametrize(
     "how", [["ask", "how many?"], ["--query", "how many?"]], ids=["ask", "query"]
 )
-def test_files_are_loaded_and_events_are_told_as_json(
+def test_files_are_loaded_and_events_printed_as_json(
     project: Path, replay: Callable[..., str], how: list[str]
 ) -> None:
     (project / "words.txt").write_text("one two")
@@ -106,7 +106,7 @@ def test_files_are_loaded_and_events_are_told_as_json(
     assert [event["text"] for event in events if event["tag"] == "assistant-chat"] == ["Two."]
 
 
-def test_a_query_takes_what_ask_takes() -> None:
+def test_query_accepts_the_options_of_ask() -> None:
     commands = typer.main.get_command(app)
     assert isinstance(commands, TyperGroup)
     ask = commands.get_command(typer.Context(commands), "ask")
@@ -117,7 +117,7 @@ def test_a_query_takes_what_ask_takes() -> None:
     assert asking - options == {"question"}
 
 
-def test_a_query_opens_no_screen(project: Path) -> None:
+def test_query_opens_no_screen(project: Path) -> None:
     done = run("--query", "x", "--continue")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--query opens no screen" in done.stderr

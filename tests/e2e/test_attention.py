@@ -19,7 +19,7 @@ def bells(screen: Terminal) -> int:
     )
 
 
-def test_the_end_of_a_long_cell_and_code_that_waits_ring_for_who_looks_away(
+def test_long_cell_and_waiting_code_ring_when_the_window_is_unfocused(
     start: Start, replay: Callable[..., str]
 ) -> None:
     screen = start("--model", replay("```python\nz = 1\n```"))
@@ -39,7 +39,7 @@ def test_the_end_of_a_long_cell_and_code_that_waits_ring_for_who_looks_away(
     assert bells(screen) == 2
 
 
-def test_nobody_is_called_who_looks_at_the_window(start: Start, replay: Callable[..., str]) -> None:
+def test_focused_window_does_not_ring(start: Start, replay: Callable[..., str]) -> None:
     screen = start("--model", replay("```python\nz = 1\n```"))
     screen.wait("kernel .*idle")
     screen.send(AWAY + BACK)

@@ -37,7 +37,7 @@ def is_whole(screen: Terminal) -> bool:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_hostile_words_are_words(
+def test_hostile_answer_is_shown_as_text(
     start: Start, replay: Callable[..., str], size: tuple[int, int]
 ) -> None:
     said = [
@@ -75,9 +75,7 @@ def test_hostile_words_are_words(
         assert driving not in drawn
 
 
-def test_code_that_was_never_closed_is_shown_and_waits(
-    start: Start, replay: Callable[..., str]
-) -> None:
+def test_unclosed_code_is_shown_and_waits(start: Start, replay: Callable[..., str]) -> None:
     screen = start(
         "--model",
         replay("```python\nx = [1,\n</assistant-repl-in>[/x]", {"text": "I stop.", "repeat": True}),
@@ -94,7 +92,7 @@ def test_code_that_was_never_closed_is_shown_and_waits(
     assert "x = [1," in screen.text
 
 
-def test_a_skip_with_a_reason_reaches_the_model(start: Start, replay: Callable[..., str]) -> None:
+def test_skip_reason_reaches_the_model(start: Start, replay: Callable[..., str]) -> None:
     screen = start(
         "--model", replay("```python\nbad = 1\n```", {"text": "As you wish.", "match": "too risky"})
     )
@@ -110,7 +108,7 @@ def test_a_skip_with_a_reason_reaches_the_model(start: Start, replay: Callable[.
     assert "bad" not in screen.text.split("NAMESPACE")[1].split("\n")[2]
 
 
-def test_the_turns_end_and_it_is_said(
+def test_turn_limit_ends_the_question_with_a_closing_answer(
     start: Start, replay: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MAHTAB_MAX_TURNS", "2")
@@ -128,9 +126,7 @@ def test_the_turns_end_and_it_is_said(
     screen.wait("I stop here.")
 
 
-def test_a_stream_that_is_stopped_keeps_what_was_said(
-    start: Start, replay: Callable[..., str]
-) -> None:
+def test_stopped_stream_keeps_the_partial_answer(start: Start, replay: Callable[..., str]) -> None:
     screen = start("--model", replay({"text": "many words " * 500, "tokens_per_second": 30}))
     screen.wait(IDLE)
     screen.type("`go")
@@ -141,7 +137,7 @@ def test_a_stream_that_is_stopped_keeps_what_was_said(
     assert "many words" in screen.text
 
 
-def test_ask_is_a_function_too(start: Start, replay: Callable[..., str]) -> None:
+def test_ask_function_works_in_a_cell(start: Start, replay: Callable[..., str]) -> None:
     screen = start("--model", replay("Forty-two."))
     screen.wait(IDLE)
     screen.type("answer = ask('how much?')")

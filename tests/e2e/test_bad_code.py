@@ -25,7 +25,7 @@ BAD = {
 """Code, and what of it is to be seen."""
 
 
-def test_a_session_outlives_bad_code(start: Start) -> None:
+def test_session_survives_bad_code(start: Start) -> None:
     screen = start(columns=80, lines=24)
     screen.wait("kernel .*idle")
     before = len(screen.raw)
@@ -48,7 +48,7 @@ def test_a_session_outlives_bad_code(start: Start) -> None:
     assert b"\x07" not in drawn
 
 
-def test_a_loop_is_stopped_after_code_that_ignores_the_signal_for_it(start: Start) -> None:
+def test_loop_can_be_stopped_after_code_that_ignores_sigint(start: Start) -> None:
     screen = start()
     screen.wait("kernel .*idle")
     screen.enter("import signal; previous = signal.signal(signal.SIGINT, signal.SIG_IGN)")

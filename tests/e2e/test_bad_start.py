@@ -57,7 +57,7 @@ def write_replay(path: Path, *lines: object) -> str:
         (("--no-such-option",), "There is no option --no-such-option."),
     ],
 )
-def test_wrong_arguments_are_said_in_a_sentence(
+def test_wrong_arguments_give_one_sentence(
     project: Path, arguments: tuple[str, ...], said: str
 ) -> None:
     (project / "broken.jsonl").write_text('{"text": "a"}\n{"txt": "b"}\n')
@@ -70,7 +70,7 @@ def test_wrong_arguments_are_said_in_a_sentence(
 @pytest.mark.parametrize(
     ("model", "advice"), [("claude", "Install Claude Code"), ("openai:gpt-5", "set OPENAI_API_KEY")]
 )
-def test_without_a_model_that_can_be_reached_python_works_and_ask_says_what_to_do(
+def test_unreachable_model_leaves_python_working_and_gives_advice(
     start: Start, model: str, advice: str
 ) -> None:
     screen = start("--model", model, env={"PATH": "/usr/bin:/bin"})
@@ -88,9 +88,7 @@ def test_without_a_model_that_can_be_reached_python_works_and_ask_says_what_to_d
 
 
 @pytest.mark.parametrize("option", ["--code-dir", "--skills-dir"])
-def test_a_named_folder_that_is_missing_is_an_error_at_the_start(
-    cold_start: Start, option: str
-) -> None:
+def test_missing_named_folder_is_an_error_at_startup(cold_start: Start, option: str) -> None:
     screen = cold_start("--model", "demo", option, "missing")
     screen.wait(f"mahtab-tui: {option}: missing is not a folder")
     assert screen.wait_end() == 2
@@ -101,7 +99,7 @@ def test_a_named_folder_that_is_missing_is_an_error_at_the_start(
     )
 
 
-def test_a_named_folder_that_is_missing_is_an_error_wherever_it_was_named(project: Path) -> None:
+def test_missing_named_folder_is_an_error_wherever_it_was_named(project: Path) -> None:
     (project / ".mahtab").mkdir()
     (project / ".mahtab" / "config.toml").write_text('code_dir = "missing"\n')
     done = run("ask", "x", "--model", "demo")
@@ -116,7 +114,7 @@ def test_a_named_folder_that_is_missing_is_an_error_wherever_it_was_named(projec
     )
 
 
-def test_a_wrong_configuration_is_said_with_key_and_line(project: Path) -> None:
+def test_wrong_configuration_error_names_key_and_line(project: Path) -> None:
     folder = project / ".mahtab"
     folder.mkdir()
     (folder / "config.toml").write_text('theme = "x"\nmodle = "demo"\n')
@@ -125,7 +123,7 @@ def test_a_wrong_configuration_is_said_with_key_and_line(project: Path) -> None:
     assert "line 2: there is no setting 'modle'. Did you mean model?" in done.stderr
 
 
-def test_a_sub_model_that_cannot_be_had_stops_searches_only(project: Path) -> None:
+def test_unavailable_sub_model_stops_searches_only(project: Path) -> None:
     (project / "text").write_text("words")
     env = {"PATH": "/usr/bin:/bin", "MAHTAB_SUB_MODEL": "claude"}
     assert run("ask", "which variables are there?", "--model", "demo", env=env).returncode == 0
@@ -136,7 +134,7 @@ def test_a_sub_model_that_cannot_be_had_stops_searches_only(project: Path) -> No
     ) == (2, True)
 
 
-def test_a_startup_file_that_fails_is_said_and_the_question_is_answered(
+def test_failing_startup_file_is_reported_and_the_question_answered(
     project: Path, home: Path
 ) -> None:
     (home / ".mahtab").mkdir()
@@ -148,7 +146,7 @@ def test_a_startup_file_that_fails_is_said_and_the_question_is_answered(
 
 
 @pytest.mark.parametrize("python", ["missing", "folder", "text", "failing"])
-def test_a_python_that_is_none_is_said(project: Path, python: str) -> None:
+def test_invalid_python_interpreter_is_reported(project: Path, python: str) -> None:
     (project / "folder").mkdir()
     (project / "text").write_text("words")
     (project / "failing").write_text("#!/bin/sh\nexit 3\n")
@@ -159,13 +157,13 @@ def test_a_python_that_is_none_is_said(project: Path, python: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_terminal_that_cannot_show_a_screen_is_said(cold_start: Start) -> None:
+def test_dumb_terminal_is_reported(cold_start: Start) -> None:
     screen = cold_start(env={"TERM": "dumb"})
     screen.wait("TERM=dumb")
     assert screen.wait_end() == 2
 
 
-def test_a_terminal_of_no_size_is_said_and_a_small_one_works(project: Path) -> None:
+def test_tiny_terminal_is_reported_and_a_small_one_works(project: Path) -> None:
     with Terminal(["--model", "demo"], columns=18, lines=4, cwd=project, warm=True) as screen:
         screen.wait(r"must\s+be at least")
         assert screen.wait_end() == 2
@@ -174,13 +172,13 @@ def test_a_terminal_of_no_size_is_said_and_a_small_one_works(project: Path) -> N
         assert screen.leave() == 0
 
 
-def test_an_unknown_session_is_said(start: Start) -> None:
+def test_unknown_session_is_reported(start: Start) -> None:
     screen = start("--resume", "zzz", "--model", "demo")
     screen.wait("no session")
     assert screen.wait_end() == 2
 
 
-def test_broken_databases_cost_what_they_keep_and_nothing_else(
+def test_broken_databases_lose_only_their_own_content(
     project: Path, home: Path, start: Start
 ) -> None:
     folder = home / ".mahtab"
@@ -198,7 +196,7 @@ def test_broken_databases_cost_what_they_keep_and_nothing_else(
     )
 
 
-def test_the_exit_codes_of_a_question_without_a_screen(project: Path) -> None:
+def test_question_without_a_screen_sets_the_exit_code(project: Path) -> None:
     code = {"text": "```python\nprint(6 * 7)\n```"}
     complete = {
         "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
@@ -239,7 +237,7 @@ def test_every_line_of_json_is_an_event_and_stdin_is_a_variable(project: Path) -
     )
 
 
-def test_a_file_becomes_a_variable(project: Path) -> None:
+def test_file_becomes_a_variable(project: Path) -> None:
     (project / "my-sales 2.csv").write_text("a,b\n1,2\n3,4\n")
     done = run(
         "ask",
@@ -254,7 +252,7 @@ def test_a_file_becomes_a_variable(project: Path) -> None:
     assert "2 rows" in done.stdout
 
 
-def test_run_repl_leaves_the_names_with_the_caller(project: Path) -> None:
+def test_run_repl_leaves_the_names_to_the_caller(project: Path) -> None:
     script = project / "script.py"
     script.write_text(
         "from mahtab_tui import run_repl\nmine = [1, 2]\nrun_repl(ns=globals(), model='demo')\nprint('made', made, mine)\nimport signal\nprint('stops', signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL)\n"
@@ -270,7 +268,7 @@ def test_run_repl_leaves_the_names_with_the_caller(project: Path) -> None:
         screen.wait("stops True")
 
 
-def test_what_a_library_wrote_last_is_said_below_the_screen_as_text_only(project: Path) -> None:
+def test_last_words_of_a_library_are_printed_as_text_below_the_screen(project: Path) -> None:
     script = project / "script.py"
     script.write_text(
         "import os\nfrom mahtab_tui import run_repl\nfrom mahtab_tui.tui.app import MahtabApp\nrun = MahtabApp.run\n"
@@ -304,7 +302,7 @@ def test_an_interactive_interpreter_shares_its_namespace(project: Path) -> None:
         screen.wait(r"\b43\b")
 
 
-def test_in_a_folder_that_was_deleted_it_works_in_the_one_above_and_says_so(project: Path) -> None:
+def test_deleted_folder_is_replaced_by_its_parent_with_a_notice(project: Path) -> None:
     gone = project / "gone"
     gone.mkdir()
     started = ["sh", "-c", f'rmdir {gone}; exec "$@"', "sh", *PROGRAM]
@@ -322,7 +320,7 @@ def test_in_a_folder_that_was_deleted_it_works_in_the_one_above_and_says_so(proj
     )
 
 
-def test_where_nothing_can_be_written_and_stderr_is_closed_and_the_folders_name_is_no_text_the_screen_works(
+def test_screen_works_with_full_disk_closed_stderr_and_odd_folder(
     project: Path,
 ) -> None:
     folder = Path(os.fsdecode(os.fsencode(project) + b"/p\xff\xfe x"))
@@ -345,9 +343,7 @@ def test_where_nothing_can_be_written_and_stderr_is_closed_and_the_folders_name_
         ("exec %s <&- >&-", "This needs a terminal."),
     ],
 )
-def test_what_the_system_does_not_allow_is_said_in_a_sentence(
-    project: Path, started: str, said: str
-) -> None:
+def test_system_limits_are_explained_in_a_sentence(project: Path, started: str, said: str) -> None:
     with Terminal(["bash", "-c", started % f'"{PROGRAM[0]}" --model demo'], cwd=project) as screen:
         screen.wait(said)
         assert screen.wait_end() == 2

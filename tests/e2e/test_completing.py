@@ -7,7 +7,7 @@ from tests.e2e.conftest import Start
 IDLE = r"● kernel .*idle"
 
 
-def test_completion_help_and_habits(start: Start) -> None:
+def test_completion_help_and_magics_work(start: Start) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.enter("prices = {'first one': 1}")

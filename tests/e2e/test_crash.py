@@ -35,7 +35,7 @@ def broken(project: Path, home: Path) -> Path:
 
 
 @pytest.mark.parametrize("where", PLACES)
-def test_a_crash_is_an_exit_code_a_file_and_a_way_to_go_on(
+def test_crash_gives_an_exit_code_a_file_and_a_way_to_continue(
     broken: Path, home: Path, where: str
 ) -> None:
     script = broken / "broken.py"
@@ -67,9 +67,7 @@ def test_a_crash_is_an_exit_code_a_file_and_a_way_to_go_on(
             screen.wait("kept = 42")
 
 
-def test_a_crash_of_a_session_without_a_trace_is_told_and_not_saved(
-    broken: Path, home: Path
-) -> None:
+def test_crash_of_a_no_trace_session_is_reported_and_not_saved(broken: Path, home: Path) -> None:
     script = broken / "broken.py"
     script.write_text(_BREAK.format(where=PLACES[0]))
     with Terminal([sys.executable, str(script), "--no-store"], cwd=broken) as screen:

@@ -15,7 +15,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*command(), "export", *arguments], capture_output=True, text=True)
 
 
-def test_a_session_becomes_a_file(start: Start, project: Path) -> None:
+def test_session_is_exported_to_a_file(start: Start, project: Path) -> None:
     screen = start("--model", "demo")
     screen.wait(IDLE)
     screen.enter("numbers = [3, 1, 2]; print('are ' + 'there')")

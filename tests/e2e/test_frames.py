@@ -15,7 +15,7 @@ sys.stdin.readline()
 """
 
 
-def test_a_frame_opens_in_the_editor_at_its_line_and_is_there_when_the_session_is_resumed(
+def test_frame_opens_in_the_editor_at_its_line_also_after_a_resume(
     start: Start, project: Path
 ) -> None:
     (project / "lib.py").write_text("def divide(a, b):\n    return a / b\n")

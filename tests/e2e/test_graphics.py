@@ -68,7 +68,7 @@ def back_in_the_editor(screen: Terminal) -> None:
     assert not re.search(r"31;OK|62;4|6;20|\?1;0|NameError|SyntaxError", screen.text)
 
 
-def test_by_kittys_graphics_until_one_leaves(start: Start) -> None:
+def test_kitty_graphics_are_used_until_quitting(start: Start) -> None:
     screen = with_picture(start)
     sent(screen, re.escape(QUESTION))
     screen.send("\x1b_Gi=31;OK\x1b\\" + CELL + "\x1b[?62;22c")
@@ -91,7 +91,7 @@ def test_by_kittys_graphics_until_one_leaves(start: Start) -> None:
     assert b"\x1bP0" not in screen.raw
 
 
-def test_by_sixel_once_its_limits_are_known(start: Start) -> None:
+def test_sixel_is_used_once_its_limits_are_known(start: Start) -> None:
     screen = with_picture(start)
     sent(screen, re.escape(QUESTION))
     screen.send(CELL + "\x1b[?62;4c")
@@ -106,7 +106,7 @@ def test_by_sixel_once_its_limits_are_known(start: Start) -> None:
     assert b"\x1b_Ga=" not in screen.raw
 
 
-def test_a_stopped_program_leaves_nothing_and_comes_back_whole(cold_start: Start) -> None:
+def test_suspended_program_leaves_nothing_and_resumes_whole(cold_start: Start) -> None:
     screen = with_picture(cold_start)
     sent(screen, re.escape(QUESTION))
     screen.send("\x1b_Gi=31;OK\x1b\\" + CELL + "\x1b[?62;22c")
@@ -135,7 +135,7 @@ def test_a_stopped_program_leaves_nothing_and_comes_back_whole(cold_start: Start
         ({"MAHTAB_PICTURES": "blocks"}, None),
     ],
 )
-def test_half_blocks_where_there_is_nothing_else(
+def test_half_blocks_are_used_without_graphics_support(
     start: Start, env: dict[str, str], said: str | None
 ) -> None:
     screen = on_the_whole_screen(with_picture(start, **env))
@@ -151,7 +151,7 @@ def test_half_blocks_where_there_is_nothing_else(
     assert b"\x1bP0" not in screen.raw
 
 
-def test_the_setting_says_which(start: Start) -> None:
+def test_setting_selects_the_graphics_protocol(start: Start) -> None:
     screen = on_the_whole_screen(with_picture(start, MAHTAB_PICTURES="sixel"))
     sent(screen, re.escape(QUESTION))
     screen.send("\x1b_Gi=31;OK\x1b\\" + CELL + "\x1b[?62c")

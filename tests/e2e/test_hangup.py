@@ -18,7 +18,7 @@ from tests.waiting import alive, wait_for
     [PROGRAM, ["sh", "-c", f"trap '' HUP; exec {PROGRAM[0]} \"$@\"", "sh"]],
     ids=["", "nohup"],
 )
-def test_a_closed_terminal_ends_the_program_and_its_kernel_waits(
+def test_closed_terminal_ends_the_program_and_detaches_its_kernel(
     started: list[str], start: Start, project: Path
 ) -> None:
     with Terminal([*started, "--model", "demo"], cwd=project) as terminal:

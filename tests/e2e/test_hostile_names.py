@@ -91,13 +91,13 @@ _COMMANDS = [
     _COMMANDS,
     ids=lambda command: " ".join(word for word in command if word.isascii() and word.isprintable()),
 )
-def test_a_command_prints_text(folder: Path, command: list[str]) -> None:
+def test_command_prints_hostile_names_as_text(folder: Path, command: list[str]) -> None:
     with Terminal(command, cwd=folder, warm=True) as screen:
         screen.send("n\n")  # to what asks
         assert driven(ended(screen).replace(b"\r\x1b[K", b"")) == []
 
 
-def test_the_screen_draws_text(folder: Path) -> None:
+def test_screen_draws_hostile_names_as_text(folder: Path) -> None:
     with Terminal(["--model", "demo"], cwd=folder, columns=200, lines=60, warm=True) as screen:
         screen.wait("Python")
         screen.enter(
@@ -117,14 +117,14 @@ def test_the_screen_draws_text(folder: Path) -> None:
         assert COPIED.encode() not in b"".join(re.findall(rb"\x1b\][^\x07\x1b]*", raw))
 
 
-def test_a_model_of_the_command_line_does_not_write_the_clipboard(start: Start) -> None:
+def test_model_named_on_the_command_line_cannot_write_the_clipboard(start: Start) -> None:
     name = f"ollama:\x1b]52;c;{COPIED}\x07x"
     screen = start("--model", name)
     screen.wait("ollama:x")
     assert driven(bytes(screen.raw)) == []
 
 
-def test_the_installed_command_reads_its_arguments_behind_the_gate(project: Path) -> None:
+def test_installed_command_filters_its_arguments(project: Path) -> None:
     with Terminal([*PROGRAM, f"\x1b]52;c;{COPIED}\x07"], cwd=project) as screen:
         raw = ended(screen)
     assert b"There is no file, folder or command" in raw

@@ -9,7 +9,7 @@ IDLE = "kernel .*idle"
 FRAME = "import pandas as pd; df = pd.DataFrame({'n': range(1_000_000), 'half': [n / 2 for n in range(1_000_000)]})"
 
 
-def test_a_table_opens_scrolls_and_sorts_while_a_cell_runs(start: Start) -> None:
+def test_table_opens_scrolls_and_sorts_while_a_cell_runs(start: Start) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.enter(FRAME)
@@ -33,7 +33,7 @@ def test_a_table_opens_scrolls_and_sorts_while_a_cell_runs(start: Start) -> None
     screen.wait(IDLE)
 
 
-def test_a_text_is_asked_about_from_where_it_is_seen(start: Start) -> None:
+def test_question_about_a_text_starts_from_its_view(start: Start) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.enter("log = 'all is well\\n' * 2000 + 'request 77 timeout'")

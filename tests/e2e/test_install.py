@@ -78,7 +78,7 @@ def test_an_installed_program_finds_its_styles_skills_and_manual(
     assert found == ["True", "True", "True"]
 
 
-def test_an_installed_program_says_its_version(installed: Path, project: Path) -> None:
+def test_installed_program_prints_its_version(installed: Path, project: Path) -> None:
     done = subprocess.run(
         [installed.with_name("mahtab-tui"), "--version"], capture_output=True, text=True, check=True
     )

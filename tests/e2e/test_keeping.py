@@ -22,7 +22,7 @@ def kept(home: Path, what: str) -> bool:
     )
 
 
-def test_after_a_killed_screen_the_variables_are_back(start: Start, home: Path) -> None:
+def test_variables_survive_a_killed_screen(start: Start, home: Path) -> None:
     screen = start("--model", "demo", "--set", "keep_kernel=0", columns=120, lines=35)
     screen.wait(IDLE)
     for code in (
@@ -41,7 +41,7 @@ def test_after_a_killed_screen_the_variables_are_back(start: Start, home: Path) 
     assert again.leave() == 0
 
 
-def test_leaving_at_once_keeps_what_the_last_cell_made(start: Start) -> None:
+def test_quitting_at_once_saves_changes_of_the_last_cell(start: Start) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.enter("word = 'ready'; print('made ' + 'it')")
@@ -53,7 +53,7 @@ def test_leaving_at_once_keeps_what_the_last_cell_made(start: Start) -> None:
     again.wait("already")
 
 
-def test_switched_off_nothing_is_written(start: Start, home: Path) -> None:
+def test_disabled_saving_writes_nothing(start: Start, home: Path) -> None:
     screen = start("--model", "demo", "--set", "keep_namespace=false")
     screen.wait(IDLE)
     screen.enter("word = 'ready'; print('made ' + 'it')")
@@ -63,9 +63,7 @@ def test_switched_off_nothing_is_written(start: Start, home: Path) -> None:
     start("--model", "demo", "--continue").wait("variables were not")
 
 
-def test_after_a_killed_kernel_the_variables_that_were_saved_are_back(
-    start: Start, home: Path
-) -> None:
+def test_saved_variables_survive_a_killed_kernel(start: Start, home: Path) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.enter("import os; word = 'ready'; print('pid', os.getpid())")
@@ -78,7 +76,7 @@ def test_after_a_killed_kernel_the_variables_that_were_saved_are_back(
     screen.wait("already")
 
 
-def test_a_session_is_deleted_after_a_question(start: Start, home: Path, project: Path) -> None:
+def test_session_is_deleted_after_confirmation(start: Start, home: Path, project: Path) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.enter("word = 'ready'; print('made ' + 'it')")

@@ -27,7 +27,7 @@ def choose(screen: Terminal, words: str, title: str) -> None:
     screen.press("enter")
 
 
-def test_reset_asks_first_and_keeps_the_transcript_and_the_draft(start: Start) -> None:
+def test_reset_asks_first_and_preserves_transcript_and_draft(start: Start) -> None:
     screen = start(columns=80, lines=24)
     screen.wait("kernel +idle")
     screen.enter("x = 'a value'")
@@ -49,7 +49,7 @@ def test_reset_asks_first_and_keeps_the_transcript_and_the_draft(start: Start) -
     screen.wait("▌ False")
 
 
-def test_a_running_cell_is_reset_away(start: Start) -> None:
+def test_running_cell_can_be_reset(start: Start) -> None:
     screen = start()
     screen.wait("kernel .*idle")
     screen.enter("while True: pass")
@@ -65,7 +65,7 @@ def test_a_running_cell_is_reset_away(start: Start) -> None:
     screen.wait("▌ 42")
 
 
-def test_stopping_twice_offers_to_kill_a_kernel_that_does_not_listen(start: Start) -> None:
+def test_stopping_twice_offers_to_kill_an_unresponsive_kernel(start: Start) -> None:
     for key in ("escape", "ctrl+c"):
         screen = start(columns=80, lines=24)
         screen.wait("kernel +idle")
@@ -84,7 +84,7 @@ def test_stopping_twice_offers_to_kill_a_kernel_that_does_not_listen(start: Star
         screen.wait("▌ 42")
 
 
-def test_another_interpreter_is_chosen_from_the_screen(start: Start, project: Path) -> None:
+def test_interpreter_can_be_changed_from_the_screen(start: Start, project: Path) -> None:
     venv.create(project / "other", symlinks=True, with_pip=False)
     screen = start(columns=80, lines=24)
     screen.wait("kernel +idle")
@@ -108,7 +108,7 @@ def test_another_interpreter_is_chosen_from_the_screen(start: Start, project: Pa
     screen.wait(r"▌ \('still', True\)")
 
 
-def test_the_working_directory_is_changed_from_the_screen(start: Start, project: Path) -> None:
+def test_working_directory_can_be_changed_from_the_screen(start: Start, project: Path) -> None:
     folder = project / "a folder"
     folder.mkdir()
     (folder / "mine.py").write_text("word = 'found'\n")

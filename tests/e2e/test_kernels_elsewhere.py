@@ -17,7 +17,7 @@ def address(road: Road) -> str:
     return road.address.text
 
 
-def test_a_cell_goes_on_while_the_wire_is_cut(start: Start, tmp_path: Path) -> None:
+def test_cell_continues_while_disconnected(start: Start, tmp_path: Path) -> None:
     (tmp_path / "road").mkdir()
     road = Road(tmp_path / "road")
     screen = start("--model", "demo", "--kernel", address(road), columns=140, lines=35)
@@ -39,7 +39,7 @@ def test_a_cell_goes_on_while_the_wire_is_cut(start: Start, tmp_path: Path) -> N
     assert screen.leave() == 0
 
 
-def test_slash_kernel_moves_the_kernel_and_back(start: Start, tmp_path: Path) -> None:
+def test_slash_kernel_moves_the_kernel_back_and_forth(start: Start, tmp_path: Path) -> None:
     (tmp_path / "road").mkdir()
     road = Road(tmp_path / "road")
     screen = start("--model", "demo", columns=140, lines=35)
@@ -55,7 +55,7 @@ def test_slash_kernel_moves_the_kernel_and_back(start: Start, tmp_path: Path) ->
     assert screen.leave() == 0
 
 
-def test_a_file_of_this_machine_is_refused_with_a_sentence(project: Path) -> None:
+def test_local_file_is_refused_with_a_sentence(project: Path) -> None:
     (project / "data.csv").write_text("a\n1\n")
     done = subprocess.run(
         [*warm.command(), "data.csv", "--kernel", "ssh://host"],
@@ -70,7 +70,7 @@ def test_a_file_of_this_machine_is_refused_with_a_sentence(project: Path) -> Non
     )
 
 
-def test_kernels_clean_says_what_it_has_removed(tmp_path: Path) -> None:
+def test_kernels_clean_lists_removed_files(tmp_path: Path) -> None:
     (tmp_path / "road").mkdir()
     road = Road(tmp_path / "road")
     command = [*warm.command(), "kernels", "clean", address(road), "--yes"]

@@ -13,7 +13,7 @@ KNOWS = {
 }
 
 
-def test_what_is_hidden_and_replaced_is_not_told_and_stays_so_when_the_session_goes_on(
+def test_hidden_and_replaced_entries_are_not_sent_even_after_a_resume(
     start: Start, replay: Callable[..., str]
 ) -> None:
     screen = start("--model", replay(KNOWS))

@@ -40,7 +40,7 @@ def is_alone(screen: Terminal) -> bool:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_a_program_has_the_terminal_and_gives_it_back(
+def test_program_borrows_the_terminal_and_returns_it(
     start: Start, project: Path, path: str, size: tuple[int, int]
 ) -> None:
     screen = start(
@@ -69,7 +69,7 @@ def test_a_program_has_the_terminal_and_gives_it_back(
     assert screen.leave() == 0
 
 
-def test_what_is_being_written_stays_while_a_program_has_the_terminal(
+def test_draft_survives_while_a_program_has_the_terminal(
     start: Start, project: Path, path: str
 ) -> None:
     screen = start(env={"PATH": path, "SHELL": "/bin/sh"})
@@ -94,7 +94,7 @@ def test_what_is_being_written_stays_while_a_program_has_the_terminal(
     assert (project / "x.py").read_text() == "x\n"
 
 
-def test_ctrl_c_in_a_program_is_the_programs(start: Start, path: str) -> None:
+def test_ctrl_c_in_a_program_goes_to_the_program(start: Start, path: str) -> None:
     screen = start(env={"PATH": path, "SHELL": "/bin/sh"})
     screen.wait(IDLE)
     screen.enter("!vim")
@@ -108,7 +108,7 @@ def test_ctrl_c_in_a_program_is_the_programs(start: Start, path: str) -> None:
     screen.wait(r"\b42\b")
 
 
-def test_the_input_goes_to_the_editor_and_comes_back(start: Start, project: Path) -> None:
+def test_input_goes_to_the_editor_and_returns(start: Start, project: Path) -> None:
     editor = project / "my editor"
     editor.write_text(
         "#!/usr/bin/env python3\nimport pathlib, sys\nfile = pathlib.Path(sys.argv[1])\nfile.write_text(file.read_text() + ' + 2\\n')\n"
@@ -123,7 +123,7 @@ def test_the_input_goes_to_the_editor_and_comes_back(start: Start, project: Path
     screen.wait(r"\b42\b")
 
 
-def test_an_editor_that_fails_leaves_the_input_as_it_was(start: Start) -> None:
+def test_failing_editor_leaves_the_input_unchanged(start: Start) -> None:
     screen = start(env={"EDITOR": "false"})
     screen.wait(IDLE)
     screen.type("print(40")

@@ -26,7 +26,7 @@ FIVE_THOUSAND = (
 )
 
 
-def test_the_screen_goes_on_after_malformed_keys_with_all_variables(start: Start) -> None:
+def test_screen_survives_malformed_keys_with_all_variables(start: Start) -> None:
     screen = start()
     screen.enter("kept = 6 * 7")
     screen.wait(r"kept\s+int")
@@ -38,7 +38,7 @@ def test_the_screen_goes_on_after_malformed_keys_with_all_variables(start: Start
 
 
 @pytest.mark.parametrize("sequence", FIVE_THOUSAND, ids=lambda sequence: repr(sequence[:6]))
-def test_the_screen_reads_on_after_thousands_of_characters(start: Start, sequence: str) -> None:
+def test_screen_keeps_reading_after_thousands_of_characters(start: Start, sequence: str) -> None:
     screen = start()
     screen.wait("Python")
     screen.send(sequence)

@@ -44,7 +44,7 @@ def lines_of_program() -> list[list[str]]:
     return [words[words.index("mahtab-tui") + 1 :] for words in SHELL if "mahtab-tui" in words]
 
 
-def test_every_command_and_option_is_there() -> None:
+def test_every_documented_command_and_option_exists() -> None:
     lines = lines_of_program()
     assert len(lines) > 20
     for words in lines:
@@ -61,9 +61,7 @@ def test_every_command_and_option_is_there() -> None:
 
 
 @pytest.mark.parametrize("words", [words for words in SHELL if "ask" in words], ids=" ".join)
-def test_questions_without_a_screen_are_answered_by_the_demo(
-    project: Path, words: list[str]
-) -> None:
+def test_demo_answers_questions_without_a_screen(project: Path, words: list[str]) -> None:
     (project / "data.csv").write_text("id,price\n1,10\n2,\n3,30\n")
     (project / "notes.txt").write_text("one two three")
     piped = (project / words[1]).read_text() if words[0] == "cat" else ""
@@ -78,7 +76,7 @@ def test_questions_without_a_screen_are_answered_by_the_demo(
     assert ("stdin_text has 3 words" if piped else "1 of 3 rows have no price") in done.stdout
 
 
-def test_the_search_is_answered_by_the_demo(project: Path) -> None:
+def test_demo_answers_the_search(project: Path) -> None:
     words = next(words for words in lines_of_program() if words[0] == "rlm")
     (project / "server.log").write_text(
         "10:00 request 7 ok\n10:01 request 8 timed out after 30 s: database\n"
@@ -103,7 +101,7 @@ def test_the_search_is_answered_by_the_demo(project: Path) -> None:
         if "create_repl_agent" in code or "Tool(" in code or 'model="demo"' in code
     ],
 )
-def test_python_that_needs_no_screen_runs(project: Path, code: str) -> None:
+def test_python_examples_without_a_screen_run(project: Path, code: str) -> None:
     (project / "example.py").write_text(code)
     done = subprocess.run(
         [sys.executable, "example.py"],
@@ -115,7 +113,7 @@ def test_python_that_needs_no_screen_runs(project: Path, code: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_configuration_is_one(home: Path, project: Path) -> None:
+def test_configuration_example_is_valid(home: Path, project: Path) -> None:
     (home / ".mahtab").mkdir(exist_ok=True)
     (project / "team" / "skills").mkdir(parents=True)
     text = next(block for block in blocks("toml") if "max_usd" in block)
@@ -123,7 +121,7 @@ def test_the_configuration_is_one(home: Path, project: Path) -> None:
     assert load_settings().theme == "mahtab-day"
 
 
-def test_slash_commands_keys_and_settings_are_there() -> None:
+def test_documented_slash_commands_keys_and_settings_exist() -> None:
     slashes = {command.slash for command in COMMANDS}
     named = set(re.findall(r"`/([a-z]+)(?: [^`]*)?`", TEXT)) - {"name", "login"}
     assert named
@@ -145,19 +143,19 @@ def test_slash_commands_keys_and_settings_are_there() -> None:
     assert limits <= Settings.model_fields.keys()
 
 
-def test_every_function_that_is_always_there_is_named() -> None:
+def test_every_builtin_function_is_documented() -> None:
     assert {*NAMES, *(name for tool in BUILTIN for name in tool.names)} <= set(
         re.findall(r"`(\w+)`", PAGES["python"])
     )
 
 
 @pytest.mark.parametrize("topic", TABLES)
-def test_the_tables_say_what_the_program_has(topic: str) -> None:
+def test_tables_match_the_program(topic: str) -> None:
     """If this fails, ``python -m tests.manual`` writes them anew."""
     assert PAGES[topic] == with_tables(topic, PAGES[topic])
 
 
-def test_every_page_is_a_topic_and_every_link_leads_to_a_file() -> None:
+def test_every_page_is_a_topic_and_every_link_works() -> None:
     assert {path.stem for path in FOLDER.glob("*.md")} == set(TOPICS)
     root = Path(__file__).parents[2]
     for folder, text in [(root, README), *((FOLDER, page) for page in PAGES.values())]:
@@ -165,7 +163,7 @@ def test_every_page_is_a_topic_and_every_link_leads_to_a_file() -> None:
             assert (folder / target).exists(), target
 
 
-def test_a_topic_is_printed_as_markdown_in_a_pipe(project: Path) -> None:
+def test_topic_is_printed_as_markdown_into_a_pipe(project: Path) -> None:
     done = subprocess.run(
         [*command(), "help", "models"], capture_output=True, text=True, timeout=100
     )
@@ -182,7 +180,7 @@ def test_a_topic_is_printed_as_markdown_in_a_pipe(project: Path) -> None:
     ("word", "near"),
     [("modles", "models"), ("plug-in", "agents"), ("password", "secrets"), ("zzz", "start, keys")],
 )
-def test_an_unknown_topic_is_one_sentence_with_near_ones(
+def test_unknown_topic_gives_one_sentence_with_suggestions(
     project: Path, word: str, near: str
 ) -> None:
     done = subprocess.run([*command(), "help", word], capture_output=True, text=True, timeout=100)
@@ -191,7 +189,7 @@ def test_an_unknown_topic_is_one_sentence_with_near_ones(
     assert near in done.stderr
 
 
-def test_a_terminal_gets_the_page_in_a_pager(start: Start, project: Path) -> None:
+def test_topic_is_shown_in_a_pager_on_a_terminal(start: Start, project: Path) -> None:
     pager = project / "pager"
     pager.write_text("#!/bin/sh\nsed 's/^/> /'\nread word < /dev/tty\n")
     pager.chmod(0o755)
@@ -201,7 +199,7 @@ def test_a_terminal_gets_the_page_in_a_pager(start: Start, project: Path) -> Non
     assert screen.wait_end() == 0
 
 
-def test_the_tour_of_the_readme(start: Start, project: Path) -> None:
+def test_readme_tour_works(start: Start, project: Path) -> None:
     """Its steps in their order, with what they have to be typed."""
     steps = dict(re.findall(r"(?m)^(\d+)\. (.*)$", README))
     assert len(steps) == 10

@@ -29,7 +29,7 @@ def found(*folders: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_nothing_of_a_session_without_a_trace_is_written(
+def test_no_trace_session_writes_nothing(
     start: Start, home: Path, project: Path, tmp_path: Path, killed: bool
 ) -> None:
     temporary = tmp_path / "temporary"
@@ -94,7 +94,7 @@ def langsmith() -> Iterator[tuple[dict[str, str], list[bytes]]]:
         )
 
 
-def test_langsmith_gets_nothing_of_it(
+def test_no_trace_session_sends_nothing_to_langsmith(
     start: Start, langsmith: tuple[dict[str, str], list[bytes]]
 ) -> None:
     variables, sent = langsmith
@@ -116,7 +116,7 @@ def test_langsmith_gets_nothing_of_it(
             sent.clear()
 
 
-def test_earlier_inputs_are_there_and_new_ones_are_not_kept(start: Start) -> None:
+def test_no_store_session_sees_earlier_inputs_and_saves_none(start: Start) -> None:
     first = start()
     first.wait(IDLE)
     first.enter("'earl' + 'ier'")
@@ -149,7 +149,7 @@ def test_earlier_inputs_are_there_and_new_ones_are_not_kept(start: Start) -> Non
         ),
     ],
 )
-def test_what_cannot_be_combined_is_one_sentence(
+def test_conflicting_options_give_one_sentence(
     project: Path, arguments: list[str], says: str
 ) -> None:
     done = subprocess.run([*command(), "--no-store", *arguments], capture_output=True, text=True)

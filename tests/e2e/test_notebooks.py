@@ -36,7 +36,7 @@ def sources(path: Path) -> list[str]:
     return [cell.source for cell in nbformat.read(path, as_version=4).cells]
 
 
-def test_a_notebook_is_opened_run_changed_saved_and_continued(start: Start, project: Path) -> None:
+def test_notebook_is_opened_run_changed_saved_and_continued(start: Start, project: Path) -> None:
     path = made(project)
     screen = start("it.ipynb", "--model", "demo")
     screen.wait("it.ipynb: cells 1 to 3, as in the file. None of them has run here.")
@@ -81,7 +81,7 @@ def test_a_notebook_is_opened_run_changed_saved_and_continued(start: Start, proj
     assert again.leave() == 0
 
 
-def test_an_edit_runs_as_the_same_cell_and_another_programs_edit_stays(
+def test_edited_cell_runs_as_the_same_cell_and_a_foreign_edit_stays(
     start: Start, project: Path
 ) -> None:
     path = made(project)
@@ -118,7 +118,7 @@ def test_an_edit_runs_as_the_same_cell_and_another_programs_edit_stays(
 
 
 @pytest.mark.parametrize("how", ["leave", "SIGTERM", "hangup"])
-def test_a_notebook_is_kept_up_to_date_to_the_end(how: str, start: Start, project: Path) -> None:
+def test_notebook_is_updated_until_the_end(how: str, start: Start, project: Path) -> None:
     path = project / "kept.ipynb"
     screen = start("--notebook", "kept.ipynb", "--model", "demo")
     screen.wait("kept.ipynb has no cells yet. The file is kept up to date.")
@@ -174,7 +174,7 @@ def test_a_notebook_is_kept_up_to_date_to_the_end(how: str, start: Start, projec
         (["sessions", "--notebook", "x.ipynb"], "There is no option --notebook."),
     ],
 )
-def test_what_cannot_be_opened_is_a_sentence(
+def test_unopenable_file_gives_one_sentence(
     arguments: list[str], sentence: str, project: Path
 ) -> None:
     made(project)
@@ -187,7 +187,7 @@ def test_what_cannot_be_opened_is_a_sentence(
     assert not (project / "x.ipynb").exists()
 
 
-def test_an_unreadable_notebook_of_a_continued_session_is_a_notice(
+def test_unreadable_notebook_of_a_continued_session_gives_a_notice(
     start: Start, project: Path
 ) -> None:
     path = made(project)
@@ -205,7 +205,7 @@ def test_an_unreadable_notebook_of_a_continued_session_is_a_notice(
     assert again.leave() == 0
 
 
-def test_data_and_scripts_stand_beside_each_other(start: Start, project: Path) -> None:
+def test_data_and_scripts_can_be_opened_together(start: Start, project: Path) -> None:
     (project / "tool.py").write_text("value = 5\n\n\ndef twice(): return 2 * value\n")
     (project / "data.csv").write_text("a,b\n1,2\n")
     screen = start("tool.py", "data.csv", "--load", "tool.py", "--model", "demo")

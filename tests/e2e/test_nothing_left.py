@@ -50,7 +50,7 @@ def end(terminal: Terminal, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_the_screen_leaves_nothing_behind(
+def test_screen_leaves_nothing_behind(
     start: Start, home: Path, temporary: Path, claude: FakeClaude, how: str
 ) -> None:
     screen = start("--model", "claude")
@@ -82,7 +82,7 @@ def test_the_screen_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGHUP", "closed terminal"])
-def test_what_a_running_cell_has_started_ends_with_a_program_whose_kernel_does_not_wait(
+def test_child_of_a_running_cell_ends_with_its_program_if_not_detached(
     start: Start, how: str
 ) -> None:
     screen = start("--model", "demo", "--set", "keep_kernel=0")
@@ -116,7 +116,7 @@ def test_a_question_without_a_screen_leaves_nothing_behind(
     ["p.wait()", "signal.signal(signal.SIGINT, signal.SIG_IGN); p.wait()"],
     ids=["", "ignores interrupts"],
 )
-def test_what_a_cell_of_a_question_without_a_screen_has_started_ends_with_it(
+def test_child_of_a_cell_ends_with_a_question_without_a_screen(
     project: Path, replay: Callable[..., str], code: str, number: signal.Signals
 ) -> None:
     start = "import pathlib, signal, subprocess; p = subprocess.Popen(['sleep', '1000']); pathlib.Path('new').write_text(str(p.pid)); "

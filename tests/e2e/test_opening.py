@@ -19,9 +19,7 @@ ORDERS = "id,price\n1,10\n2,\n"
     [["orders.csv", "--model", "demo"], ["--model", "demo", "--load", "orders.csv"]],
     ids=["named", "option"],
 )
-def test_a_file_is_a_variable_by_a_cell_that_is_seen(
-    start: Start, project: Path, how: list[str]
-) -> None:
+def test_file_is_loaded_by_a_visible_cell(start: Start, project: Path, how: list[str]) -> None:
     (project / "orders.csv").write_text(ORDERS)
     screen = start(*how)
     screen.wait(r"pd\.read_csv\('orders\.csv'\)")
@@ -30,7 +28,7 @@ def test_a_file_is_a_variable_by_a_cell_that_is_seen(
     screen.wait(r"\(0, 'nothing'\)")
 
 
-def test_without_pandas_it_is_a_list_of_dicts(start: Start, project: Path) -> None:
+def test_file_is_a_list_of_dicts_without_pandas(start: Start, project: Path) -> None:
     venv.create(project / "plain", with_pip=False)
     (project / "orders.csv").write_text(ORDERS)
     screen = start("orders.csv", "--model", "demo", "--python", "plain", "--approval", "auto")
@@ -41,7 +39,7 @@ def test_without_pandas_it_is_a_list_of_dicts(start: Start, project: Path) -> No
     screen.wait("1 of 2 rows have no price")
 
 
-def test_a_folder_is_where_everything_works(start: Start, project: Path) -> None:
+def test_folder_becomes_the_working_directory(start: Start, project: Path) -> None:
     (project / "sales").mkdir()
     (project / "app.txt").write_text("x = 1\n")
     (project / "sales" / ".mahtab").mkdir()
@@ -56,9 +54,7 @@ def test_a_folder_is_where_everything_works(start: Start, project: Path) -> None
     screen.wait("'sales'")
 
 
-def test_a_file_that_cannot_be_loaded_is_said_and_the_screen_goes_on(
-    start: Start, project: Path
-) -> None:
+def test_unloadable_file_is_reported_and_the_screen_continues(start: Start, project: Path) -> None:
     (project / "bad.json").write_text("{")
     (project / "blob.bin").write_bytes(bytes(range(256)))
     screen = start("bad.json", "blob.bin", "--model", "demo", lines=60)
@@ -78,7 +74,7 @@ def test_a_file_that_cannot_be_loaded_is_said_and_the_screen_goes_on(
         (["ask", "x", "--load", "none.csv"], "There is no file none.csv."),
     ],
 )
-def test_what_is_not_there_is_one_sentence(project: Path, words: list[str], said: str) -> None:
+def test_missing_file_gives_one_sentence(project: Path, words: list[str], said: str) -> None:
     for folder in ("one", "two"):
         (project / folder).mkdir()
     done = subprocess.run(
@@ -89,7 +85,7 @@ def test_what_is_not_there_is_one_sentence(project: Path, words: list[str], said
     assert done.stderr.count("\n") == 1
 
 
-def test_the_first_screen_tells_of_data_model_and_python_and_a_key_takes_what_it_offers(
+def test_first_screen_shows_data_model_and_python_and_a_key_accepts_them(
     start: Start, project: Path
 ) -> None:
     venv.create(project / "plain", with_pip=False)
@@ -109,7 +105,7 @@ def test_the_first_screen_tells_of_data_model_and_python_and_a_key_takes_what_it
     screen.wait("❯ draft")
 
 
-def test_a_project_s_own_python_is_offered_and_started_only_by_the_person(
+def test_project_python_is_offered_but_started_only_by_the_user(
     start: Start, project: Path
 ) -> None:
     venv.create(project / "plain", with_pip=False)
@@ -129,7 +125,7 @@ def test_a_project_s_own_python_is_offered_and_started_only_by_the_person(
 
 
 @pytest.mark.parametrize("module", ["pandas", "csv"])
-def test_nothing_that_lies_beside_a_file_runs_because_it_is_opened(
+def test_opening_a_file_runs_nothing_in_its_folder(
     start: Start, project: Path, module: str
 ) -> None:
     (project / "data.csv").write_text("a,b\n1,2\n")

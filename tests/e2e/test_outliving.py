@@ -26,7 +26,7 @@ def killed(screen: Terminal) -> None:
 
 
 @pytest.mark.parametrize("place", ["here", "elsewhere"])
-def test_a_cell_goes_on_when_the_screen_is_killed_and_its_output_is_there_once(
+def test_cell_survives_a_killed_screen_and_its_output_appears_once(
     start: Start, project: Path, tmp_path: Path, place: str
 ) -> None:
     options = ["--model", "demo"]
@@ -59,7 +59,7 @@ def test_a_cell_goes_on_when_the_screen_is_killed_and_its_output_is_there_once(
     wait_for(lambda: not alive(kernel))
 
 
-def test_a_cell_that_has_ended_meanwhile_is_there_with_its_result(
+def test_cell_that_ended_while_detached_shows_its_result(
     start: Start, project: Path, home: Path
 ) -> None:
     screen = start()
@@ -84,7 +84,7 @@ def test_a_cell_that_has_ended_meanwhile_is_there_with_its_result(
 
 
 @pytest.mark.parametrize("place", ["here", "elsewhere"])
-def test_output_of_a_kernel_that_ends_without_a_screen_is_there_once(
+def test_output_of_a_kernel_ending_while_detached_appears_once(
     start: Start, project: Path, home: Path, tmp_path: Path, place: str
 ) -> None:
     options = ["--model", "demo"]
@@ -110,7 +110,7 @@ def test_output_of_a_kernel_that_ends_without_a_screen_is_there_once(
     assert list((home / ".mahtab" / "run" / "kernels").iterdir()) == []
 
 
-def test_a_question_of_a_cell_waits_for_the_next_screen(start: Start) -> None:
+def test_input_request_of_a_cell_waits_for_the_next_screen(start: Start) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.enter("name = input('your ' + 'name? ')")
@@ -124,9 +124,7 @@ def test_a_question_of_a_cell_waits_for_the_next_screen(start: Start) -> None:
 
 
 @pytest.mark.parametrize("hours", [12, 0])
-def test_a_kernel_in_which_nothing_has_run_ends_with_its_screen(
-    start: Start, home: Path, hours: int
-) -> None:
+def test_unused_kernel_ends_with_its_screen(start: Start, home: Path, hours: int) -> None:
     screen = start("--model", "demo", "--set", f"keep_kernel={hours}")
     screen.wait(IDLE)
     (kernel,) = waiting_kernels(home) or [0]
@@ -150,7 +148,7 @@ def sessions(project: Path, *arguments: str, code: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def test_leaving_offers_to_leave_the_cell_running_and_lists_say_so(
+def test_quitting_offers_to_detach_the_cell_and_lists_show_it(
     start: Start, project: Path, home: Path
 ) -> None:
     screen = start(columns=120, lines=35)
@@ -185,9 +183,7 @@ def test_leaving_offers_to_leave_the_cell_running_and_lists_say_so(
     again.wait("The kernel ended in cell 1 while no screen was open")
 
 
-def test_a_cell_that_could_go_on_is_stopped_by_leaving_with_another_key(
-    start: Start, home: Path
-) -> None:
+def test_detachable_cell_is_stopped_by_quitting_with_another_key(start: Start, home: Path) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.enter("import time; print('be' + 'gun'); time.sleep(1000)")
@@ -200,7 +196,7 @@ def test_a_cell_that_could_go_on_is_stopped_by_leaving_with_another_key(
     wait_for(lambda: not alive(kernel))
 
 
-def test_a_kernel_of_a_screen_is_not_stopped_from_outside(
+def test_kernel_with_a_screen_is_not_stopped_from_outside(
     start: Start, project: Path, home: Path
 ) -> None:
     screen = start()
@@ -215,7 +211,7 @@ def test_a_kernel_of_a_screen_is_not_stopped_from_outside(
     screen.wait(r"\b2\b")
 
 
-def test_a_models_cell_ends_by_itself_when_its_screen_is_gone(
+def test_models_cell_ends_when_its_screen_is_gone(
     start: Start, project: Path, replay: Callable[..., str]
 ) -> None:
     code = "import pathlib, time\nprint('be' + 'gun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nmade = 'by the ' + 'model'\nprint(made)"
@@ -238,7 +234,7 @@ def test_a_models_cell_ends_by_itself_when_its_screen_is_gone(
     assert again.leave() == 0
 
 
-def test_a_kernel_elsewhere_that_waits_is_listed_and_a_machine_that_is_away_is_said(
+def test_detached_remote_kernel_is_listed_and_an_absent_machine_reported(
     start: Start, project: Path, home: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "road").mkdir()

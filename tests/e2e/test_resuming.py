@@ -20,7 +20,7 @@ from tests.e2e.conftest import Start
 from tests.e2e.terminal import Terminal
 
 
-def test_a_session_with_records_that_cannot_be_read_comes_back_without_them(
+def test_session_with_unreadable_records_is_resumed_without_them(
     start: Start, project: Path, home: Path
 ) -> None:
     screen = start()
@@ -54,7 +54,7 @@ def test_a_session_with_records_that_cannot_be_read_comes_back_without_them(
     assert "In 4" in screen.text
 
 
-def test_a_damaged_store_is_set_aside_and_the_session_is_kept_in_a_new_one(
+def test_damaged_store_is_moved_away_and_the_session_saved_in_a_new_one(
     start: Start, project: Path, home: Path
 ) -> None:
     store = home / ".mahtab" / "sessions.db"
@@ -83,7 +83,7 @@ def test_a_damaged_store_is_set_aside_and_the_session_is_kept_in_a_new_one(
     start("--model", "demo", "--continue").wait("number one")
 
 
-def test_a_session_comes_back_on_its_interpreter_or_says_that_it_is_gone(
+def test_session_resumes_on_its_interpreter_or_reports_it_missing(
     start: Start, project: Path
 ) -> None:
     for name in (".venv", "other"):
@@ -126,7 +126,7 @@ def cells(home: Path) -> dict[str, list[str]]:
     return {session: [text for each, text in rows if each == session] for session, _ in rows}
 
 
-def test_a_session_that_is_open_in_another_terminal_is_forked(start: Start, home: Path) -> None:
+def test_session_open_in_another_terminal_is_forked(start: Start, home: Path) -> None:
     first = opened(start)
     (session,) = cells(home)
     second = start("--model", "demo", "--resume", session[:4])
@@ -151,7 +151,7 @@ def test_a_session_that_is_open_in_another_terminal_is_forked(start: Start, home
     assert kept[copy] == ["1 print('in the ' + 'first'); kept = 1", "2 print('in the ' + 'fork')"]
 
 
-def test_a_session_that_is_open_in_another_terminal_is_watched_or_left(
+def test_session_open_in_another_terminal_is_watched_or_declined(
     start: Start, home: Path, project: Path
 ) -> None:
     first = opened(start)
@@ -179,7 +179,7 @@ def test_a_session_that_is_open_in_another_terminal_is_watched_or_left(
     assert third.leave() == 0
 
 
-def test_a_session_of_a_program_that_lets_nobody_in_is_not_watched(start: Start) -> None:
+def test_session_of_a_no_share_program_is_not_watched(start: Start) -> None:
     opened(start, "--no-share")
     second = start("--model", "demo", "--continue")
     second.wait("Choose f and")
@@ -187,7 +187,7 @@ def test_a_session_of_a_program_that_lets_nobody_in_is_not_watched(start: Start)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_session_whose_program_was_killed_is_open_to_all(
+def test_session_of_a_killed_program_can_be_opened(
     start: Start, home: Path, number: signal.Signals
 ) -> None:
     first = opened(start)
@@ -196,7 +196,7 @@ def test_a_session_whose_program_was_killed_is_open_to_all(
     start("--model", "demo", "--continue").wait("in the first")
 
 
-def test_without_a_terminal_nothing_is_asked(start: Start, project: Path) -> None:
+def test_nothing_is_asked_without_a_terminal(start: Start, project: Path) -> None:
     opened(start)
     done = subprocess.run(
         [*warm.command(), "--continue"],
@@ -211,7 +211,7 @@ def test_without_a_terminal_nothing_is_asked(start: Start, project: Path) -> Non
     assert done.stderr.count("\n") == 1
 
 
-def test_a_resumed_session_is_watched_from_another_terminal_in_the_middle_of_a_cell(
+def test_resumed_session_is_watched_from_another_terminal_during_a_cell(
     start: Start, project: Path
 ) -> None:
     first = opened(start)

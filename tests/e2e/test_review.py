@@ -13,7 +13,7 @@ def block(code: str) -> str:
     return f"Let me do it.\n\n```python\n{code}\n```\n"
 
 
-def test_what_the_models_code_changed_is_undone_and_then_kept(
+def test_models_changes_are_undone_and_then_accepted(
     start: Start, replay: Callable[..., str]
 ) -> None:
     told = {

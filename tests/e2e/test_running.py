@@ -26,7 +26,7 @@ def test_a_progress_bar_rewrites_its_line(start: Start, size: tuple[int, int]) -
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_the_debugger_works_through_the_input_line(start: Start, size: tuple[int, int]) -> None:
+def test_debugger_works_through_the_input_line(start: Start, size: tuple[int, int]) -> None:
     screen = start(columns=size[0], lines=size[1])
     screen.wait(IDLE)
     screen.paste(FUNCTION)
@@ -68,7 +68,7 @@ def test_lines_for_the_debugger_may_be_typed_ahead(start: Start) -> None:
     screen.wait(IDLE)
 
 
-def test_a_pasted_block_comes_in_whole_and_runs_only_when_entered(start: Start) -> None:
+def test_pasted_block_is_inserted_whole_and_runs_only_on_enter(start: Start) -> None:
     screen = start(columns=80, lines=24)
     screen.wait(IDLE)
     screen.paste(
@@ -82,14 +82,14 @@ def test_a_pasted_block_comes_in_whole_and_runs_only_when_entered(start: Start) 
     assert "In 2" not in screen.text
 
 
-def test_what_comes_in_a_bunch_is_entered_in_its_order(start: Start) -> None:
+def test_bunched_lines_are_submitted_in_order(start: Start) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.send("1+1\rx = 4X\x7f2\rx+1\r")
     screen.wait(r"▌ 1\+1\s(?s:.*)▌ 2 (?s:.*)▌ x = 42\s(?s:.*)▌ x\+1\s(?s:.*)▌ 43 ")
 
 
-def test_typing_after_a_click_on_a_cell_runs_what_was_typed_and_nothing_else(start: Start) -> None:
+def test_typing_after_a_click_on_a_cell_runs_only_the_typed_text(start: Start) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.enter("n = 0")
@@ -108,7 +108,7 @@ def test_typing_after_a_click_on_a_cell_runs_what_was_typed_and_nothing_else(sta
     assert "ran 2" not in screen.text
 
 
-def test_leaving_says_which_session_it_was_and_how_to_come_back(start: Start) -> None:
+def test_quitting_names_the_session_and_how_to_resume_it(start: Start) -> None:
     screen = start("--model", "demo", "--set", "keep_namespace=false", columns=80, lines=24)
     screen.wait(IDLE)
     screen.enter("kept = 'this'")
@@ -127,7 +127,7 @@ def test_leaving_says_which_session_it_was_and_how_to_come_back(start: Start) ->
     assert again.leave() == 0
 
 
-def test_a_session_in_which_nothing_was_done_is_left_without_a_word(start: Start) -> None:
+def test_unused_session_quits_silently(start: Start) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.press("ctrl+q")
@@ -136,7 +136,7 @@ def test_a_session_in_which_nothing_was_done_is_left_without_a_word(start: Start
     assert b"Leave?" not in screen.raw
 
 
-def test_exit_leaves_at_once_and_tells_the_shell_that_all_went_well(start: Start) -> None:
+def test_exit_quits_at_once_with_exit_code_0(start: Start) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.enter("x = 1; exit()")
@@ -145,7 +145,7 @@ def test_exit_leaves_at_once_and_tells_the_shell_that_all_went_well(start: Start
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_leaving_while_a_cell_runs_asks_first(start: Start, size: tuple[int, int]) -> None:
+def test_quitting_while_a_cell_runs_asks_first(start: Start, size: tuple[int, int]) -> None:
     screen = start(columns=size[0], lines=size[1])
     screen.wait(IDLE)
     screen.enter("while True: pass")
@@ -163,7 +163,7 @@ def test_leaving_while_a_cell_runs_asks_first(start: Start, size: tuple[int, int
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_code_knows_how_wide_its_output_is_shown_also_after_a_resize_and_beside_hidden_panes(
+def test_code_knows_its_output_width_after_a_resize_and_with_hidden_panes(
     start: Start, size: tuple[int, int]
 ) -> None:
     screen = start(columns=size[0], lines=size[1])

@@ -33,7 +33,7 @@ PIECES = st.one_of(
 @given(st.lists(st.lists(PIECES, max_size=8).map("".join), max_size=4))
 @example(["漢漢", "\x1b[1;2Hx"])
 @example(["\x1b[5;12Hab\n", "c"])
-def test_the_same_bytes_make_the_same_screen(reads: list[str]) -> None:
+def test_same_bytes_give_the_same_screen(reads: list[str]) -> None:
     plain, quick = pyte.Screen(COLUMNS, LINES), Screen(COLUMNS, LINES)
     streams = pyte.ByteStream(plain), Stream(quick)
     for read in reads:

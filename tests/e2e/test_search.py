@@ -49,7 +49,7 @@ def test_the_demo_finds_lines_in_20_megabytes(log: Path) -> None:
     assert "1 call (" in result.stderr
 
 
-def test_the_answer_stands_alone_and_the_log_holds_the_rest(
+def test_answer_is_printed_alone_and_the_log_has_the_rest(
     log: Path, project: Path, replay: Callable[..., str]
 ) -> None:
     model = replay(PART, HAND_DOWN)
@@ -62,7 +62,7 @@ def test_the_answer_stands_alone_and_the_log_holds_the_rest(
     assert (project / "events.jsonl").stat().st_size < 20_000
 
 
-def test_what_is_piped_in_is_searched_and_every_event_is_a_line(replay: Callable[..., str]) -> None:
+def test_piped_text_is_searched_and_every_event_is_one_line(replay: Callable[..., str]) -> None:
     model = replay("three")
     result = search("How many are there?", "-", "--model", model, "--json", stdin="a\nb\nc\n")
     events: list[dict[str, Any]] = [json.loads(line) for line in result.stdout.splitlines()]
@@ -70,7 +70,7 @@ def test_what_is_piped_in_is_searched_and_every_event_is_a_line(replay: Callable
     assert events[-1]["text"] == "three"
 
 
-def test_a_budget_that_ends_gives_a_partial_answer(log: Path, replay: Callable[..., str]) -> None:
+def test_exhausted_budget_gives_a_partial_answer(log: Path, replay: Callable[..., str]) -> None:
     model = replay(
         {"match": "Answer the query now", "text": "At least one."},
         {"text": "```python\nprint(peek(10))\n```", "repeat": True},
@@ -81,7 +81,7 @@ def test_a_budget_that_ends_gives_a_partial_answer(log: Path, replay: Callable[.
     assert "partial" in result.stderr
 
 
-def test_a_large_fan_out_is_refused_where_nobody_can_be_asked(
+def test_large_fan_out_is_refused_when_nobody_can_be_asked(
     log: Path, replay: Callable[..., str]
 ) -> None:
     ask = {
@@ -120,7 +120,7 @@ def test_a_large_fan_out_is_refused_where_nobody_can_be_asked(
         ),
     ],
 )
-def test_wrong_arguments_are_one_sentence_and_exit_code_2(
+def test_wrong_arguments_give_one_sentence_and_exit_code_2(
     project: Path, arguments: list[str], says: str
 ) -> None:
     result = search(*arguments)
@@ -129,9 +129,7 @@ def test_wrong_arguments_are_one_sentence_and_exit_code_2(
     assert "Traceback" not in result.stderr
 
 
-def test_a_search_ends_when_nobody_reads_its_events_any_more(
-    log: Path, replay: Callable[..., str]
-) -> None:
+def test_search_ends_when_its_event_reader_is_gone(log: Path, replay: Callable[..., str]) -> None:
     model = replay({"text": "```python\nwhile True: pass\n```", "repeat": True})
     command = [*PROGRAM, "rlm", "What is it?", str(log), "--model", model, "--json"]
     with subprocess.Popen(
@@ -156,7 +154,7 @@ def test_a_search_ends_when_nobody_reads_its_events_any_more(
         ("<&-", 0, "three\n", "1 call ("),
     ],
 )
-def test_a_missing_or_full_stream_is_no_crash(
+def test_missing_or_full_stream_does_not_crash(
     replay: Callable[..., str], without: str, code: int, out: str, says: str
 ) -> None:
     command = [*PROGRAM, "rlm", "How many?", "-", "--model", replay("three")]
@@ -173,7 +171,7 @@ def test_a_missing_or_full_stream_is_no_crash(
     assert "Traceback" not in result.stderr
 
 
-def test_an_encoding_that_lacks_a_character_loses_no_answer(replay: Callable[..., str]) -> None:
+def test_limited_encoding_loses_no_answer(replay: Callable[..., str]) -> None:
     result = subprocess.run(
         [*PROGRAM, "rlm", "How many?", "-", "--model", replay("drei Äpfel")],
         capture_output=True,
@@ -184,7 +182,7 @@ def test_an_encoding_that_lacks_a_character_loses_no_answer(replay: Callable[...
     assert (result.returncode, result.stdout) == (0, b"drei \\xc4pfel\n"), result.stderr
 
 
-def test_a_search_is_watched_on_the_screen(
+def test_search_can_be_watched_on_the_screen(
     start: Start, log: Path, replay: Callable[..., str]
 ) -> None:
     screen = start("--model", replay(PART, HAND_DOWN))

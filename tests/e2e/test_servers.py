@@ -14,7 +14,7 @@ IDLE = r"● kernel .*idle"
 
 
 @pytest.mark.parametrize(("columns", "lines"), [(120, 40), (80, 24)])
-def test_a_server_is_looked_at_started_and_used(
+def test_server_is_inspected_started_and_used(
     start: Start, home: Path, columns: int, lines: int
 ) -> None:
     configure(home, echo=plain(), broken=plain("exit"))

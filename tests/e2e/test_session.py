@@ -38,7 +38,7 @@ def test_compute_ask_approve_and_use_the_variable(
     assert screen.leave() == 0
 
 
-def test_an_endless_loop_is_interrupted_and_the_session_goes_on(start: Start) -> None:
+def test_endless_loop_is_interrupted_and_the_session_continues(start: Start) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.type("while True: pass")
@@ -71,7 +71,7 @@ def test_a_killed_kernel_is_replaced_and_the_transcript_stays(start: Start) -> N
     screen.wait("False")
 
 
-def test_a_closed_terminal_loses_nothing_and_the_conversation_comes_back(
+def test_closed_terminal_loses_nothing_and_the_conversation_is_restored(
     cold_start: Start, replay: Callable[..., str]
 ) -> None:
     screen = cold_start("--model", replay("It is a lovely day."))
@@ -91,7 +91,7 @@ def test_a_closed_terminal_loses_nothing_and_the_conversation_comes_back(
     again.wait(IDLE)
 
 
-def test_input_getpass_and_breakpoint_ask_in_the_screen(start: Start) -> None:
+def test_input_getpass_and_breakpoint_ask_on_the_screen(start: Start) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.type("name = input('your name? ')")
@@ -115,7 +115,7 @@ def test_input_getpass_and_breakpoint_ask_in_the_screen(start: Start) -> None:
     assert "xyzzy" not in screen.text
 
 
-def test_what_is_entered_while_a_cell_runs_waits_and_can_be_taken_back(start: Start) -> None:
+def test_input_entered_during_a_cell_waits_and_can_be_withdrawn(start: Start) -> None:
     screen = start()
     screen.wait(IDLE)
     screen.type("while True: pass")
@@ -150,7 +150,7 @@ def test_hostile_output_does_not_reach_the_terminal(start: Start) -> None:
     assert "[@click=app.quit]q[/]" in screen.text
 
 
-def test_it_works_at_80_by_24_and_survives_resizing(start: Start) -> None:
+def test_screen_works_at_80_by_24_and_survives_resizing(start: Start) -> None:
     screen = start(columns=80, lines=24)
     screen.wait("kernel +idle")
     screen.type("x = 1")
@@ -165,7 +165,7 @@ def test_it_works_at_80_by_24_and_survives_resizing(start: Start) -> None:
     assert screen.leave() == 0
 
 
-def test_what_is_typed_while_the_program_starts_is_not_lost(cold_start: Start) -> None:
+def test_input_typed_during_startup_is_not_lost(cold_start: Start) -> None:
     screen = cold_start()
     screen.wait("mahtab")
     screen.type("early = 6 * 7")

@@ -14,7 +14,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*command(), "sessions", *arguments], capture_output=True, text=True)
 
 
-def test_a_session_is_found_by_what_was_run_in_it_and_resumed(start: Start) -> None:
+def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:
     screen = start(columns=120, lines=40)
     screen.wait(IDLE)
     screen.enter("harvest = 'ap' + 'ples'; print('many', harvest)")

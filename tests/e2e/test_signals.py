@@ -52,7 +52,7 @@ def read_to_end(terminal: Terminal) -> int:
 
 
 @pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
-def test_a_signal_ends_the_screen_and_leaves_the_terminal_as_it_was(
+def test_signal_ends_the_screen_and_restores_the_terminal(
     start: Start, home: Path, number: signal.Signals
 ) -> None:
     screen = start()
@@ -83,7 +83,7 @@ def test_a_signal_ends_the_screen_and_leaves_the_terminal_as_it_was(
     again.wait("❯ a draft of")
 
 
-def test_a_program_whose_main_thread_hangs_is_ended_all_the_same(project: Path) -> None:
+def test_program_with_a_hanging_main_thread_is_ended_anyway(project: Path) -> None:
     (project / "hangs.py").write_text(HANGS)
     with Terminal([sys.executable, "hangs.py"], cwd=project) as terminal:
         before = attributes(terminal)
@@ -116,7 +116,7 @@ with SignalHandler(app):
 """
 
 
-def test_a_cell_that_changes_the_terminal_is_undone(start: Start) -> None:
+def test_terminal_changes_by_a_cell_are_reverted(start: Start) -> None:
     screen = start()
     before = attributes(screen)
     screen.wait("kernel .*idle")
@@ -135,7 +135,7 @@ def test_a_cell_that_changes_the_terminal_is_undone(start: Start) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
-def test_what_a_program_does_to_the_terminal_that_was_lent_is_undone(
+def test_terminal_changes_by_a_borrowing_program_are_reverted(
     start: Start, project: Path, number: signal.Signals
 ) -> None:
     (project / "myedit").write_text(f"#!{sys.executable}\n" + LENT)
@@ -168,9 +168,7 @@ time.sleep(1000)
 """
 
 
-def test_a_signal_leaves_the_terminal_as_it_was_also_after_a_screen_that_only_shows(
-    start: Start, home: Path
-) -> None:
+def test_signal_also_restores_the_terminal_after_a_viewer_screen(start: Start, home: Path) -> None:
     log = home / ".mahtab" / "logs" / "repl.log"
     log.parent.mkdir(parents=True)
     log.write_text("a line of the log\n")

@@ -17,7 +17,7 @@ STEP = ["  generate", "    ChatService", "    after_generate", "  extract_code"]
 KEY = "sk-aaaaaaaaaaaaaaaa"
 
 
-def test_a_question_arrives_at_the_collector_with_its_model_calls(project: Path) -> None:
+def test_question_reaches_the_collector_with_its_model_calls(project: Path) -> None:
     with collecting() as collector, serving() as service:
         service.replies = [OPENAI.reply(CODE), OPENAI.reply("It is 42.")]
         variables = dict(re.findall(r"^export (\w+)=(\S+)$", page("models").text, re.MULTILINE))

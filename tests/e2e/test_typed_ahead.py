@@ -17,7 +17,7 @@ TAKEN_OVER = b"\x1b[?1004h"
 
 
 @pytest.mark.parametrize("drawn", ["nothing", "the terminal is taken over"])
-def test_lines_typed_before_the_first_picture_run(cold_start: Start, drawn: str) -> None:
+def test_lines_typed_before_the_first_screen_run(cold_start: Start, drawn: str) -> None:
     screen = cold_start()
     while drawn != "nothing" and TAKEN_OVER not in screen.raw:
         assert screen.pump()
@@ -27,14 +27,14 @@ def test_lines_typed_before_the_first_picture_run(cold_start: Start, drawn: str)
     screen.wait("▌ You  which variables are there")
 
 
-def test_in_a_small_terminal_too(project: Path) -> None:
+def test_lines_typed_ahead_run_in_a_small_terminal_too(project: Path) -> None:
     with Terminal([*PROGRAM, "--model", "demo"], columns=20, lines=5, cwd=project) as screen:
         screen.send("open('made', 'w').close()\rexit()\r")
         assert screen.wait_end() == 0
     assert (project / "made").exists()
 
 
-def test_a_program_that_is_stopped_and_goes_on_has_each_key_once(cold_start: Start) -> None:
+def test_suspended_and_resumed_program_gets_each_key_once(cold_start: Start) -> None:
     screen = cold_start()
     screen.wait("Python")
     os.kill(screen.pid, signal.SIGSTOP)

@@ -7,7 +7,7 @@ from tests.e2e.conftest import Start
 IDLE = r"● kernel .*idle"
 
 
-def test_what_a_cell_changed_in_place_is_undone_and_redone(start: Start) -> None:
+def test_mutations_by_a_cell_are_undone_and_redone(start: Start) -> None:
     screen = start(columns=120, lines=35)
     screen.wait(IDLE)
     for code in ("items = [1, 2]", "items.append(3); more = 1"):

@@ -44,7 +44,7 @@ def approvals(it: Opened) -> list[str]:
     return [record.state for record in it.store.records if isinstance(record, Approval)]
 
 
-def test_code_that_only_reads_runs_without_a_question(open_session: OpenSession) -> None:
+def test_read_only_code_runs_without_a_question(open_session: OpenSession) -> None:
     it = open_session("The sum.\n\n```python\nsum([1, 2])\n```\n", "3.", approval_rules=READ_ONLY)
     it.session.submit("ask", "how much?")
     assert output(it, 1).text == "3\n"
@@ -52,7 +52,7 @@ def test_code_that_only_reads_runs_without_a_question(open_session: OpenSession)
     assert approvals(it) == []
 
 
-def test_code_that_needs_more_asks_with_the_reason_and_runs_when_it_is_allowed(
+def test_code_needing_more_asks_with_the_reason_and_runs_when_allowed(
     open_session: OpenSession,
 ) -> None:
     it = open_session(
@@ -75,7 +75,7 @@ def test_code_that_needs_more_asks_with_the_reason_and_runs_when_it_is_allowed(
 
 
 @pytest.mark.parametrize("action", ["skip", "stop"])
-def test_code_that_needs_more_and_is_refused_does_not_run(
+def test_code_needing_more_does_not_run_when_refused(
     open_session: OpenSession, action: str
 ) -> None:
     it = open_session(
@@ -89,7 +89,7 @@ def test_code_that_needs_more_and_is_refused_does_not_run(
     assert approvals(it) == ["waiting", "skipped" if action == "skip" else "stopped"]
 
 
-def test_the_model_is_told_what_was_not_kept(open_session: OpenSession) -> None:
+def test_model_learns_of_discarded_changes(open_session: OpenSession) -> None:
     it = open_session(
         "Added.\n\n```python\nitems.append(2)\n```\n", "Done.", approval_rules=READ_ONLY
     )
@@ -101,7 +101,7 @@ def test_the_model_is_told_what_was_not_kept(open_session: OpenSession) -> None:
     assert "ran apart: changes to `items` were not kept" in str(it.session.agent.agent.messages)
 
 
-def test_where_nothing_can_be_locked_read_only_asks_and_says_why_once(
+def test_read_only_asks_once_with_the_reason_where_locking_is_impossible(
     open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -121,7 +121,7 @@ def test_where_nothing_can_be_locked_read_only_asks_and_says_why_once(
     it.store.wait(tags.AGENT, state="done")
 
 
-def test_a_rule_denies_before_anybody_is_asked(open_session: OpenSession) -> None:
+def test_rule_denies_before_anybody_is_asked(open_session: OpenSession) -> None:
     it = open_session(
         "Ended.\n\n```python\nimport os\nos.system('touch x')\n```\n",
         "Not allowed.",
@@ -136,7 +136,7 @@ def test_a_rule_denies_before_anybody_is_asked(open_session: OpenSession) -> Non
     assert not Path("x").exists()
 
 
-def test_a_rule_asks_in_the_other_modes_too(open_session: OpenSession) -> None:
+def test_ask_rule_applies_in_other_modes_too(open_session: OpenSession) -> None:
     it = open_session(
         "Run.\n\n```python\nopen('x', 'w').close()\n```\n",
         "Done.",
@@ -166,7 +166,7 @@ def test_a_rule_for_one_call_allows_it_and_no_other(open_session: OpenSession) -
     assert Path("x").exists()
 
 
-def test_without_somebody_to_ask_what_needs_more_is_refused(
+def test_code_needing_more_is_refused_when_nobody_can_be_asked(
     open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mahtab_tui.session.frontend import HeadlessFrontend
@@ -196,7 +196,7 @@ def by_an_agent(it: Opened, code: str) -> Future[dict[str, object]]:
     return done
 
 
-def test_an_agents_code_runs_by_the_same_rules(open_session: OpenSession) -> None:
+def test_agent_code_follows_the_same_rules(open_session: OpenSession) -> None:
     it = open_session(approval_rules=("allow: read_only", "deny: os.system(*)"))
     assert by_an_agent(it, "import os\nos.system('touch x')").result(60) == {
         "declined": "declined: the user's rule deny: os.system(*) forbids it"

@@ -26,7 +26,7 @@ def model(tmp_path: Path) -> str:
     return f"replay:{path}"
 
 
-def test_code_that_nobody_approves_is_told_and_not_run(
+def test_unapproved_code_is_printed_and_not_run(
     model: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
@@ -40,7 +40,7 @@ def test_code_that_nobody_approves_is_told_and_not_run(
     assert not (project / "made").exists()
 
 
-def test_code_that_reads_a_line_is_at_the_end_of_the_input(
+def test_code_reading_input_gets_end_of_file(
     tmp_path: Path,
     project: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -60,7 +60,7 @@ def test_code_that_reads_a_line_is_at_the_end_of_the_input(
     assert "(Pdb)" in err
 
 
-def test_changes_cannot_be_reviewed_so_the_code_is_not_run(
+def test_code_is_not_run_when_changes_cannot_be_reviewed(
     model: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
@@ -77,7 +77,7 @@ def test_changes_cannot_be_reviewed_so_the_code_is_not_run(
     assert not (project / "made").exists()
 
 
-def test_as_json_it_is_an_event(
+def test_unapproved_code_is_an_event_in_json(
     model: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
@@ -86,7 +86,7 @@ def test_as_json_it_is_an_event(
     assert [CODE in event["text"] for event in events if event["tag"] == "notice"] == [True]
 
 
-def test_approved_beforehand_it_runs(
+def test_pre_approved_code_runs(
     model: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
@@ -104,7 +104,7 @@ def test_approved_beforehand_it_runs(
 
 
 @pytest.mark.parametrize("approval", ["ask", "review", "auto"])
-def test_code_in_which_something_may_hide_is_not_run(
+def test_code_with_hidden_characters_is_not_run(
     approval: str,
     project: Path,
     tmp_path: Path,
@@ -127,7 +127,7 @@ def test_code_in_which_something_may_hide_is_not_run(
     assert not (project / "made").exists()
 
 
-def test_hidden_characters_of_code_are_shown(
+def test_hidden_characters_of_code_are_made_visible(
     project: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -159,7 +159,7 @@ def test_hidden_characters_of_code_are_shown(
         ("mean of weight in orders", FAILED),
     ],
 )
-def test_no_answer_of_the_demo_is_a_failure(
+def test_demo_without_an_answer_is_a_failure(
     question: str,
     code: int,
     project: Path,
@@ -186,9 +186,7 @@ def test_no_answer_of_the_demo_is_a_failure(
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_figures_that_nobody_computed_are_named(
-    as_json: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_uncomputed_figures_are_named(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
     printer, log = RecordPrinter(as_json=as_json), logging.Logger("asked")
     log.addHandler(printer)
     figures = (

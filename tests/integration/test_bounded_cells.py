@@ -16,7 +16,7 @@ def run(cells: Cells, bounded: BoundedCell, code: str) -> CellResult:
     return bounded.run(lambda: cells.run(code))
 
 
-def test_a_cell_that_ends_in_time_is_left_alone(cells: Cells) -> None:
+def test_cell_ending_in_time_is_not_stopped(cells: Cells) -> None:
     bounded = BoundedCell(cells.kernel, 60, may_kill=True)
     assert run(cells, bounded, "1").status == "ok"
     assert not bounded.timed_out
@@ -24,7 +24,7 @@ def test_a_cell_that_ends_in_time_is_left_alone(cells: Cells) -> None:
     assert cells.text("2") == "2\n"
 
 
-def test_what_is_stopped_before_it_begins_leaves_the_cell_before_it_alone(cells: Cells) -> None:
+def test_stopping_a_cell_before_it_begins_spares_the_previous_cell(cells: Cells) -> None:
     bounded = BoundedCell(cells.kernel, None, may_kill=False)
 
     def stop() -> None:
@@ -41,7 +41,7 @@ def test_what_is_stopped_before_it_begins_leaves_the_cell_before_it_alone(cells:
     assert run(cells, bounded, "time.sleep(600)").status == "interrupted"
 
 
-def test_a_limit_longer_than_threads_can_wait_is_one_and_the_cell_can_be_stopped(
+def test_limit_beyond_the_thread_maximum_works_and_the_cell_can_be_stopped(
     cells: Cells,
 ) -> None:
     bounded = BoundedCell(cells.kernel, 1e12, may_kill=False)
@@ -55,7 +55,7 @@ def test_a_limit_longer_than_threads_can_wait_is_one_and_the_cell_can_be_stopped
     assert [result.status for result in answer] == ["interrupted"]
 
 
-def test_a_kernel_that_may_not_be_killed_goes_on(cells: Cells) -> None:
+def test_kernel_that_may_not_be_killed_continues(cells: Cells) -> None:
     told = threading.Event()
 
     def let_go() -> None:

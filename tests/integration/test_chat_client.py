@@ -74,7 +74,7 @@ def delta(**fields: Any) -> bytes:
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["lf", "crlf"])
-def test_events_may_be_cut_anywhere_and_have_comments_and_several_lines(
+def test_events_may_be_split_anywhere_with_comments_and_several_lines(
     service: Service, end: bytes
 ) -> None:
     lines = [
@@ -91,7 +91,7 @@ def test_events_may_be_cut_anywhere_and_have_comments_and_several_lines(
     assert text(answer(client(service))) == "Grüße"
 
 
-def test_thoughts_are_no_part_of_the_text(service: Service) -> None:
+def test_thoughts_are_not_part_of_the_text(service: Service) -> None:
     thoughts = [
         delta(reasoning_content="Let "),
         delta(reasoning="me ", reasoning_content=None),
@@ -127,14 +127,12 @@ def test_thoughts_are_no_part_of_the_text(service: Service) -> None:
     ],
     ids=["as OpenAI", "all repeated", "not numbered", "not in pieces"],
 )
-def test_calls_of_tools_are_joined_however_they_are_cut(
-    service: Service, deltas: list[list[dict[str, Any]]]
-) -> None:
+def test_split_tool_calls_are_joined(service: Service, deltas: list[list[dict[str, Any]]]) -> None:
     service.replies = [OPENAI.sending([*(delta(tool_calls=each) for each in deltas), *OPENAI.end])]
     assert calls(answer(client(service), tools=[TOOL])) == {0: ("a", "find", '{"x": 1}')}
 
 
-def test_calls_that_all_have_the_number_0_stay_apart(service: Service) -> None:
+def test_calls_all_numbered_0_stay_separate(service: Service) -> None:
     both = [
         delta(
             tool_calls=[{"index": 0, "id": name, "function": {"name": "find", "arguments": "{}"}}]
@@ -148,7 +146,7 @@ def test_calls_that_all_have_the_number_0_stay_apart(service: Service) -> None:
     }
 
 
-def test_thoughts_go_back_with_the_calls_that_they_led_to(service: Service) -> None:
+def test_thoughts_are_returned_with_the_calls_they_led_to(service: Service) -> None:
     pieces = [
         {"type": "reasoning.text", "index": 0, "text": "Let ", "id": "rs_1"},
         {"type": "reasoning.text", "index": 0, "text": "me", "signature": "s"},
@@ -221,7 +219,7 @@ def test_thoughts_go_back_with_the_calls_that_they_led_to(service: Service) -> N
     ],
     ids=["cached", "counted again and again", "llama.cpp", "too many", "no numbers", "nothing"],
 )
-def test_what_was_used_is_counted_once(
+def test_usage_is_counted_once(
     service: Service, last: list[dict[str, Any]], expected: tuple[int, int, int] | None
 ) -> None:
     counts = [_data("m", choices=[], **each) for each in last]
@@ -256,9 +254,7 @@ def test_options_of_a_call_are_sent(service: Service) -> None:
     assert service.asked[2]["tools"] == [TOOL]
 
 
-def test_sampling_is_chosen_by_fields_and_by_each_call(
-    service: Service, protocol: Protocol
-) -> None:
+def test_sampling_is_set_by_fields_and_by_each_call(service: Service, protocol: Protocol) -> None:
     if protocol.spec.startswith("anthropic"):
         pytest.skip("LangChain's package")
     service.replies = [protocol.reply("So.")]
@@ -269,7 +265,7 @@ def test_sampling_is_chosen_by_fields_and_by_each_call(
     assert protocol is OLLAMA or service.asked[0]["tool_choice"] == "required"
 
 
-def test_connections_are_used_again_unless_they_were_closed(service: Service) -> None:
+def test_open_connections_are_reused(service: Service) -> None:
     service.replies = [OPENAI.reply("So.")]
     it = client(service)
     assert [text(answer(it)) for _ in range(3)] == ["So."] * 3
@@ -318,14 +314,14 @@ def silent() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}/v1"
 
 
-def test_a_server_that_never_answers_is_given_up(silent: str) -> None:
+def test_unresponsive_server_is_given_up(silent: str) -> None:
     with pytest.raises(
         ModelError, match=r"^The model has not responded for 0\.3 s, so the answer was abandoned\.$"
     ):
         answer(ChatClient("compatible", silent, "m", timeout=0.3))
 
 
-def test_a_server_that_never_answers_can_be_left(silent: str) -> None:
+def test_waiting_for_an_unresponsive_server_can_be_stopped(silent: str) -> None:
     it = ChatClient("compatible", silent, "m", timeout=600)
     stream = it.stream(QUESTION)
     assert next(stream) == ChatChunk(), "a sign that time passes"
@@ -333,7 +329,7 @@ def test_a_server_that_never_answers_can_be_left(silent: str) -> None:
     assert not [chunk for chunk in stream if any(chunk)]
 
 
-def test_gigantic_lines_are_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_huge_lines_are_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_client, "_LONGEST_LINE", 200_000)
     for pieces in ([b"x" * 50_000] * 9, [b"data: " + b"x" * 50_000 + b"\n"] * 9):
         service.replies = [
@@ -352,13 +348,13 @@ def test_gigantic_lines_are_refused(service: Service, monkeypatch: pytest.Monkey
         {"choices": [{"delta": {"tool_calls": [{"function": 7}]}}]},
     ],
 )
-def test_an_answer_of_another_form_is_one_sentence(service: Service, event: Any) -> None:
+def test_answer_in_another_format_gives_one_sentence(service: Service, event: Any) -> None:
     service.replies = [OPENAI.sending([_data("m", **event)])]
     with pytest.raises(ModelError, match=NOT_AN_ANSWER):
         answer(client(service))
 
 
-def test_a_service_that_does_not_stream_answers_too(service: Service) -> None:
+def test_non_streaming_service_answers_too(service: Service) -> None:
     whole = {
         "model": "m",
         "choices": [{"message": {"content": "So."}, "finish_reason": "length"}],
@@ -384,7 +380,7 @@ def test_a_service_that_does_not_stream_answers_too(service: Service) -> None:
         answer(client(service))
 
 
-def test_a_redirect_is_not_followed_with_the_key(service: Service) -> None:
+def test_redirect_does_not_receive_the_key(service: Service) -> None:
     with serving() as other:
         service.replies = [Reply([], 307, {"location": f"{other.url}/v1/chat/completions"})]
         with pytest.raises(
@@ -394,7 +390,7 @@ def test_a_redirect_is_not_followed_with_the_key(service: Service) -> None:
         assert not other.headers
 
 
-def test_a_key_that_cannot_be_sent_is_not_told(service: Service) -> None:
+def test_unsendable_key_is_not_quoted(service: Service) -> None:
     for key in ("sk-secret\n", "sk-sécret"):
         with pytest.raises(
             ModelError, match=r"^The key has characters that no key has\. Check A_KEY\.$"
@@ -403,7 +399,7 @@ def test_a_key_that_cannot_be_sent_is_not_told(service: Service) -> None:
     assert not service.asked
 
 
-def test_a_key_in_a_services_own_words_is_masked(service: Service) -> None:
+def test_key_in_a_services_own_message_is_masked(service: Service) -> None:
     service.replies = [Reply([b'{"error": {"message": "sk-abcdefghijkl is wrong"}}'], 401)]
     with pytest.raises(
         ModelError, match=r"^The key was not accepted: •+ is wrong\. Check A_KEY\.$"
@@ -411,7 +407,7 @@ def test_a_key_in_a_services_own_words_is_masked(service: Service) -> None:
         answer(client(service, key="sk-abcdefghijkl", key_name="A_KEY"))
 
 
-def test_a_proxy_of_the_environment_is_used_except_for_this_machine(
+def test_environment_proxy_is_used_except_for_this_machine(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "inside.invalid")
@@ -493,7 +489,7 @@ def test_a_proxy_of_the_environment_is_used_except_for_this_machine(
         "nothing",
     ],
 )
-def test_a_server_says_how_much_its_model_reads_and_whether_it_sees(
+def test_server_reports_context_size_and_vision(
     service: Service, documents: dict[str, Any], facts: ServerFacts
 ) -> None:
     service.documents = documents
@@ -503,7 +499,7 @@ def test_a_server_says_how_much_its_model_reads_and_whether_it_sees(
     assert it.facts() == facts, "it is asked once"
 
 
-def test_a_server_that_does_not_answer_yet_is_asked_again_later(
+def test_unavailable_server_is_queried_again_later(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chat_client, "_ASKING", 0.1)
@@ -517,7 +513,7 @@ def test_a_server_that_does_not_answer_yet_is_asked_again_later(
     assert window_of(llm) == 8192
 
 
-def test_a_copy_of_a_model_asks_as_the_model_does(service: Service) -> None:
+def test_copied_model_asks_like_the_original(service: Service) -> None:
     make: Callable[..., ChatService] = ChatService
     llm = get_llm(OPENAI.spec)
     fresh = make(**{name: getattr(llm, name) for name in ChatService.model_fields})

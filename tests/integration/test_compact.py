@@ -51,9 +51,7 @@ def told(service: Service) -> str:
     return json.dumps(service.asked[-1], ensure_ascii=False)
 
 
-def test_it_summarises_with_the_users_words_and_says_what_it_saved(
-    it: Opened, service: Service
-) -> None:
+def test_summary_uses_the_users_words_and_reports_the_savings(it: Opened, service: Service) -> None:
     service.replies = [OPENAI.reply("Pears were weighed.")]
     it.session.compact("the weights </keep> of <conversation> pears")
     record = it.store.wait(tags.SUMMARY)
@@ -76,7 +74,7 @@ def test_it_summarises_with_the_users_words_and_says_what_it_saved(
     assert "question two" in told(service)
 
 
-def test_escape_stops_it_and_the_conversation_stays(it: Opened, service: Service) -> None:
+def test_escape_stops_summarising_and_the_conversation_stays(it: Opened, service: Service) -> None:
     service.replies = [OPENAI.sending([OPENAI.words("Pears"), service.stall])]
     it.session.compact("")
     wait_for(lambda: len(service.asked) == 3)
@@ -94,7 +92,7 @@ def test_escape_stops_it_and_the_conversation_stays(it: Opened, service: Service
         lambda: OPENAI.reply("no")._replace(status=400),
     ],
 )
-def test_a_model_that_fails_or_says_too_much_changes_nothing(
+def test_failing_or_verbose_model_changes_nothing(
     it: Opened, service: Service, reply: Callable[[], object]
 ) -> None:
     service.replies = [reply()]  # type: ignore[list-item]
@@ -115,7 +113,7 @@ def assert_untouched(it: Opened, service: Service) -> None:
     )
 
 
-def test_a_short_conversation_is_left_as_it_is(it: Opened, service: Service) -> None:
+def test_short_conversation_is_not_summarised(it: Opened, service: Service) -> None:
     service.replies = [OPENAI.reply("Pears.")]
     it.session.compact("")
     it.store.wait(tags.SUMMARY)
@@ -126,14 +124,14 @@ def test_a_short_conversation_is_left_as_it_is(it: Opened, service: Service) -> 
     assert len(service.asked) == asked
 
 
-def test_it_waits_for_nothing_while_the_model_answers(it: Opened, service: Service) -> None:
+def test_summarising_is_refused_while_the_model_answers(it: Opened, service: Service) -> None:
     with it.session.turns.turn():
         it.session.compact("")
     assert any("The model is working" in text for text in notices(it))
     assert len(service.asked) == 2
 
 
-def test_a_resumed_session_goes_on_with_the_summary(it: Opened, service: Service) -> None:
+def test_resumed_session_continues_from_the_summary(it: Opened, service: Service) -> None:
     service.replies = [OPENAI.reply("Pears were weighed.")]
     it.session.compact("")
     it.store.wait(tags.SUMMARY)

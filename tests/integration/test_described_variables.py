@@ -46,7 +46,7 @@ KEY = "sk-proj-Qx7Zw9KdVb3mTn5Rj8Lp2Hs6"
 
 
 @pytest.mark.parametrize("before", ["", "Authorization: Bearer ", "a" * 30])
-def test_secrets_are_masked_also_where_their_end_was_cut_off(cells: Cells, before: str) -> None:
+def test_secrets_are_masked_even_when_truncated(cells: Cells, before: str) -> None:
     secrets = Secrets()
     secrets.add(KEY)
     cells.run(f"import pandas as pd\nkey = {before + KEY!r} * 5")
@@ -73,7 +73,7 @@ exec("holder".upper() + " = [" + "ries".join(["sala", ""]) + "]")  # no name of 
 """
 
 
-def test_what_is_private_or_made_from_it_is_not_described(
+def test_private_variables_and_values_derived_from_them_are_not_described(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session()
@@ -92,7 +92,7 @@ def test_what_is_private_or_made_from_it_is_not_described(
     assert {"raised: list = 1 item", "HOLDER: list = 1 item"} <= set(text.split("\n"))
 
 
-def test_all_descriptions_together_stay_within_their_room(
+def test_all_descriptions_together_stay_within_the_limit(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session()

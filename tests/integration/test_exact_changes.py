@@ -123,7 +123,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_a_cell_changed_inside_objects_is_told(any_cells: Cells, case: str) -> None:
+def test_changes_inside_objects_are_reported(any_cells: Cells, case: str) -> None:
     before, code, told = CASES[case]
     assert inside(any_cells, before, code) == told
 
@@ -143,7 +143,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("case", TABLES)
-def test_what_a_cell_changed_inside_tables_is_told(any_cells: Cells, case: str) -> None:
+def test_changes_inside_tables_are_reported(any_cells: Cells, case: str) -> None:
     pytest.importorskip("pandas")
     any_cells.text(
         "import numpy as np, pandas as pd\narr = np.arange(100.0)\nview = arr[1:]\n"
@@ -153,7 +153,7 @@ def test_what_a_cell_changed_inside_tables_is_told(any_cells: Cells, case: str) 
     assert inside(any_cells, code) == told
 
 
-def test_a_model_that_is_fitted_has_changed(cells: Cells) -> None:
+def test_fitted_model_counts_as_changed(cells: Cells) -> None:
     pytest.importorskip("sklearn")
     fit = "model.fit([[1.0], [2.0]], [1.0, 2.0])"
     assert (
@@ -167,7 +167,7 @@ def test_a_model_that_is_fitted_has_changed(cells: Cells) -> None:
     assert inside(cells, "model.predict([[3.0]])") == ""
 
 
-def test_a_polars_table_is_compared_up_to_a_size(any_cells: Cells) -> None:
+def test_polars_table_is_compared_up_to_a_size_limit(any_cells: Cells) -> None:
     pytest.importorskip("polars")
     any_cells.text(
         "import polars as pl, numpy as np\nsmall = pl.DataFrame({'a': [1, 2]})\nlarge = pl.DataFrame({'a': np.zeros(10_000_000)})"
@@ -177,14 +177,14 @@ def test_a_polars_table_is_compared_up_to_a_size(any_cells: Cells) -> None:
     assert inside(any_cells, "large.sort('a')") == "?large"
 
 
-def test_one_number_in_a_gigabyte_is_told(cells: Cells) -> None:
+def test_one_changed_number_in_a_gigabyte_is_detected(cells: Cells) -> None:
     pytest.importorskip("numpy")
     cells.text("import numpy as np\nlarge = [np.zeros(2**24) for _ in range(8)]")
     assert inside(cells, "large[5][12_345_678] = 1") == "~large"
     assert inside(cells, "large[5].max()") == ""
 
 
-def test_what_is_too_much_to_compare_is_marked_as_unknown_and_only_if_the_cell_mentions_it(
+def test_incomparable_variable_is_unknown_only_if_the_cell_mentions_it(
     any_cells: Cells,
 ) -> None:
     any_cells.text("huge = [[n] for n in range(200_000)]\nsmall = [1]")
@@ -193,7 +193,7 @@ def test_what_is_too_much_to_compare_is_marked_as_unknown_and_only_if_the_cell_m
     assert inside(any_cells, "huge.append(1)") == "~huge"
 
 
-def test_large_arrays_that_no_forked_process_remembers_are_unknown(project: Path) -> None:
+def test_large_arrays_without_a_fork_are_unknown(project: Path) -> None:
     pytest.importorskip("numpy")
     kernel = ProcessKernel(undo_steps=0)
     kernel.start(host := RecordingHost())
@@ -220,7 +220,7 @@ def fork():
 """
 
 
-def test_a_process_that_the_cell_forks_hides_no_change(cells: Cells) -> None:
+def test_process_forked_by_the_cell_hides_no_change(cells: Cells) -> None:
     """Linux tells what was written since the last fork, whoever forked."""
     pytest.importorskip("numpy")
     cells.text(
@@ -243,7 +243,7 @@ def test_a_fork_in_an_earlier_cell_hides_no_change(cells: Cells) -> None:
     assert cells.text("arr[:4].tolist(), arr[900_000].item()") == "([0, 1, 2, 3], 900000)\n"
 
 
-def test_a_nested_cell_and_the_cell_around_it_are_told_apart(cells: Cells) -> None:
+def test_changes_of_nested_and_outer_cells_are_distinguished(cells: Cells) -> None:
     nested: list[Change] = []
 
     def answer(name: str, args: Mapping[str, Any]) -> str:
@@ -294,7 +294,7 @@ del ran[:]
 """
 
 
-def test_nothing_of_a_hostile_class_runs(any_cells: Cells) -> None:
+def test_no_code_of_a_hostile_class_runs(any_cells: Cells) -> None:
     any_cells.text(HOSTILE)
     assert any_cells.text("ran") == "[]\n"
     any_cells.text("hostile[1]; inside_c[0]; None")
@@ -302,7 +302,7 @@ def test_nothing_of_a_hostile_class_runs(any_cells: Cells) -> None:
     assert "~hostile" in inside(any_cells, "hostile.append(1)")
 
 
-def test_an_object_of_c_tells_its_state_itself(any_cells: Cells) -> None:
+def test_c_object_is_compared_by_its_own_state(any_cells: Cells) -> None:
     assert (
         inside(any_cells, "import itertools\nnumbers = itertools.count()", "next(numbers)")
         == "~numbers"
@@ -311,13 +311,13 @@ def test_an_object_of_c_tells_its_state_itself(any_cells: Cells) -> None:
 
 
 @pytest.mark.parametrize("end", ["raise ValueError", "1 / 0"])
-def test_what_a_cell_changed_before_it_failed_is_told(any_cells: Cells, end: str) -> None:
+def test_changes_before_a_failure_are_reported(any_cells: Cells, end: str) -> None:
     any_cells.text("items = [1]")
     result = any_cells.run(f"items[0] = 2\n{end}")
     assert [(change.name, change.change) for change in result.changes] == [("items", "changed")]
 
 
-def test_without_undo_nothing_is_kept_alive_while_the_cell_runs(project: Path) -> None:
+def test_disabled_undo_keeps_no_objects_alive(project: Path) -> None:
     kernel = ProcessKernel(undo_steps=0)
     kernel.start(host := RecordingHost())
     try:

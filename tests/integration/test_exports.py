@@ -71,7 +71,7 @@ def test_an_exported_notebook_runs_from_scratch_with_the_same_outputs(
     assert texts(before)[4] == "0\n1\n[0, 1, 4, 9, 16]"
 
 
-def test_texts_of_private_variables_and_secrets_are_not_exported(
+def test_private_texts_and_secrets_are_not_exported(
     open_session: Callable[..., Opened], project: Path
 ) -> None:
     it = open_session()
@@ -116,12 +116,12 @@ def test_a_session_with_any_name_is_exported_into_its_folder(
         ('"a b.py', "not closed"),
     ],
 )
-def test_what_cannot_be_exported_is_a_sentence(typed: str, sentence: str, project: Path) -> None:
+def test_wrong_export_command_gives_one_sentence(typed: str, sentence: str, project: Path) -> None:
     with pytest.raises(BadExport, match=sentence):
         order_of(typed, "demo", project)
 
 
-def test_a_name_with_spaces_is_in_quotes(project: Path) -> None:
+def test_quoted_name_may_contain_spaces(project: Path) -> None:
     assert order_of("'my report.html' whole", "demo", project).path == project / "my report.html"
 
 
@@ -132,7 +132,7 @@ def test_a_name_with_spaces_is_in_quotes(project: Path) -> None:
         (f"{'x' * 300}.md", "File name too long"),
     ],
 )
-def test_a_name_that_cannot_be_one_is_a_sentence(
+def test_impossible_name_gives_one_sentence(
     name: str, why: str, open_session: Callable[..., Opened], project: Path
 ) -> None:
     it = open_session()
@@ -141,7 +141,7 @@ def test_a_name_that_cannot_be_one_is_a_sentence(
     it.store.wait(tags.NOTICE, f"{name} cannot be written: {why}.")
 
 
-def test_a_saved_session_has_no_key_that_was_configured_later(
+def test_saved_session_is_exported_without_a_later_configured_key(
     open_session: Callable[..., Opened], home: Path, project: Path
 ) -> None:
     store, _, _ = new_store(project)
@@ -160,7 +160,7 @@ def test_a_saved_session_has_no_key_that_was_configured_later(
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_a_saved_session_has_no_text_of_a_private_variable_that_its_cells_tell(
+def test_saved_session_is_exported_without_private_texts_from_its_cells(
     ending: str, home: Path, project: Path
 ) -> None:
     store, _, _ = new_store(project)
@@ -182,7 +182,7 @@ def test_a_saved_session_has_no_text_of_a_private_variable_that_its_cells_tell(
     assert "private text" not in (project / f"it{ending}").read_text()
 
 
-def test_a_folder_that_is_not_there_is_a_sentence(
+def test_missing_folder_gives_one_sentence(
     open_session: Callable[..., Opened], project: Path
 ) -> None:
     it = open_session()
@@ -191,7 +191,7 @@ def test_a_folder_that_is_not_there_is_a_sentence(
     it.store.wait(tags.NOTICE, "nowhere/x.md cannot be written: No such file or directory.")
 
 
-def test_a_stored_session_has_all_its_records(home: Path, project: Path) -> None:
+def test_stored_session_exports_all_its_records(home: Path, project: Path) -> None:
     store, _, _ = new_store(project)
     for number in range(1, 6_001):
         store.append(records.UserReplIn(f"x{number}", cell=number, party="you"))
@@ -217,7 +217,7 @@ def asked_for() -> Iterator[tuple[str, list[str]]]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
-def test_a_page_in_a_real_browser_runs_and_loads_nothing(
+def test_page_in_a_real_browser_runs_and_loads_nothing(
     asked_for: tuple[str, list[str]], tmp_path: Path
 ) -> None:
     url, paths = asked_for

@@ -42,12 +42,12 @@ from tests.waiting import wait_for
         ("http://host", "is not a kernel address"),
     ],
 )
-def test_what_is_no_way_to_a_kernel_is_refused_with_a_sentence(address: str, sentence: str) -> None:
+def test_unusable_address_is_refused_with_a_sentence(address: str, sentence: str) -> None:
     with pytest.raises(KernelError, match=sentence.replace(".", r"\.")):
         ProcessKernel(place=Elsewhere(parse(address), 1.0)).start(RecordingHost())
 
 
-def test_an_older_python_is_refused_with_a_sentence(tmp_path: Path) -> None:
+def test_older_python_is_refused_with_a_sentence(tmp_path: Path) -> None:
     old = executable(tmp_path / "python", "#!/bin/sh\nprintf '\\nmahtab-far-1 2.7.18\\n'\n")
     with pytest.raises(
         KernelError, match=r"has Python 2\.7\.18; a kernel needs Python 3\.9 or later"
@@ -55,7 +55,7 @@ def test_an_older_python_is_refused_with_a_sentence(tmp_path: Path) -> None:
         ProcessKernel(place=Elsewhere(parse(f"command: {old}"), 1.0)).start(RecordingHost())
 
 
-def test_a_full_disk_there_is_a_sentence_and_nothing_is_left(tmp_path: Path) -> None:
+def test_full_remote_disk_gives_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     if (
         shutil.which("unshare") is None
         or subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode
@@ -72,7 +72,7 @@ def test_a_full_disk_there_is_a_sentence_and_nothing_is_left(tmp_path: Path) -> 
     assert left.read_text() == ""
 
 
-def test_a_station_that_cannot_start_is_a_sentence() -> None:
+def test_station_that_cannot_start_gives_one_sentence() -> None:
     """A folder in which no socket can be made stands for a disk that is full by now."""
     asked = b'{"session": "name", "start": {"cwd": ""}}\n'
     run = "from mahtab_tui.kernel.worker.station.relay import main; main('', '/proc')"
@@ -82,7 +82,7 @@ def test_a_station_that_cannot_start_is_a_sentence() -> None:
     assert b'{"error": "no kernel can be started there: ' in done.stdout
 
 
-def test_a_kernel_that_does_not_start_says_why_once() -> None:
+def test_failed_kernel_start_is_reported_once() -> None:
     """The caller of `start` tells it."""
     for kernel in (
         ProcessKernel(place=Elsewhere(parse("command: false"), 1.0)),
@@ -116,7 +116,7 @@ def test_a_kernel_that_does_not_start_says_why_once() -> None:
         "no line end",
     ],
 )
-def test_a_hostile_machine_gets_nothing_but_a_sentence(
+def test_hostile_machine_receives_only_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
     monkeypatch.setattr(wire, "PAUSES", (0.01,))
@@ -134,7 +134,7 @@ def test_a_hostile_machine_gets_nothing_but_a_sentence(
     wait_for(lambda: set(threading.enumerate()) <= before)  # it is not connected to again and again
 
 
-def test_others_get_no_wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strangers_get_no_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection without the token, with a wrong one, with garbage, or that says nothing is
     refused, and the kernel goes on."""
     road = Road(tmp_path)
@@ -163,7 +163,7 @@ def test_others_get_no_wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     road.close()
 
 
-def test_a_folder_that_others_can_write_is_not_used(tmp_path: Path) -> None:
+def test_folder_writable_by_others_is_not_used(tmp_path: Path) -> None:
     road = Road(tmp_path)
     cache, other = road.home / ".cache" / "mahtab-tui", road.temporary / f"mahtab-tui-{os.getuid()}"
     cache.mkdir(parents=True)

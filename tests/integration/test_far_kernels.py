@@ -45,7 +45,7 @@ def quick_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("python", interpreters())
-def test_cells_run_there_and_nothing_of_ours_is_needed(tmp_path: Path, python: str) -> None:
+def test_remote_cells_run_without_anything_installed_there(tmp_path: Path, python: str) -> None:
     road = Road(tmp_path, python)
     cells = road.kernel()
     assert cells.text("import os; os.path.expanduser('~')") == f"'{road.home}'\n"
@@ -65,7 +65,7 @@ def test_cells_run_there_and_nothing_of_ours_is_needed(tmp_path: Path, python: s
     wait_for(lambda: road.sockets() == [])
 
 
-def test_no_network_is_needed_there(tmp_path: Path, quick_tries: None) -> None:
+def test_no_network_is_needed_on_the_remote_machine(tmp_path: Path, quick_tries: None) -> None:
     if (
         shutil.which("unshare") is None
         or subprocess.run(["unshare", "-rn", "true"], capture_output=True).returncode
@@ -80,7 +80,7 @@ def test_no_network_is_needed_there(tmp_path: Path, quick_tries: None) -> None:
     road.close()
 
 
-def test_the_files_are_sent_once(road: Road) -> None:
+def test_files_are_sent_once(road: Road) -> None:
     first = road.kernel()
     (cached,) = (road.home / ".cache" / "mahtab-tui").glob("worker-*")
     before = cached.stat().st_mtime_ns
@@ -89,13 +89,13 @@ def test_the_files_are_sent_once(road: Road) -> None:
     assert cached.stat().st_mtime_ns == before
 
 
-def test_input_and_calls_of_the_host_work(road: Road) -> None:
+def test_input_and_host_calls_work_remotely(road: Road) -> None:
     cells = road.kernel()
     cells.host.answer = lambda name, args: "typed"
     assert cells.text("input('your name? ')") == "your name? typed\n'typed'\n"
 
 
-def test_a_cell_that_ends_the_kernel_is_told_and_a_new_one_goes_on(road: Road) -> None:
+def test_cell_ending_the_kernel_is_reported_and_a_new_kernel_starts(road: Road) -> None:
     cells = road.kernel()
     result = cells.run("print('last words', flush=True)\nimport os; os._exit(3)")
     assert (result.status, result.output) == (Status.DIED, "last words\n")
@@ -103,7 +103,7 @@ def test_a_cell_that_ends_the_kernel_is_told_and_a_new_one_goes_on(road: Road) -
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_undo_works_there(road: Road) -> None:
+def test_undo_works_remotely(road: Road) -> None:
     cells = road.kernel()
     cells.kernel.reset()
     cells.text("rows = [1, 2]")
@@ -112,7 +112,7 @@ def test_undo_works_there(road: Road) -> None:
     assert cells.text("rows") == "[1, 2]\n"
 
 
-def test_variables_are_kept_there_under_a_key_of_their_own(road: Road, tmp_path: Path) -> None:
+def test_variables_are_saved_remotely_with_their_own_key(road: Road, tmp_path: Path) -> None:
     above = tmp_path / "namespaces"
     above.mkdir(mode=0o700)
     place = KeepPlace(str(above / "session-1"), os.urandom(32).hex(), 100)
@@ -130,7 +130,7 @@ def test_variables_are_kept_there_under_a_key_of_their_own(road: Road, tmp_path:
     assert again.text("df, type(point).__name__") == "({'a': [1, 2, 3]}, 'Point')\n"
 
 
-def test_what_is_printed_while_the_wire_is_cut_comes_once_and_in_order(
+def test_output_during_a_lost_connection_arrives_once_and_in_order(
     road: Road, quick_tries: None
 ) -> None:
     cells = road.kernel()
@@ -153,7 +153,7 @@ for i in range(40):
 
 
 @pytest.mark.parametrize("times", [6, pytest.param(100, marks=pytest.mark.slow)])
-def test_cuts_in_the_middle_of_cells_lose_nothing_and_run_nothing_twice(
+def test_disconnections_during_cells_lose_nothing_and_repeat_nothing(
     road: Road, quick_tries: None, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     monkeypatch.setattr(wire, "SILENT", 0.25)
@@ -173,9 +173,7 @@ def test_cuts_in_the_middle_of_cells_lose_nothing_and_run_nothing_twice(
     assert cells.text("runs") == f"{times}\n"
 
 
-def test_a_cell_that_is_sent_while_there_is_no_wire_runs_once(
-    road: Road, quick_tries: None
-) -> None:
+def test_cell_sent_while_disconnected_runs_once(road: Road, quick_tries: None) -> None:
     cells = road.kernel()
     cells.text("runs = 0")
     (road.folder / "refuse").touch()
@@ -186,7 +184,7 @@ def test_a_cell_that_is_sent_while_there_is_no_wire_runs_once(
     assert cells.kernel.info().next_try == 0
 
 
-def test_a_kernel_that_is_killed_without_a_wire_is_gone_when_the_wire_is_back(
+def test_kernel_killed_while_disconnected_is_gone_after_reconnecting(
     road: Road, quick_tries: None
 ) -> None:
     cells = road.kernel()
@@ -201,7 +199,7 @@ def test_a_kernel_that_is_killed_without_a_wire_is_gone_when_the_wire_is_back(
     wait_for(lambda: not alive(pid))
 
 
-def test_no_number_of_signals_without_a_wire_blocks_who_sends_them(
+def test_any_number_of_signals_while_disconnected_does_not_block(
     road: Road, quick_tries: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[wire.RemoteProcess] = []
@@ -229,9 +227,7 @@ def test_no_number_of_signals_without_a_wire_blocks_who_sends_them(
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_what_is_printed_without_a_wire_is_limited_and_that_is_said(
-    road: Road, quick_tries: None
-) -> None:
+def test_output_while_disconnected_is_limited_with_a_note(road: Road, quick_tries: None) -> None:
     cells = road.kernel()
     (road.folder / "refuse").touch()
 
@@ -254,7 +250,7 @@ def test_what_is_printed_without_a_wire_is_limited_and_that_is_said(
     assert spool.HEAD + spool.TAIL <= len("".join(seen)) <= spool.HEAD + 2 * spool.TAIL + 8 * 2**20
 
 
-def test_a_kernel_nobody_comes_back_to_ends(road: Road) -> None:
+def test_abandoned_kernel_ends(road: Road) -> None:
     cells = road.kernel(keep_hours=1.0 / 3600)
     pid = int(cells.text("import os; os.getpid()"))
     (road.folder / "refuse").touch()
@@ -268,7 +264,7 @@ def test_a_kernel_nobody_comes_back_to_ends(road: Road) -> None:
     assert "NameError" in cells.run("x").output
 
 
-def test_a_kernel_is_not_ended_while_a_cell_runs(road: Road, quick_tries: None) -> None:
+def test_abandoned_kernel_is_not_ended_during_a_cell(road: Road, quick_tries: None) -> None:
     cells = road.kernel(keep_hours=0.2 / 3600)
     (road.folder / "refuse").touch()
     threading.Timer(3.0, (road.folder / "refuse").unlink).start()
@@ -278,7 +274,7 @@ def test_a_kernel_is_not_ended_while_a_cell_runs(road: Road, quick_tries: None) 
     assert (result.status, result.output) == (Status.OK, "go\n'done'\n")
 
 
-def test_a_banner_and_files_in_the_folder_there_do_not_matter(
+def test_login_banner_and_existing_files_do_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrapper = executable(
@@ -301,13 +297,13 @@ def test_a_banner_and_files_in_the_folder_there_do_not_matter(
 
 
 @pytest.mark.slow
-def test_a_station_ends_with_its_kernel_although_the_wire_is_slow(road: Road) -> None:
+def test_station_ends_with_its_kernel_despite_a_slow_connection(road: Road) -> None:
     road.delay(1200)
     road.kernel(keep_hours=1.0).kernel.close()
     wait_for(lambda: road.sockets() == [])
 
 
-def test_a_dead_host_leaves_a_station_that_ends_by_itself(road: Road, tmp_path: Path) -> None:
+def test_station_of_a_dead_host_ends_by_itself(road: Road, tmp_path: Path) -> None:
     cells = road.kernel(keep_hours=1.0 / 3600)
     pid = int(cells.text("import os; os.getpid()"))
     os.kill(road.wires()[-1], signal.SIGKILL)
@@ -315,7 +311,7 @@ def test_a_dead_host_leaves_a_station_that_ends_by_itself(road: Road, tmp_path: 
     wait_for(lambda: not alive(pid))
 
 
-def test_nothing_is_left_after_cleaning(road: Road, tmp_path: Path) -> None:
+def test_cleaning_leaves_nothing(road: Road, tmp_path: Path) -> None:
     above = tmp_path / "namespaces"
     above.mkdir(mode=0o700)
     cells = road.kernel(keep=KeepPlace(str(above / "session-1"), os.urandom(32).hex(), 100))
@@ -335,7 +331,7 @@ def test_nothing_is_left_after_cleaning(road: Road, tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(40)  # less than the time for which the other machine may be silent
-def test_closing_does_not_wait_for_a_machine_that_does_not_answer(project: Path) -> None:
+def test_closing_does_not_wait_for_an_unresponsive_machine(project: Path) -> None:
     (project / "hang.sh").write_text("echo $$ > new; mv new pid; exec sleep 600")
     kernel = ProcessKernel(place=Elsewhere(parse("command: sh hang.sh"), 1.0))
     failures: list[KernelError] = []

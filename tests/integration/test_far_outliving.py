@@ -51,7 +51,7 @@ def the_note() -> Noted:
     return noted
 
 
-def test_a_note_is_for_its_user_alone_and_goes_with_the_kernel(road: Road) -> None:
+def test_note_is_private_and_is_removed_with_the_kernel(road: Road) -> None:
     screen = Screen()
     noted = the_note()
     assert stat.S_IMODE(noted.path.stat().st_mode) == 0o600
@@ -66,13 +66,13 @@ def test_a_note_is_for_its_user_alone_and_goes_with_the_kernel(road: Road) -> No
     "text",
     ["", "[]", "{}", "[" * 50_000, '{"address": 1, "label": 2, "name": 3, "token": 4}', "\0\xff"],
 )
-def test_notes_that_nobody_has_written_are_passed_over(text: str) -> None:
+def test_foreign_notes_are_skipped(text: str) -> None:
     (held_folder() / "session.x.far").write_text(text, "latin-1")
     assert noted_kernels() == []
 
 
 @pytest.mark.parametrize("busy", [False, True])
-def test_a_kernel_that_waits_is_ended_from_another_machine(road: Road, busy: bool) -> None:
+def test_detached_kernel_is_ended_from_another_machine(road: Road, busy: bool) -> None:
     screen = Screen()
     pid = int(screen.run(1, "import os, time; print(os.getpid())").output)
     if busy:
@@ -87,7 +87,7 @@ def test_a_kernel_that_waits_is_ended_from_another_machine(road: Road, busy: boo
     wait_for(lambda: road.sockets() == [])
 
 
-def test_a_kernel_that_has_ended_meanwhile_is_not_there(road: Road) -> None:
+def test_kernel_that_ended_meanwhile_is_gone(road: Road) -> None:
     screen = Screen(hours=0.5 / 3600)
     pid = int(screen.run(1, "import os; print(os.getpid())").output)
     screen.leave()
@@ -99,7 +99,7 @@ def test_a_kernel_that_has_ended_meanwhile_is_not_there(road: Road) -> None:
     stations.stop(the_note(), no_answer)
 
 
-def test_a_station_that_ends_while_a_wire_comes_is_not_there(tmp_path: Path) -> None:
+def test_station_ending_during_a_connection_attempt_is_gone(tmp_path: Path) -> None:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / "s.sock"))
     listener.listen(1)
@@ -118,7 +118,7 @@ def test_a_station_that_ends_while_a_wire_comes_is_not_there(tmp_path: Path) -> 
         assert json.loads(relay.stdout.readline()) == {"error": "the kernel is not there any more"}
 
 
-def test_output_of_a_kernel_that_has_ended_in_a_cell_is_fetched_once(road: Road) -> None:
+def test_output_of_a_kernel_that_ended_during_a_cell_is_fetched_once(road: Road) -> None:
     screen = Screen()
     pid = int(screen.run(1, "import os, pathlib, time; print(os.getpid())").output)
     cell = "print('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nfor n in range(100_000): print('line', n)\nos._exit(3)"
@@ -135,7 +135,7 @@ def test_output_of_a_kernel_that_has_ended_in_a_cell_is_fetched_once(road: Road)
     wait_for(lambda: road.sockets() == [])
 
 
-def test_a_wrong_token_gets_nothing_and_changes_nothing() -> None:
+def test_wrong_token_gets_nothing_and_changes_nothing() -> None:
     screen = Screen()
     noted = the_note()
     stranger = noted._replace(station=noted.station._replace(token="0" * 32))
@@ -146,7 +146,7 @@ def test_a_wrong_token_gets_nothing_and_changes_nothing() -> None:
     assert screen.run(1, "6 * 7").output == "42\n"
 
 
-def test_a_host_whose_wire_is_cut_hears_that_another_has_the_kernel(
+def test_disconnected_host_learns_that_another_claimed_the_kernel(
     road: Road, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wire, "PAUSES", (0.01,))
@@ -171,7 +171,7 @@ def test_a_host_whose_wire_is_cut_hears_that_another_has_the_kernel(
     assert second.run(2, "name").output == "'Ada'\n"
 
 
-def test_a_kernel_in_which_nothing_has_run_ends_when_it_is_left(road: Road) -> None:
+def test_unused_kernel_ends_when_detached(road: Road) -> None:
     screen = Screen()
     pid = screen.kernel.info().pid
     assert pid
@@ -179,7 +179,7 @@ def test_a_kernel_in_which_nothing_has_run_ends_when_it_is_left(road: Road) -> N
     wait_for(lambda: not alive(pid))
 
 
-def test_a_station_lives_on_when_a_wire_says_something_while_another_takes_its_place(
+def test_station_survives_data_from_a_connection_being_replaced(
     road: Road,
 ) -> None:
     first = Screen()
@@ -208,7 +208,7 @@ def test_a_station_lives_on_when_a_wire_says_something_while_another_takes_its_p
     assert Screen(again=True).run(3, "6 * 7").output == "42\n"
 
 
-def test_what_is_stored_here_is_not_kept_there(road: Road) -> None:
+def test_locally_stored_output_is_dropped_remotely(road: Road) -> None:
     screen = Screen()
     screen.run(1, "import os, sys; sys.stdout.write('x' * 3_000_000)")
     screen.run(2, "1")
@@ -216,7 +216,7 @@ def test_what_is_stored_here_is_not_kept_there(road: Road) -> None:
     wait_for(lambda: int(screen.run(3, size).output) < 3_000_000)
 
 
-def test_what_a_spool_has_left_out_is_said() -> None:
+def test_omitted_output_of_a_spool_is_noted() -> None:
     file = os.memfd_create("spool")
     os.pwrite(file, b"a" * 4096, 0)
     os.pwrite(file, b"end", 4 * 4096)
@@ -224,7 +224,7 @@ def test_what_a_spool_has_left_out_is_said() -> None:
     os.close(file)
 
 
-def test_output_is_read_by_offsets_and_gaps_are_said() -> None:
+def test_output_is_read_by_offset_and_gaps_are_noted() -> None:
     stored: list[int] = []
     output = FarOutput(stored.append)
     output.skip_to(10)
@@ -249,6 +249,6 @@ def test_output_is_read_by_offsets_and_gaps_are_said() -> None:
     assert list(output.until(100)) == []
 
 
-def test_the_note_names_no_more_than_is_needed() -> None:
+def test_note_contains_only_the_necessary_fields() -> None:
     Screen()
     assert json.loads(the_note().path.read_text()).keys() == {"address", "label", "name", "token"}

@@ -43,14 +43,14 @@ def far(project: Path, tmp_path: Path) -> Iterator[Opened]:
     session.close()
 
 
-def test_a_text_of_another_machine_is_searched(far: Opened) -> None:
+def test_text_on_another_machine_can_be_searched(far: Opened) -> None:
     output = far.run(
         "text = 'nothing here. ' * 500_000 + 'request 8 timed out'\nprint(rlm('Which requests timed out?', text))"
     )
     assert "request 8 timed out" in output.text
 
 
-def test_another_machine_names_no_file_of_this_one(far: Opened, project: Path) -> None:
+def test_remote_kernel_cannot_name_local_files(far: Opened, project: Path) -> None:
     (project / "mine.txt").write_text("a secret of this machine")
     code = (
         "from mahtab_worker.host import Host\n"
@@ -61,15 +61,13 @@ def test_another_machine_names_no_file_of_this_one(far: Opened, project: Path) -
     assert (project / "mine.txt").exists()
 
 
-def test_another_machine_starts_no_program_here(far: Opened, project: Path) -> None:
+def test_remote_kernel_cannot_start_local_programs(far: Opened, project: Path) -> None:
     code = f"from mahtab_worker.host import Host\nHost.call('terminal', {{'argv': ['touch', {str(project / 'made')!r}], 'cwd': '/'}})"
     assert "A program that needs the terminal cannot run on" in far.run(code).text
     assert not (project / "made").exists()
 
 
-def test_paths_in_questions_are_of_this_machine_and_that_is_said(
-    far: Opened, project: Path
-) -> None:
+def test_paths_in_questions_are_local_and_labelled_so(far: Opened, project: Path) -> None:
     (project / "here.txt").write_text("of this machine")
     (chip,) = far.session.attachments.chips("what is in @here.txt")
     assert chip.size == "15 B on this machine"
@@ -84,7 +82,7 @@ def test_paths_in_questions_are_of_this_machine_and_that_is_said(
     )
 
 
-def test_the_kernel_moves_and_the_header_is_told(far: Opened) -> None:
+def test_moving_the_kernel_updates_the_header(far: Opened) -> None:
     far.run("x = 1")
     place = far.session.kernel.info().place
     far.session.kernel_control.move("")

@@ -16,7 +16,7 @@ from tests.integration.sessions import Watched
 from tests.services import OPENAI, Service
 
 
-def test_the_model_of_a_server_on_this_machine_answers_and_is_named(
+def test_model_of_a_local_server_answers_and_is_named(
     service: Service, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")

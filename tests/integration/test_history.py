@@ -90,7 +90,7 @@ def questions(sent: Sequence[tuple[str, str]]) -> list[str]:
     return [text.split()[-1] for kind, text in sent if kind == "human"]
 
 
-def test_up_to_max_history_all_is_told_as_it_was(desk: Desk) -> None:
+def test_full_history_is_sent_up_to_max_history(desk: Desk) -> None:
     llm = Listener()
     agent = agent_over(desk, llm)
     for number in range(1, 5):
@@ -99,7 +99,7 @@ def test_up_to_max_history_all_is_told_as_it_was(desk: Desk) -> None:
     assert not llm._summaries
 
 
-def test_more_questions_become_a_summary_and_it_is_said(desk: Desk) -> None:
+def test_older_questions_are_summarised_with_a_notice(desk: Desk) -> None:
     llm = Listener()
     agent = agent_over(desk, llm)
     for number in range(1, 8):
@@ -130,7 +130,7 @@ def test_more_questions_become_a_summary_and_it_is_said(desk: Desk) -> None:
     assert [record.attrs["turn"] for record in desk.of(tags.SUMMARY)] == [3, 6]
 
 
-def test_what_is_said_and_asked_stays_in_the_order_of_parties(desk: Desk) -> None:
+def test_messages_keep_alternating_between_user_and_model(desk: Desk) -> None:
     llm = Listener()
     agent = agent_over(desk, llm, max_history=1)
     for number in range(1, 6):
@@ -141,7 +141,7 @@ def test_what_is_said_and_asked_stays_in_the_order_of_parties(desk: Desk) -> Non
     assert [message.type for message in agent.messages] == ["human", "ai"]
 
 
-def test_the_cheaper_model_makes_the_summary(desk: Desk) -> None:
+def test_cheaper_model_writes_the_summary(desk: Desk) -> None:
     llm, cheap = Listener(), Listener()
     agent = agent_over(desk, llm, 1, reflection_llm=cheap)
     for number in range(1, 3):
@@ -149,7 +149,7 @@ def test_the_cheaper_model_makes_the_summary(desk: Desk) -> None:
     assert (len(llm._summaries), len(cheap._summaries)) == (0, 1)
 
 
-def test_without_a_summary_the_beginning_is_left_out_and_it_is_said_once(desk: Desk) -> None:
+def test_failed_summary_drops_the_beginning_with_one_notice(desk: Desk) -> None:
     llm = Listener(broken_summary=True)
     agent = agent_over(desk, llm)
     for number in range(1, 8):
@@ -164,7 +164,7 @@ def test_without_a_summary_the_beginning_is_left_out_and_it_is_said_once(desk: D
     assert not desk.of(tags.SUMMARY)
 
 
-def test_a_summary_that_failed_is_made_with_the_next_question(desk: Desk) -> None:
+def test_failed_summary_is_retried_with_the_next_question(desk: Desk) -> None:
     llm = Listener(broken_summary=True)
     agent = agent_over(desk, llm)
     for number in range(1, 7):
@@ -179,7 +179,7 @@ def test_a_summary_that_failed_is_made_with_the_next_question(desk: Desk) -> Non
     assert [record.attrs["turn"] for record in desk.of(tags.SUMMARY)] == [3]
 
 
-def test_a_later_summary_that_fails_leaves_the_first(desk: Desk) -> None:
+def test_later_failed_summary_keeps_the_first(desk: Desk) -> None:
     llm = Listener()
     agent = agent_over(desk, llm)
     for number in range(1, 8):
@@ -198,7 +198,7 @@ def test_a_later_summary_that_fails_leaves_the_first(desk: Desk) -> None:
     assert all(f"question {number}" in llm._summaries[-1] for number in (4, 5, 6))
 
 
-def test_what_failed_is_summarised_after_a_resume(open_session: Open) -> None:
+def test_failed_summary_is_retried_after_a_resume(open_session: Open) -> None:
     failing = {"match": "keep the memory", "text": "", "repeat": True}
     it = open_session(failing, ANSWER, max_history=2)
     for turn in range(1, 4):
@@ -209,7 +209,7 @@ def test_what_failed_is_summarised_after_a_resume(open_session: Open) -> None:
     assert "They counted pears." in str(again.session.agent.agent.messages[0].text)
 
 
-def test_a_summary_is_text_and_forges_nothing(desk: Desk) -> None:
+def test_summary_is_text_and_cannot_forge_tags(desk: Desk) -> None:
     agent = agent_over(desk, desk.replay(SUMMARY, ANSWER), 1)
     agent.ask_sync("one?")
     agent.ask_sync("two?")
@@ -238,7 +238,7 @@ def test_outputs_are_shortened_before_anything_is_summarised(desk: Desk) -> None
     assert changes <= 4, "of what was told little changes from question to question"
 
 
-def test_a_conversation_beyond_the_models_window_becomes_a_summary(desk: Desk) -> None:
+def test_conversation_exceeding_the_context_window_is_summarised(desk: Desk) -> None:
     llm = Listener(window=16_000)
     agent = agent_over(desk, llm, 20)
     for number in range(1, 9):
@@ -248,7 +248,7 @@ def test_a_conversation_beyond_the_models_window_becomes_a_summary(desk: Desk) -
     assert questions(llm._sent[-1])[-1] == "8"
 
 
-def test_an_answer_that_the_conversation_is_too_long_leads_to_one_more_try(desk: Desk) -> None:
+def test_context_overflow_error_leads_to_one_retry(desk: Desk) -> None:
     llm = Listener(most=30_000)
     agent = agent_over(desk, llm, 20)
     for number in range(1, 5):
@@ -260,14 +260,14 @@ def test_an_answer_that_the_conversation_is_too_long_leads_to_one_more_try(desk:
     assert not desk.notices("error")
 
 
-def test_a_question_that_is_too_long_by_itself_fails_with_a_sentence(desk: Desk) -> None:
+def test_question_too_long_by_itself_fails_with_a_sentence(desk: Desk) -> None:
     llm = Listener(most=10)
     with pytest.raises(Exception, match="The conversation is too long for the model"):
         agent_over(desk, llm).ask_sync("word " * 1_500)
     assert len(llm._sent) == 2
 
 
-def test_what_is_hidden_or_replaced_is_not_in_a_summary_and_makes_an_old_one_invalid(
+def test_hidden_or_replaced_entries_invalidate_a_summary(
     desk: Desk,
 ) -> None:
     llm = Listener()
@@ -286,7 +286,7 @@ def test_what_is_hidden_or_replaced_is_not_in_a_summary_and_makes_an_old_one_inv
     assert "summary 2" in str(llm._sent[-1])
 
 
-def test_a_stop_while_it_is_summarised_asks_nothing_more(desk: Desk) -> None:
+def test_stop_during_summarising_asks_nothing_more(desk: Desk) -> None:
     agent = agent_over(desk, desk.replay({**SUMMARY, "tokens_per_second": 20}, ANSWER), 1)
     agent.ask_sync("one?")
     desk.when(tags.AGENT, lambda record: agent.stop(), state="summarising", turn=2)
@@ -301,7 +301,7 @@ def ask(it: Opened, turn: int, text: str) -> None:
     it.store.wait(tags.AGENT, state="done", turn=turn)
 
 
-def test_a_resumed_session_knows_the_summary_and_keeps_the_whole(open_session: Open) -> None:
+def test_resumed_session_knows_the_summary_and_keeps_the_full_history(open_session: Open) -> None:
     it = open_session(SUMMARY, ANSWER, max_history=2)
     for turn in range(1, 4):
         ask(it, turn, f"question {turn}")
@@ -324,7 +324,7 @@ def test_a_resumed_session_knows_the_summary_and_keeps_the_whole(open_session: O
     )
 
 
-def test_a_summary_of_something_that_was_hidden_since_is_not_told_after_a_resume(
+def test_summary_of_entries_hidden_later_is_not_sent_after_a_resume(
     open_session: Open,
 ) -> None:
     it = open_session(SUMMARY, ANSWER, max_history=2)
@@ -334,7 +334,7 @@ def test_a_summary_of_something_that_was_hidden_since_is_not_told_after_a_resume
     assert summary(it.store.records) is None
 
 
-def test_the_cli_is_told_the_summary_in_a_new_process_and_goes_on_from_there(
+def test_summary_is_sent_to_a_new_cli_process_that_continues(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = install_fake_claude(
@@ -365,7 +365,7 @@ def test_the_cli_is_told_the_summary_in_a_new_process_and_goes_on_from_there(
     assert fifth == "question 5"
 
 
-def test_a_record_of_a_summary_that_had_failed_stands_for_nothing() -> None:
+def test_record_of_a_failed_summary_is_ignored() -> None:
     whole, failed = (
         made(tags.SUMMARY, "They counted.", {"turn": 2}),
         made(tags.SUMMARY, "", {"turn": 3}),

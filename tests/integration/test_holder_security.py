@@ -59,7 +59,7 @@ def test_only_the_user_can_reach_the_files(path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["", "0" * 64, None, 7, ["x"], "\ud800"])
 @pytest.mark.parametrize("op", ["status", "attach", "stop"])
-def test_without_the_key_nothing_is_answered(path: Path, key: object, op: str) -> None:
+def test_nothing_is_answered_without_the_key(path: Path, key: object, op: str) -> None:
     ours, theirs = socket.socketpair()
     with connected(path) as connection, ours, theirs:
         socket.send_fds(
@@ -83,7 +83,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("data", HOSTILE, ids=range(len(HOSTILE)))
-def test_what_is_no_question_of_a_host_ends_the_connection_only(path: Path, data: bytes) -> None:
+def test_malformed_request_ends_only_its_connection(path: Path, data: bytes) -> None:
     with connected(path) as connection:
         try:
             connection.sendall(data)
@@ -95,7 +95,7 @@ def test_what_is_no_question_of_a_host_ends_the_connection_only(path: Path, data
     assert still_there()
 
 
-def test_connections_that_say_nothing_keep_nobody_out(path: Path) -> None:
+def test_silent_connections_do_not_lock_anyone_out(path: Path) -> None:
     silent = [connected(path) for _ in range(3 * MOST)]
     half = connected(path)
     half.send(encode({"op": "status", "key": "x"})[:-1])
@@ -106,7 +106,7 @@ def test_connections_that_say_nothing_keep_nobody_out(path: Path) -> None:
         connection.close()
 
 
-def test_descriptors_that_nobody_wants_are_closed(path: Path) -> None:
+def test_unclaimed_descriptors_are_closed(path: Path) -> None:
     key = Path(f"{path}{KEY}").read_text()
     ours, theirs = socket.socketpair()
     with connected(path) as connection:
@@ -150,7 +150,7 @@ except OSError as error:
 
 
 @pytest.mark.parametrize("how", ["a link", "a file", "of another user"])
-def test_a_folder_that_somebody_else_has_made_is_not_used(home: Path, how: str) -> None:
+def test_folder_created_by_another_user_is_not_used(home: Path, how: str) -> None:
     run = home / ".mahtab" / "run"
     run.mkdir(parents=True)
     folder = run / "kernels"
@@ -170,7 +170,7 @@ def test_a_folder_that_somebody_else_has_made_is_not_used(home: Path, how: str) 
     assert not how.startswith("a link") or list((home / "elsewhere").iterdir()) == []
 
 
-def test_a_folder_that_others_could_use_is_closed_to_them(home: Path) -> None:
+def test_folder_open_to_others_is_made_private(home: Path) -> None:
     folder = home / ".mahtab" / "run" / "kernels"
     folder.mkdir(parents=True)
     folder.chmod(0o777)
@@ -209,7 +209,7 @@ def test_a_folder_that_others_could_use_is_closed_to_them(home: Path) -> None:
     ],
     ids=range(5),
 )
-def test_a_holder_is_not_believed(answer: bytes) -> None:
+def test_reply_of_a_holder_is_not_trusted(answer: bytes) -> None:
     path = held_folder() / f"{SESSION}.00000000.sock"
     Path(f"{path}{KEY}").write_text("key")
     listener = socket.socket(socket.AF_UNIX)

@@ -16,7 +16,7 @@ from tests.integration.sessions import DEADLINE, Opened
 CODE = "Here.\n\n```python\nmade = 1\n```\n"
 
 
-def test_a_turn_that_is_stopped_while_an_agents_cell_runs_leaves_that_alone_and_runs_nothing(
+def test_turn_stopped_during_an_agents_cell_leaves_it_and_runs_nothing(
     open_session: Callable[..., Opened], project: Path
 ) -> None:
     it = open_session(CODE, approval="auto")
@@ -40,7 +40,7 @@ def test_a_turn_that_is_stopped_while_an_agents_cell_runs_leaves_that_alone_and_
     assert ran == [("codex", "ok")]
 
 
-def test_a_call_that_is_served_only_once_its_agent_has_left_runs_nothing(
+def test_call_served_after_its_agent_left_runs_nothing(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session(approval="auto")
@@ -56,7 +56,7 @@ def test_a_call_that_is_served_only_once_its_agent_has_left_runs_nothing(
     "code",
     ["a = '\x1bP'\nhidden = 1\nb = '\x1b\\'", "x = 1 #ok\rhidden = 1", "x = 1 # \u202ehidden"],
 )
-def test_an_agents_code_in_which_something_may_hide_is_not_run(
+def test_agent_code_with_hidden_characters_is_not_run(
     open_session: Callable[..., Opened], approval: str, code: str
 ) -> None:
     it = open_session(approval=approval)
@@ -73,7 +73,7 @@ def test_an_agents_code_in_which_something_may_hide_is_not_run(
     )
 
 
-def test_an_agents_code_has_line_ends_as_python_reads_them(
+def test_agent_code_has_line_ends_as_python_reads_them(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session(approval="auto")
@@ -86,7 +86,7 @@ def test_an_agents_code_has_line_ends_as_python_reads_them(
     assert it.store.wait(tags.ASSISTANT_REPL_IN).text == "x = 1\nx"
 
 
-def test_looking_inside_a_variable_runs_no_code_of_its_class(
+def test_inspecting_a_variable_runs_no_code_of_its_class(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session(approval="ask")

@@ -61,7 +61,7 @@ def while_away(proxy: TcpProxy, cells: Cells) -> Callable[[], None]:
     return cut
 
 
-def test_a_running_cell_goes_on_and_its_output_comes_once(cells: Cells, proxy: TcpProxy) -> None:
+def test_running_cell_continues_and_its_output_arrives_once(cells: Cells, proxy: TcpProxy) -> None:
     code = "import time\nprint('go')\nfor number in range(30): print(number); time.sleep(0.1)"
     result = cells.run_until("go", while_away(proxy, cells), code)
     assert (result.status, result.output.split()) == (Status.OK, ["go", *map(str, range(30))])
@@ -73,7 +73,7 @@ def test_a_running_cell_goes_on_and_its_output_comes_once(cells: Cells, proxy: T
     assert not is_lost(cells)
 
 
-def test_a_cell_that_is_entered_meanwhile_runs_once(cells: Cells, proxy: TcpProxy) -> None:
+def test_cell_entered_while_disconnected_runs_once(cells: Cells, proxy: TcpProxy) -> None:
     cells.run("count = []")
     proxy.cut()
     wait_for(lambda: is_lost(cells))
@@ -82,7 +82,7 @@ def test_a_cell_that_is_entered_meanwhile_runs_once(cells: Cells, proxy: TcpProx
     assert cells.text("len(count)") == "1\n"
 
 
-def test_a_cell_that_waits_for_the_connection_is_given_up_by_an_interrupt(
+def test_interrupt_gives_up_a_cell_waiting_for_the_connection(
     cells: Cells, proxy: TcpProxy
 ) -> None:
     cells.run("count = 0")
@@ -101,7 +101,7 @@ def test_a_cell_that_waits_for_the_connection_is_given_up_by_an_interrupt(
     assert cells.host.late.empty(), "a cell that was not sent interrupts nothing"
 
 
-def test_a_connection_that_hangs_is_given_up(
+def test_hanging_connection_is_given_up(
     served: Server, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "SILENT", 1)
@@ -114,7 +114,7 @@ def test_a_connection_that_hangs_is_given_up(
         assert cells.text("x") == "5\n"
 
 
-def test_a_cell_whose_end_was_lost_ends_and_says_so(cells: Cells, proxy: TcpProxy) -> None:
+def test_cell_whose_end_was_lost_ends_with_an_explanation(cells: Cells, proxy: TcpProxy) -> None:
     def lose() -> None:
         proxy.swallows = True
         wait_for(lambda: Path(file).exists())
@@ -136,7 +136,7 @@ def test_a_cell_whose_end_was_lost_ends_and_says_so(cells: Cells, proxy: TcpProx
     assert cells.text("6 * 7") == "42\n"
 
 
-def test_a_cell_of_which_nothing_was_heard_is_not_run_again(cells: Cells, proxy: TcpProxy) -> None:
+def test_unacknowledged_cell_is_not_run_again(cells: Cells, proxy: TcpProxy) -> None:
     cells.run("count = 0")
     proxy.swallows = True
 
@@ -153,7 +153,7 @@ def test_a_cell_of_which_nothing_was_heard_is_not_run_again(cells: Cells, proxy:
     assert cells.text("count") == "1\n"
 
 
-def test_a_server_that_comes_back_without_the_kernel_gives_a_new_one(
+def test_server_returning_without_the_kernel_gets_a_new_one(
     served: Server, proxy: TcpProxy, tmp_path: Path
 ) -> None:
     with (

@@ -33,7 +33,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield found
 
 
-def test_a_kernel_of_a_server_runs_cells_and_is_looked_into(served: Server) -> None:
+def test_server_kernel_runs_cells_and_can_be_inspected(served: Server) -> None:
     with cells_at(f"{served.address}?token={TOKEN}") as cells:
         assert cells.text("print('hi'); x = [1]\nx") == "hi\n[1]\n"
         assert cells.kernel.info().cwd == str(served.root)
@@ -53,7 +53,7 @@ def test_a_kernel_of_a_server_runs_cells_and_is_looked_into(served: Server) -> N
         assert cells.text("1 + 1") == "2\n"
 
 
-def test_a_kernel_of_a_server_is_joined_and_left_alone(served: Server) -> None:
+def test_server_kernel_is_joined_and_left_running(served: Server) -> None:
     with cells_at(served.address, TOKEN) as cells:
         cells.run("x = 5")
         wire = cells.kernel._wire  # type: ignore[attr-defined]
@@ -75,7 +75,7 @@ def test_a_kernel_of_a_server_is_joined_and_left_alone(served: Server) -> None:
         ("/elsewhere", TOKEN, "HTTP status 404|not a Jupyter server"),
     ],
 )
-def test_what_a_server_refuses_is_a_sentence_without_the_token(
+def test_refusal_of_a_server_gives_one_sentence_without_the_token(
     served: Server, more: str, token: str, sentence: str
 ) -> None:
     with pytest.raises(KernelError, match=sentence) as raised:
@@ -84,7 +84,7 @@ def test_what_a_server_refuses_is_a_sentence_without_the_token(
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
-def test_a_certificate_of_ones_own_is_trusted_where_the_user_says_so(
+def test_custom_certificate_is_trusted_where_the_user_allows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
@@ -115,12 +115,12 @@ def test_a_certificate_of_ones_own_is_trusted_where_the_user_says_so(
             assert cells.text("6 * 7") == "42\n"
 
 
-def test_a_server_that_is_not_there_is_a_sentence() -> None:
+def test_missing_server_gives_one_sentence() -> None:
     with pytest.raises(KernelError, match=r"^There is no server at 127\.0\.0\.1:1/user\.$"):
         start("jupyter+http://127.0.0.1:1/user/", TOKEN)
 
 
-def test_a_kernel_of_a_server_that_has_gone_can_be_given_up(tmp_path: Path) -> None:
+def test_kernel_of_a_vanished_server_can_be_given_up(tmp_path: Path) -> None:
     with jupyter_server(tmp_path) as gone, cells_at(gone.address, TOKEN) as cells:
 
         def give_up() -> None:
@@ -150,14 +150,14 @@ def test_a_kernel_of_a_server_that_has_gone_can_be_given_up(tmp_path: Path) -> N
         "existing: ",
     ],
 )
-def test_an_address_that_cannot_be_read_is_a_sentence_without_secrets(address: str) -> None:
+def test_malformed_address_gives_one_sentence_without_secrets(address: str) -> None:
     with pytest.raises(KernelError) as raised:
         start(address)
     assert re.fullmatch(r"[^\n]+\.", str(raised.value))
     assert "secret" not in str(raised.value)
 
 
-def test_a_kernel_of_another_program_is_shared_and_left_as_it_was(tmp_path: Path) -> None:
+def test_kernel_of_another_program_is_shared_and_left_unchanged(tmp_path: Path) -> None:
     with running_kernel(tmp_path) as (file, client, process):
         names = "sorted(__import__('builtins').__dict__), sorted(globals()), len(__import__('sys').meta_path)"
         client.execute_interactive("theirs = 1", timeout=60)
@@ -181,7 +181,7 @@ def test_a_kernel_of_another_program_is_shared_and_left_as_it_was(tmp_path: Path
         } | {f"_{n}" for n in range(9)} | {"2"}
 
 
-def test_a_kernel_of_another_program_that_dies_is_a_sentence(tmp_path: Path) -> None:
+def test_death_of_another_programs_kernel_gives_one_sentence(tmp_path: Path) -> None:
     with running_kernel(tmp_path) as (file, _, process), cells_at(f"existing:{file}") as cells:
         result = cells.run_until("go", process.kill, "print('go')\nimport time; time.sleep(60)")
         assert (result.status, result.detail) == (
@@ -191,7 +191,7 @@ def test_a_kernel_of_another_program_that_dies_is_a_sentence(tmp_path: Path) -> 
         assert cells.run("1").detail == result.detail
 
 
-def test_a_connection_file_of_a_dead_kernel_is_a_sentence(tmp_path: Path) -> None:
+def test_connection_file_of_a_dead_kernel_gives_one_sentence(tmp_path: Path) -> None:
     with running_kernel(tmp_path) as (file, _, _process):
         pass
     with pytest.raises(KernelError, match="no longer answers"):
@@ -210,19 +210,21 @@ def test_a_connection_file_of_a_dead_kernel_is_a_sentence(tmp_path: Path) -> Non
         '{"key": 5}',
     ],
 )
-def test_a_broken_connection_file_is_a_sentence(tmp_path: Path, text: str) -> None:
+def test_broken_connection_file_gives_one_sentence(tmp_path: Path, text: str) -> None:
     file = tmp_path / "broken.json"
     file.write_text(text)
     with pytest.raises(KernelError, match=r"(?s)^The connection file .* is broken: .*\.$"):
         start(f"existing:{file}")
 
 
-def test_a_connection_file_that_is_not_there_is_a_sentence() -> None:
+def test_missing_connection_file_gives_one_sentence() -> None:
     with pytest.raises(KernelError, match=r"^There is no connection file /nothing\.json\.$"):
         start("existing:/nothing.json")
 
 
-def test_a_kernel_for_another_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_of_another_language_is_supported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JUPYTER_PATH", install_upper(tmp_path))
     with cells_at("jupyter:upper") as cells:
         assert cells.text("hello") == "HELLO\n"
@@ -251,7 +253,7 @@ def test_odd_messages_of_a_kernel_do_no_harm(
         assert cells.text("again") == "AGAIN\n"
 
 
-def test_without_the_libraries_a_sentence_says_what_to_install(
+def test_missing_libraries_error_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delitem(sys.modules, "mahtab_tui.kernel.jupyter.local", raising=False)

@@ -43,7 +43,7 @@ def cells(shared: Cells) -> Cells:
     return shared
 
 
-def test_prints_values_and_changes_are_told(cells: Cells) -> None:
+def test_prints_values_and_changes_are_reported(cells: Cells) -> None:
     result = cells.run("print('hi'); told = [1]\ntold")
     assert (result.status, result.output, result.kinds) == (
         Status.OK,
@@ -59,7 +59,7 @@ def test_prints_values_and_changes_are_told(cells: Cells) -> None:
     ]
 
 
-def test_only_the_users_names_are_variables(cells: Cells) -> None:
+def test_only_user_names_are_variables(cells: Cells) -> None:
     cells.run("mine = 1; _hidden = 2\nmine")
     names = {each.name for each in cells.kernel.variables()}
     assert {"mine", "_hidden"} <= names
@@ -80,7 +80,7 @@ def test_only_the_users_names_are_variables(cells: Cells) -> None:
     assert not [name for name in names if "mahtab" in name or name.lstrip("_i").isdigit()]
 
 
-def test_our_questions_leave_the_history_alone(cells: Cells) -> None:
+def test_internal_requests_leave_the_history_alone(cells: Cells) -> None:
     cells.run("1 + 1")
     cells.kernel.variables()
     cells.kernel.complete("le", 2)
@@ -88,7 +88,7 @@ def test_our_questions_leave_the_history_alone(cells: Cells) -> None:
     assert cells.run("Out[max(Out)]").status is Status.OK
 
 
-def test_an_error_has_its_traceback_and_what_it_changed(cells: Cells) -> None:
+def test_error_has_its_traceback_and_its_changes(cells: Cells) -> None:
     result = cells.run("made = 1\n1 / 0")
     assert result.status is Status.ERROR
     assert "ZeroDivisionError: division by zero" in result.output.replace("\x1b[39m", "").replace(
@@ -97,20 +97,20 @@ def test_an_error_has_its_traceback_and_what_it_changed(cells: Cells) -> None:
     assert [each.name for each in result.changes] == ["made"]
 
 
-def test_an_error_ends_with_what_is_needed_to_fix_it(cells: Cells) -> None:
+def test_error_ends_with_a_useful_hint(cells: Cells) -> None:
     result = cells.run("import pandas\npandas.DataFrame({'Fare': [1]})['fare']")
     assert result.output.endswith(
         "\nHint: there is no column 'fare'. Did you mean 'Fare'? Columns: Fare\n"
     )
 
 
-def test_a_table_is_displayed_as_such(cells: Cells) -> None:
+def test_table_is_displayed_as_a_table(cells: Cells) -> None:
     result = cells.run("import pandas\npandas.DataFrame({'a': [1]})")
     assert [each.mime for each in result.displays] == ["text/html"]
     assert "<table" in result.displays[0].data
 
 
-def test_a_picture_is_displayed_as_such(cells: Cells) -> None:
+def test_picture_is_displayed_as_a_picture(cells: Cells) -> None:
     result = cells.run("from PIL import Image\nImage.new('RGB', (2, 2))")
     assert [each.mime for each in result.displays] == ["image/png"]
 
@@ -120,7 +120,7 @@ def test_cleared_output_is_replaced(cells: Cells) -> None:
     assert cells.run(code).output == "end\n"
 
 
-def test_everything_can_be_looked_at_while_a_cell_runs(cells: Cells) -> None:
+def test_everything_can_be_inspected_while_a_cell_runs(cells: Cells) -> None:
     cells.run("table = {'a': 1}")
 
     def look() -> None:
@@ -139,14 +139,14 @@ def test_everything_can_be_looked_at_while_a_cell_runs(cells: Cells) -> None:
     assert result.output.startswith("go\n")
 
 
-def test_looking_does_not_take_the_figure_of_a_running_cell(cells: Cells) -> None:
+def test_inspecting_does_not_steal_the_figure_of_a_running_cell(cells: Cells) -> None:
     cells.run("%matplotlib inline\nimport matplotlib.pyplot as plt")
     code = "plt.plot([1, 2]); print('go')\nimport time; time.sleep(0.5)\nplt.title('late'); None"
     result = meanwhile(cells, lambda: [cells.kernel.variables() for _ in range(5)], code)
     assert [each.mime for each in result.displays] == ["image/png"]
 
 
-def test_code_that_no_message_can_carry_is_an_error(cells: Cells) -> None:
+def test_unsendable_code_is_an_error(cells: Cells) -> None:
     result = cells.run("x = '\ud800'")
     assert (result.status, result.output) == (
         Status.ERROR,
@@ -157,12 +157,12 @@ def test_code_that_no_message_can_carry_is_an_error(cells: Cells) -> None:
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_an_unknown_variable_is_a_sentence(cells: Cells) -> None:
+def test_unknown_variable_gives_one_sentence(cells: Cells) -> None:
     with pytest.raises(KernelError, match="There is no variable named nothing_here"):
         cells.kernel.inspect("nothing_here")
 
 
-def test_input_is_asked_for_and_shown(cells: Cells) -> None:
+def test_input_is_requested_and_shown(cells: Cells) -> None:
     cells.host.answer = lambda name, args: "blue"
     assert cells.run("colour = input('colour? ')\ncolour").output == "colour? blue\n'blue'\n"
     assert cells.host.calls.get() == ("input", {"prompt": "colour? ", "password": False})
@@ -174,7 +174,7 @@ def test_hidden_input_is_not_shown(cells: Cells) -> None:
     assert cells.host.calls.get() == ("input", {"prompt": "key: ", "password": True})
 
 
-def test_why_nobody_can_be_asked_is_shown(cells: Cells) -> None:
+def test_reason_for_unavailable_input_is_shown(cells: Cells) -> None:
     def refuse(name: str, args: object) -> None:
         raise RuntimeError("nobody is here")
 
@@ -186,13 +186,13 @@ def test_the_end_of_input_is_an_error(cells: Cells) -> None:
     assert "EOFError" in cells.run("input('more? ')").output
 
 
-def test_code_calls_the_host(cells: Cells) -> None:
+def test_code_can_call_the_host(cells: Cells) -> None:
     cells.host.answer = lambda name, args: f"{name}: {args}"
     assert cells.run("shout('hé')").output == "shout: {'text': 'hé'}\n"
     assert cells.run("usage()").output == "usage: {}\n"
 
 
-def test_a_search_gets_its_text_by_calls(cells: Cells) -> None:
+def test_search_receives_its_text_by_calls(cells: Cells) -> None:
     def answer(name: str, args: object) -> None:
         if name == "rlm":
             raise RuntimeError("no search today")
@@ -202,7 +202,7 @@ def test_a_search_gets_its_text_by_calls(cells: Cells) -> None:
     assert cells.host.calls.get()[0] == "rlm_text"
 
 
-def test_a_thread_cannot_call_the_host_and_is_told_so(cells: Cells) -> None:
+def test_thread_calling_the_host_gets_an_explanation(cells: Cells) -> None:
     code = "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor() as pool: print(pool.submit(usage).exception())"
     assert (
         cells.text(code)
@@ -210,7 +210,7 @@ def test_a_thread_cannot_call_the_host_and_is_told_so(cells: Cells) -> None:
     )
 
 
-def test_an_error_of_the_host_is_raised_there(cells: Cells) -> None:
+def test_host_error_is_raised_in_the_kernel(cells: Cells) -> None:
     def fail(name: str, args: object) -> None:
         raise RuntimeError("not today")
 
@@ -240,7 +240,7 @@ def test_a_nested_cell_runs_while_its_caller_waits(cells: Cells) -> None:
     assert [each.name for each in result.changes] == ["outside"]
 
 
-def test_a_call_of_the_host_can_be_interrupted(cells: Cells) -> None:
+def test_host_call_can_be_interrupted(cells: Cells) -> None:
     asked, over = threading.Event(), threading.Event()
 
     def answer(name: str, args: object) -> None:
@@ -269,19 +269,19 @@ def test_a_call_of_the_host_can_be_interrupted(cells: Cells) -> None:
     over.set()
 
 
-def test_printing_too_much_stops_a_cell_with_a_limit(cells: Cells) -> None:
+def test_output_above_the_limit_stops_a_cell(cells: Cells) -> None:
     result = cells.run("while True: print('x' * 100)", limit=1_000)
     assert result.status is Status.ERROR
     assert "OutputLimitError" in result.output
 
 
-def test_the_folder_follows_the_cells(cells: Cells, tmp_path: Path) -> None:
+def test_working_folder_follows_the_cells(cells: Cells, tmp_path: Path) -> None:
     cells.run(f"import os; os.chdir({str(tmp_path)!r})")
     assert cells.kernel.info().cwd == str(tmp_path)
     assert cells.kernel.change_directory("/") == "/"
 
 
-def test_what_is_not_there_is_said(cells: Cells) -> None:
+def test_missing_capabilities_are_reported(cells: Cells) -> None:
     assert cells.kernel.cannot_undo
     assert cells.kernel.cannot_lock
     assert cells.kernel.kept() is None
@@ -303,7 +303,7 @@ def own(tmp_path: Path) -> Iterator[Cells]:
     kernel.close()
 
 
-def test_a_kernel_that_dies_is_told_and_a_new_one_goes_on(own: Cells) -> None:
+def test_dead_kernel_is_reported_and_replaced(own: Cells) -> None:
     result = own.run("print('last words', flush=True)\nimport os; os._exit(3)")
     assert result.status is Status.DIED
     assert "has ended" in result.detail
@@ -313,7 +313,7 @@ def test_a_kernel_that_dies_is_told_and_a_new_one_goes_on(own: Cells) -> None:
     assert own.kernel.variables()
 
 
-def test_killing_and_resetting_give_a_new_kernel(own: Cells) -> None:
+def test_kill_and_reset_start_a_new_kernel(own: Cells) -> None:
     own.run("x = 1")
     code = (
         "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('go')\nwhile True: pass"
@@ -328,12 +328,12 @@ def test_killing_and_resetting_give_a_new_kernel(own: Cells) -> None:
     assert "NameError" in own.run("x").output
 
 
-def test_exit_tells_the_host(own: Cells) -> None:
+def test_exit_notifies_the_host(own: Cells) -> None:
     own.run("exit()")
     assert own.host.calls.get(timeout=30) == ("quit", {})
 
 
-def test_leaving_ends_the_kernel(own: Cells) -> None:
+def test_quitting_ends_the_kernel(own: Cells) -> None:
     pid = own.kernel.info().pid
     own.kernel.close()
     with pytest.raises(ProcessLookupError):
@@ -341,7 +341,7 @@ def test_leaving_ends_the_kernel(own: Cells) -> None:
     assert own.run("1").detail == "The session was closed."
 
 
-def test_a_kernelspec_that_is_not_there_is_a_sentence() -> None:
+def test_missing_kernelspec_gives_one_sentence() -> None:
     with pytest.raises(
         KernelError, match=r"^Jupyter has no kernel named nothing; it has .*python3.*\.$"
     ):

@@ -67,7 +67,7 @@ def kept(home: Path, project: Path) -> Iterator[Kept]:
         ("v = 'a'; _private = 1", "v, _private"),
     ],
 )
-def test_it_comes_back_as_it_was(kept: Kept, code: str, look: str) -> None:
+def test_namespace_is_restored_unchanged(kept: Kept, code: str, look: str) -> None:
     first = kept.kernel()
     first.text(code)
     kept.keep(first)
@@ -109,7 +109,7 @@ def test_views_and_frames_share_their_memory(kept: Kept) -> None:
     assert {"df", "part", "inside"} in together
 
 
-def test_tables_of_other_libraries_come_back(kept: Kept) -> None:
+def test_tables_of_other_libraries_are_restored(kept: Kept) -> None:
     pytest.importorskip("polars")
     pytest.importorskip("pyarrow")
     first = kept.kernel()
@@ -124,7 +124,7 @@ def test_tables_of_other_libraries_come_back(kept: Kept) -> None:
     )
 
 
-def test_what_has_not_changed_is_not_written_again(kept: Kept) -> None:
+def test_unchanged_variables_are_not_rewritten(kept: Kept) -> None:
     first = kept.kernel()
     first.text(
         "import array\nclass C:\n    def f(self): return 1\nbig = array.array('b', bytes(3_000_000)); other = [C(), array.array('b', bytes(100_000))]"
@@ -142,7 +142,7 @@ def test_what_has_not_changed_is_not_written_again(kept: Kept) -> None:
     assert kept.files() == after
 
 
-def test_a_name_that_a_cell_has_made_meanwhile_is_not_overwritten(kept: Kept) -> None:
+def test_name_rebound_by_a_cell_meanwhile_is_not_overwritten(kept: Kept) -> None:
     first = kept.kernel()
     first.text("v = 1; w = 2")
     kept.keep(first)
@@ -153,7 +153,7 @@ def test_a_name_that_a_cell_has_made_meanwhile_is_not_overwritten(kept: Kept) ->
     assert cells.text("v, w") == "('mine', 2)\n"
 
 
-def test_the_source_of_functions_is_there(kept: Kept) -> None:
+def test_source_of_functions_is_restored(kept: Kept) -> None:
     first = kept.kernel()
     first.text("def f():\n    return 1 / 0")
     cells, _ = kept.again(first)
@@ -162,7 +162,7 @@ def test_the_source_of_functions_is_there(kept: Kept) -> None:
 
 
 @pytest.mark.parametrize("python", interpreters())
-def test_every_python_keeps(python: str, kept: Kept) -> None:
+def test_every_python_version_saves_and_restores(python: str, kept: Kept) -> None:
     first = kept.kernel(python)
     first.text(
         "class C:\n    def f(self): return n\nn = 3; v = [C()]; v.append(v[0]); g = lambda: v"
@@ -174,7 +174,7 @@ def test_every_python_keeps(python: str, kept: Kept) -> None:
     )
 
 
-def test_another_python_reads_what_is_no_code_and_the_rest_stays_for_the_first_one(
+def test_other_python_restores_only_data_and_leaves_code_for_the_first(
     kept: Kept,
 ) -> None:
     others = [str(param.values[0]) for param in interpreters()]  # type: ignore[attr-defined]

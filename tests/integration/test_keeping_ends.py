@@ -55,7 +55,7 @@ def kept(home: Path, project: Path) -> Iterator[Kept]:
     kept.close()
 
 
-def test_an_object_that_raises_hangs_ends_the_process_or_lies_costs_only_itself(kept: Kept) -> None:
+def test_object_that_raises_hangs_exits_or_lies_loses_only_itself(kept: Kept) -> None:
     first = kept.kernel()
     first.text(HOSTILE)
     cells, missing = kept.again(first)
@@ -70,7 +70,7 @@ def test_an_object_that_raises_hangs_ends_the_process_or_lies_costs_only_itself(
     assert first.host.late.empty(), "nothing was printed"
 
 
-def test_what_stands_for_something_outside_is_named(kept: Kept) -> None:
+def test_unsaveable_external_resources_are_named(kept: Kept) -> None:
     first = kept.kernel()
     first.text(OUTSIDE)
     cells, missing = kept.again(first)
@@ -87,7 +87,7 @@ def test_what_stands_for_something_outside_is_named(kept: Kept) -> None:
     assert cells.text("good, next(numbers())") == "(1, 1)\n"
 
 
-def test_a_name_of_a_secret_is_not_written(kept: Kept) -> None:
+def test_secret_looking_name_is_not_written(kept: Kept) -> None:
     first = kept.kernel()
     first.text("api_key = 'abracadabra'; x = 1")
     _, missing = kept.again(first)
@@ -95,7 +95,7 @@ def test_a_name_of_a_secret_is_not_written(kept: Kept) -> None:
     assert not any(b"abracadabra" in path.read_bytes() for path in kept.folder.iterdir())
 
 
-def test_a_text_that_was_typed_hidden_is_not_written_in_any_variable_that_holds_it(
+def test_hidden_typed_text_is_not_written_in_any_variable(
     kept: Kept,
 ) -> None:
     first = kept.kernel()
@@ -134,7 +134,7 @@ def test_a_text_that_was_typed_hidden_is_not_written_in_any_variable_that_holds_
         assert form not in saved
 
 
-def test_the_largest_are_left_out_first(kept: Kept) -> None:
+def test_largest_variables_are_dropped_first(kept: Kept) -> None:
     first = kept.kernel()
     first.text(
         "import array\nlarge, middle, small, text = (array.array('b', bytes(n * 2**20)) for n in (25, 14, 8, 2))"
@@ -149,7 +149,7 @@ def test_the_largest_are_left_out_first(kept: Kept) -> None:
     assert cells.text("len(small), len(text)") == f"({8 * 2**20}, {2 * 2**20})\n"
 
 
-def test_a_full_disk_leaves_what_was_kept(kept: Kept) -> None:
+def test_full_disk_preserves_the_saved_variables(kept: Kept) -> None:
     first = kept.kernel()
     first.text("v = 'old' * 10_000; w = 1")
     kept.keep(first)
@@ -185,7 +185,7 @@ def writing(cells: Cells, kept: Kept) -> threading.Thread:
     return thread
 
 
-def test_a_kernel_killed_while_it_writes_leaves_what_was_kept_and_no_process(kept: Kept) -> None:
+def test_killed_kernel_preserves_the_saved_variables_and_leaves_no_process(kept: Kept) -> None:
     first = kept.kernel()
     first.text("v = 'old'")
     kept.keep(first)
@@ -209,7 +209,7 @@ def niceness(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[16])
 
 
-def test_a_killed_writer_is_told_and_leaves_what_was_kept(kept: Kept) -> None:
+def test_killed_writer_is_reported_and_preserves_the_saved_variables(kept: Kept) -> None:
     first = kept.kernel()
     first.text("v = 'old'")
     kept.keep(first)
@@ -231,7 +231,7 @@ def test_a_killed_writer_is_told_and_leaves_what_was_kept(kept: Kept) -> None:
     assert first.text("v") == "'old'\n"
 
 
-def test_cells_run_while_it_is_written(kept: Kept) -> None:
+def test_cells_run_during_saving(kept: Kept) -> None:
     first = kept.kernel()
     thread = writing(first, kept)
     assert first.text("1 + 1") == "2\n"
@@ -239,7 +239,7 @@ def test_cells_run_while_it_is_written(kept: Kept) -> None:
     thread.join()
 
 
-def test_reading_can_be_stopped_and_is_not_lost(kept: Kept) -> None:
+def test_restoring_can_be_stopped_without_loss(kept: Kept) -> None:
     first = kept.kernel()
     first.text(
         "import time\nclass Slow:\n    def __setstate__(self, state): open('slow', 'w').close(); time.sleep(0 if fast() else 3600)\ndef fast():\n    import os\n    return os.path.exists('fast')"
@@ -271,7 +271,7 @@ def test_reading_can_be_stopped_and_is_not_lost(kept: Kept) -> None:
     assert third.text("type(slow) is Slow, other") == "(True, 1)\n"
 
 
-def test_a_missing_package_is_named_and_the_variable_stays(kept: Kept, project: Path) -> None:
+def test_missing_package_is_named_and_the_variable_stays_saved(kept: Kept, project: Path) -> None:
     (project / "own_package.py").write_text("class Thing: x = 5\n")
     first = kept.kernel()
     first.text("import own_package\nthing = own_package.Thing(); other = 1")
@@ -290,7 +290,7 @@ def test_a_missing_package_is_named_and_the_variable_stays(kept: Kept, project: 
     assert third.text("thing.x") == "5\n"
 
 
-def test_undo_of_cells_that_ran_before_variables_came_back_is_refused_with_a_sentence(
+def test_undo_across_a_restore_is_refused_with_a_sentence(
     kept: Kept,
 ) -> None:
     first = kept.kernel()
@@ -308,7 +308,7 @@ def test_undo_of_cells_that_ran_before_variables_came_back_is_refused_with_a_sen
 
 
 @pytest.mark.parametrize("file", ["session-1", "session-1/index.json", "data", ""])
-def test_what_others_can_write_is_not_read(kept: Kept, file: str) -> None:
+def test_files_writable_by_others_are_not_read(kept: Kept, file: str) -> None:
     first = kept.kernel()
     first.text("v = 1")
     kept.keep(first)
@@ -324,7 +324,7 @@ def test_what_others_can_write_is_not_read(kept: Kept, file: str) -> None:
     assert "NameError" in cells.run("v").output
 
 
-def test_what_belongs_to_another_user_is_not_read(kept: Kept) -> None:
+def test_files_of_another_user_are_not_read(kept: Kept) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give a file away")
     first = kept.kernel()
@@ -354,7 +354,7 @@ def test_links_and_copies_of_another_session_are_not_read(kept: Kept, tmp_path: 
         kept.kernel().kernel.kept()
 
 
-def test_a_pickle_that_was_exchanged_is_not_read(kept: Kept) -> None:
+def test_swapped_pickle_is_not_read(kept: Kept) -> None:
     first = kept.kernel()
     first.text("v = 1")
     kept.keep(first)
@@ -368,7 +368,7 @@ def test_a_pickle_that_was_exchanged_is_not_read(kept: Kept) -> None:
     assert restored(cells) == {"v": "its file is damaged: it ends too early"}
 
 
-def test_what_is_kept_is_the_users_alone(kept: Kept) -> None:
+def test_saved_files_are_private_to_the_user(kept: Kept) -> None:
     first = kept.kernel()
     first.text("import os; os.umask(0); v = 'x' * 100_000; w = 1")
     kept.keep(first)
@@ -376,7 +376,7 @@ def test_what_is_kept_is_the_users_alone(kept: Kept) -> None:
     assert {path.stat().st_mode & 0o777 for path in kept.folder.iterdir()} == {0o600}
 
 
-def test_twenty_thousand_names_are_two_files(kept: Kept) -> None:
+def test_twenty_thousand_names_use_two_files(kept: Kept) -> None:
     first = kept.kernel()
     first.text("globals().update((f'v{i}', [i]) for i in range(20_000))")
     cells, missing = kept.again(first)
@@ -385,7 +385,7 @@ def test_twenty_thousand_names_are_two_files(kept: Kept) -> None:
     assert cells.text("v0, v19999") == "([0], [19999])\n"
 
 
-def test_inside_the_callers_program_nothing_is_kept() -> None:
+def test_in_process_kernel_saves_nothing() -> None:
     kernel: Kernel = InProcessKernel({})
     kernel.start(RecordingHost())
     try:

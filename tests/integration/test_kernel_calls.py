@@ -21,7 +21,7 @@ def answers(cells: Cells, *lines: str | None) -> None:
     cells.host.answer = lambda name, args: left.pop(0) if left else None
 
 
-def test_input_asks_the_host_and_shows_prompt_and_answer(cells: Cells) -> None:
+def test_input_asks_the_host_and_shows_prompt_and_reply(cells: Cells) -> None:
     answers(cells, "Ada")
     assert (
         cells.text("print('hello', end=' ')\nname = input('Name? ')\nname")
@@ -30,26 +30,26 @@ def test_input_asks_the_host_and_shows_prompt_and_answer(cells: Cells) -> None:
     assert cells.host.calls.get_nowait() == ("input", {"prompt": "Name? ", "password": False})
 
 
-def test_no_more_input_is_an_end_of_file(cells: Cells) -> None:
+def test_end_of_input_raises_eof_error(cells: Cells) -> None:
     answers(cells)
     assert cells.run("input()").output.endswith("EOFError: no more input\n")
 
 
-def test_a_password_is_asked_as_one_and_not_shown(cells: Cells) -> None:
+def test_password_is_requested_hidden_and_not_shown(cells: Cells) -> None:
     answers(cells, "secret")
     output = cells.text("import getpass\np = getpass.getpass('Key: ')\nlen(p)")
     assert output == "Key: \n6\n"
     assert cells.host.calls.get_nowait() == ("input", {"prompt": "Key: ", "password": True})
 
 
-def test_sys_stdin_reads_lines_of_the_person(cells: Cells) -> None:
+def test_sys_stdin_reads_lines_typed_by_the_user(cells: Cells) -> None:
     answers(cells, "one", "two", "three")
     assert cells.text(
         "import sys\nline = sys.stdin.readline(); rest = sys.stdin.read()\nline, rest"
     ) == ("one\ntwo\nthree\n('one\\n', 'two\\nthree\\n')\n")
 
 
-def test_children_find_the_end_of_their_input_and_do_not_take_the_persons(cells: Cells) -> None:
+def test_children_get_end_of_input_and_do_not_steal_the_users(cells: Cells) -> None:
     assert cells.text("import subprocess; subprocess.run(['cat']).returncode") == "0\n"
 
 
@@ -61,9 +61,7 @@ def test_children_find_the_end_of_their_input_and_do_not_take_the_persons(cells:
         "from pdb import set_trace as stop; stop(header='here')",
     ],
 )
-def test_the_debugger_stands_in_the_cell_and_knows_nothing_of_what_is_below(
-    cells: Cells, stop: str
-) -> None:
+def test_debugger_starts_in_the_cell_without_our_frames(cells: Cells, stop: str) -> None:
     answers(cells, "p x", "w", "n", "n", "n", "n", "c")
     result = cells.run(f"def f(x):\n    {stop}\n    y = x + 1\n    return y\nf(41)\n'end'")
     assert result.output.startswith("here\n") == ("header" in stop)
@@ -73,9 +71,7 @@ def test_the_debugger_stands_in_the_cell_and_knows_nothing_of_what_is_below(
     assert result.output.endswith("'end'\n")
 
 
-def test_a_module_of_the_persons_own_by_the_debuggers_name_is_theirs(
-    cells: Cells, project: Path
-) -> None:
+def test_users_module_named_like_the_debugger_is_their_own(cells: Cells, project: Path) -> None:
     (project / "pdb.py").write_text("ATOMS = 3\ndef set_trace(): return 'theirs'\n")
     assert cells.text("import pdb; (pdb.ATOMS, pdb.set_trace())") == "(3, 'theirs')\n"
 
@@ -90,17 +86,17 @@ def test_quitting_the_debugger_ends_the_cell_quietly(cells: Cells) -> None:
 
 
 @pytest.mark.parametrize("code", ["exit()", "quit()", "exit(3)"])
-def test_exit_tells_the_host_and_ends_the_cell(cells: Cells, code: str) -> None:
+def test_exit_notifies_the_host_and_ends_the_cell(cells: Cells, code: str) -> None:
     result = cells.run(f"{code}\nprint('not reached')")
     assert (result.status, result.output) == (Status.OK, "")
     assert cells.host.calls.get_nowait()[0] == "quit"
 
 
-def test_exit_tells_how_to_use_it_when_it_is_only_looked_at(cells: Cells) -> None:
+def test_exit_without_a_call_explains_its_usage(cells: Cells) -> None:
     assert "exit()" in cells.text("exit")
 
 
-def test_an_interrupt_ends_the_wait_and_the_host_is_told(cells: Cells) -> None:
+def test_interrupt_ends_the_wait_and_cancels_the_host_call(cells: Cells) -> None:
     release = threading.Event()
 
     def answer(name: str, args: Mapping[str, Any]) -> str:
@@ -117,7 +113,7 @@ def test_an_interrupt_ends_the_wait_and_the_host_is_told(cells: Cells) -> None:
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("raised", [ValueError, SystemExit, KeyboardInterrupt])
-def test_what_the_host_raises_is_raised_with_its_words(
+def test_host_exception_is_raised_with_its_message(
     cells: Cells, raised: type[BaseException]
 ) -> None:
     def answer(name: str, args: Mapping[str, Any]) -> str:
@@ -127,7 +123,7 @@ def test_what_the_host_raises_is_raised_with_its_words(
     assert cells.run("input()").output.endswith("RuntimeError: no line today\n")
 
 
-def test_an_answer_that_json_cannot_carry_is_an_error_and_not_a_hang(cells: Cells) -> None:
+def test_reply_that_json_cannot_carry_is_an_error_and_not_a_hang(cells: Cells) -> None:
     cells.host.answer = lambda name, args: object()
     assert "RuntimeError" in cells.run("input()").output
 
@@ -156,7 +152,7 @@ def test_a_cell_inside_does_not_print_into_the_outer_cells_redirection(cells: Ce
     assert cells.text(code) == "('kept\\ninner\\n\\n', 'inner\\n')\n"
 
 
-def test_cells_nest_two_levels_deep_and_no_further(cells: Cells) -> None:
+def test_cells_nest_two_levels_deep_at_most(cells: Cells) -> None:
     inner: list[CellResult] = []
 
     def answer(name: str, args: Mapping[str, Any]) -> str:
@@ -169,7 +165,7 @@ def test_cells_nest_two_levels_deep_and_no_further(cells: Cells) -> None:
     assert "two levels deep" in inner[0].output
 
 
-def test_an_await_inside_a_cell_that_waits_in_the_loop_is_a_clear_error(cells: Cells) -> None:
+def test_await_inside_a_cell_waiting_in_the_loop_is_a_clear_error(cells: Cells) -> None:
     inner: list[CellResult] = []
 
     def answer(name: str, args: Mapping[str, Any]) -> str:
@@ -182,7 +178,7 @@ def test_an_await_inside_a_cell_that_waits_in_the_loop_is_a_clear_error(cells: C
     assert "event loop" in inner[0].output
 
 
-def test_threads_of_a_cell_may_call_too(cells: Cells) -> None:
+def test_threads_of_a_cell_may_call_the_host_too(cells: Cells) -> None:
     answers(cells, "a", "b")
     code = """
 from concurrent.futures import ThreadPoolExecutor
@@ -192,7 +188,7 @@ got"""
     assert cells.text(code).endswith("['a', 'b']\n")
 
 
-def test_functions_of_the_host_are_in_the_namespace_and_outlive_a_cell_that_empties_builtins(
+def test_host_functions_survive_a_cell_that_empties_builtins(
     cells: Cells,
 ) -> None:
     cells.host.given = [
@@ -208,7 +204,7 @@ def test_functions_of_the_host_are_in_the_namespace_and_outlive_a_cell_that_empt
     assert cells.text("find.__doc__") == "'Find something.'\n"
 
 
-def test_a_function_of_the_host_is_given_what_json_carries(cells: Cells) -> None:
+def test_host_function_receives_json_values(cells: Cells) -> None:
     cells.host.given = [HostFunction("find", "find", (("what", "Any", None),), "Find something.")]
     cells.kernel.reset()
     cells.run(
@@ -227,7 +223,7 @@ def test_a_function_of_the_host_is_given_what_json_carries(cells: Cells) -> None
     ]
 
 
-def test_what_a_function_of_the_host_raises_shows_no_frame_of_ours(cells: Cells) -> None:
+def test_host_function_error_shows_no_internal_frames(cells: Cells) -> None:
     cells.host.given = [HostFunction("find", "find", (), "Find something.")]
     cells.kernel.reset()
 

@@ -13,7 +13,7 @@ from mahtab_tui.kernel.values import Status
 from tests.integration.kernels import Cells, RecordingHost
 
 
-def test_the_last_expression_is_shown_and_kept_as_underscore(cells: Cells) -> None:
+def test_last_expression_is_shown_and_stored_as_underscore(cells: Cells) -> None:
     result = cells.run("print('a')\n6 * 7")
     assert (result.output, result.kinds) == ("a\n42\n", (("stdout", 2), ("value", 3)))
     assert cells.text("_ + 1") == "43\n"
@@ -30,7 +30,7 @@ def test_a_semicolon_within_a_string_hides_nothing(cells: Cells) -> None:
     assert cells.text("';'  # ;") == "';'\n"
 
 
-def test_stdout_stderr_children_and_c_code_come_out_in_the_order_of_the_writes(
+def test_output_of_python_children_and_c_code_is_in_write_order(
     cells: Cells,
 ) -> None:
     code = """
@@ -78,7 +78,7 @@ def test_a_million_lines_arrive_whole(cells: Cells) -> None:
     )
 
 
-def test_output_without_end_is_kept_with_its_head_and_tail_only(
+def test_endless_output_is_reduced_to_head_and_tail(
     cells: Cells, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.kernel.output.KEEP", 1000)
@@ -93,7 +93,7 @@ def test_output_without_end_is_kept_with_its_head_and_tail_only(
     assert sum(count for _, count in result.kinds) == len(result.output)
 
 
-def test_undecodable_bytes_and_lone_surrogates_are_shown_as_such(cells: Cells) -> None:
+def test_undecodable_bytes_and_lone_surrogates_are_made_visible(cells: Cells) -> None:
     assert (
         cells.text(r"import os; os.write(1, b'a\xffb\n'); print('\ud800|\0|')")
         == "a\ufffdb\n\\ud800|\0|\n"
@@ -106,7 +106,7 @@ def test_a_character_split_between_two_writes_is_one_character(cells: Cells) -> 
     assert cells.text(code + ";") == "€\n"
 
 
-def test_top_level_await_works_and_tasks_go_on_between_cells(cells: Cells) -> None:
+def test_top_level_await_works_and_tasks_continue_between_cells(cells: Cells) -> None:
     assert (
         cells.text("import asyncio\nawait asyncio.sleep(0.001)\nawait asyncio.sleep(0, 'slept')")
         == "'slept'\n"
@@ -134,7 +134,7 @@ def test_asyncio_run_works_in_a_plain_cell_before_and_after_an_await(cells: Cell
     assert cells.text(code) == "'ran'\n"
 
 
-def test_plain_code_of_a_cell_makes_tasks_which_the_same_cell_and_later_ones_await(
+def test_tasks_created_by_plain_code_can_be_awaited_there_and_later(
     cells: Cells,
 ) -> None:
     # asyncio is loaded by this very cell; `create_task` and `ensure_future` want a running loop.
@@ -150,7 +150,7 @@ def test_plain_code_of_a_cell_makes_tasks_which_the_same_cell_and_later_ones_awa
     assert cells.text("asyncio.run(f())\nasyncio.get_running_loop() is t.get_loop()") == "True\n"
 
 
-def test_threads_and_children_of_a_cell_have_no_running_loop(cells: Cells) -> None:
+def test_threads_and_children_of_a_cell_see_no_running_loop(cells: Cells) -> None:
     code = """
 import asyncio, os, threading
 def check():
@@ -168,7 +168,7 @@ os.wait();
     assert cells.text(code) == "none runs\n" * 3
 
 
-def test_context_variables_that_a_cell_sets_are_set_in_the_next_one(cells: Cells) -> None:
+def test_context_variables_set_by_a_cell_persist_in_the_next_one(cells: Cells) -> None:
     cells.run(
         "import asyncio, contextvars\nv = contextvars.ContextVar('v')\nawait asyncio.sleep(0)\nv.set(1);"
     )
@@ -191,7 +191,7 @@ def test_a_coroutine_that_is_never_awaited_is_reported_once_with_its_own_cell(ce
     )
 
 
-def test_spawned_processes_find_the_functions_and_classes_of_cells(cells: Cells) -> None:
+def test_spawned_processes_can_use_functions_and_classes_of_cells(cells: Cells) -> None:
     cells.run(
         """
 from concurrent.futures import ProcessPoolExecutor
@@ -213,7 +213,7 @@ def die(value): os._exit(3)"""
     assert "Hint: a process of the pool has ended" in output
 
 
-def test_a_traceback_shows_the_cells_lines_and_none_of_our_frames(cells: Cells) -> None:
+def test_traceback_shows_the_cells_lines_and_no_internal_frames(cells: Cells) -> None:
     cells.run("def half(x):\n    return x / 0")
     result = cells.run("print('before')\nhalf(3)")
     assert result.status is Status.ERROR
@@ -225,7 +225,7 @@ def test_a_traceback_shows_the_cells_lines_and_none_of_our_frames(cells: Cells) 
     assert result.output.count("File ") == 2
 
 
-def test_chained_exceptions_are_shown_without_our_frames(cells: Cells) -> None:
+def test_chained_exceptions_are_shown_without_internal_frames(cells: Cells) -> None:
     result = cells.run(
         "try:\n    {}['a']\nexcept KeyError as e:\n    raise ValueError('no') from e"
     )
@@ -234,7 +234,7 @@ def test_chained_exceptions_are_shown_without_our_frames(cells: Cells) -> None:
     assert "worker" not in result.output
 
 
-def test_an_error_ends_with_what_is_needed_to_fix_it(cells: Cells) -> None:
+def test_error_ends_with_a_useful_hint(cells: Cells) -> None:
     cells.run("import pandas\ntitanic = pandas.DataFrame({'Fare': [1]})")
     result = cells.run("titanic['fare']")
     assert result.output.endswith(
@@ -270,7 +270,7 @@ def test_an_exception_group_shows_its_parts(cells: Cells) -> None:
     ],
     ids=["assignment", "parameters", "return", "half", "NUL", "surrogate", "deep", "indent"],
 )
-def test_source_that_is_not_python_is_an_error_and_none_of_it_runs(
+def test_invalid_python_is_an_error_and_none_of_it_runs(
     cells: Cells, code: str, wanted: str
 ) -> None:
     result = cells.run(code)
@@ -281,14 +281,14 @@ def test_source_that_is_not_python_is_an_error_and_none_of_it_runs(
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_the_traceback_of_a_recursion_is_short(cells: Cells) -> None:
+def test_traceback_of_a_recursion_is_short(cells: Cells) -> None:
     result = cells.run("def a(n): return b(n)\ndef b(n): return a(n)\na(1)")
     assert result.output.rstrip().splitlines()[-1].startswith("RecursionError")
     assert "frames left out" in result.output
     assert len(result.output.splitlines()) < 150
 
 
-def test_futures_of_one_cell_hold_in_the_next(cells: Cells) -> None:
+def test_future_imports_of_one_cell_apply_to_the_next(cells: Cells) -> None:
     cells.run("from __future__ import annotations")
     assert cells.text("def f(x: undefined): ...\nf.__annotations__") == "{'x': 'undefined'}\n"
 
@@ -301,7 +301,7 @@ def test_source_of_functions_of_cells_is_found(cells: Cells) -> None:
     )
 
 
-def test_changes_name_what_the_cell_bound_and_deleted_even_where_it_fails(cells: Cells) -> None:
+def test_changes_name_bound_and_deleted_names_even_after_a_failure(cells: Cells) -> None:
     assert {c.name: c.change for c in cells.run("x = 1\ny = 2\n1 / 0").changes} == {
         "x": "added",
         "y": "added",
@@ -313,7 +313,7 @@ def test_changes_name_what_the_cell_bound_and_deleted_even_where_it_fails(cells:
     assert cells.run("1 + 1").changes == ()
 
 
-def test_cells_live_in_a_main_module_of_their_own(cells: Cells) -> None:
+def test_cells_have_their_own_main_module(cells: Cells) -> None:
     assert cells.text("__name__") == "'__main__'\n"
     assert cells.text("import sys; vars(sys.modules['__main__']) is globals()") == "True\n"
     assert (
@@ -323,7 +323,7 @@ def test_cells_live_in_a_main_module_of_their_own(cells: Cells) -> None:
     assert cells.text("sys.argv, sys.path[0]") == "([''], '')\n"
 
 
-def test_variables_and_details_are_told_while_a_cell_runs(cells: Cells) -> None:
+def test_variables_and_details_are_available_while_a_cell_runs(cells: Cells) -> None:
     seen: list[str] = []
 
     def look() -> None:
@@ -340,14 +340,14 @@ def test_variables_and_details_are_told_while_a_cell_runs(cells: Cells) -> None:
     assert seen[-1] == "42"
 
 
-def test_the_persons_displayhook_is_used_and_kept(cells: Cells) -> None:
+def test_users_displayhook_is_used_and_preserved(cells: Cells) -> None:
     cells.run("import sys\nsys.displayhook = lambda value: print('shown', value)")
     assert cells.text("5") == "shown 5\n"
     cells.run("sys.displayhook = None")
     assert cells.text("5") == "5\n"
 
 
-def test_the_width_of_the_screen_and_colour_reach_the_code(cells: Cells) -> None:
+def test_screen_width_and_colour_reach_the_code(cells: Cells) -> None:
     cells.kernel.set_size(117, 33)
     assert cells.text("import shutil; tuple(shutil.get_terminal_size())") == "(117, 33)\n"
     assert (
@@ -356,7 +356,7 @@ def test_the_width_of_the_screen_and_colour_reach_the_code(cells: Cells) -> None
     )
 
 
-def test_shells_and_pandas_lay_out_for_the_width_of_the_screen(cells: Cells) -> None:
+def test_shells_and_pandas_use_the_screen_width(cells: Cells) -> None:
     cells.kernel.set_size(117, 33)
     assert cells.text("!echo $COLUMNS") == "117\n"
     table = cells.text("import pandas as pd\nprint(pd.DataFrame([range(10_000, 10_030)]))")
@@ -367,7 +367,7 @@ def test_shells_and_pandas_lay_out_for_the_width_of_the_screen(cells: Cells) -> 
     )
 
 
-def test_a_width_that_was_set_for_pandas_stays(cells: Cells) -> None:
+def test_user_set_pandas_width_stays(cells: Cells) -> None:
     cells.kernel.set_size(117, 33)
     assert (
         cells.text(
@@ -377,7 +377,7 @@ def test_a_width_that_was_set_for_pandas_stays(cells: Cells) -> None:
     )
 
 
-def test_without_colour_programs_are_told_so(project: Path) -> None:
+def test_disabled_colour_is_announced_to_programs(project: Path) -> None:
     kernel = ProcessKernel(color=False)
     kernel.start(RecordingHost())
     try:
@@ -391,7 +391,7 @@ def test_without_colour_programs_are_told_so(project: Path) -> None:
         kernel.close()
 
 
-def test_the_working_directory_can_be_changed_and_a_missing_one_is_an_error(cells: Cells) -> None:
+def test_working_directory_can_change_and_a_missing_one_is_an_error(cells: Cells) -> None:
     Path("inner").mkdir()
     Path("inner/mine.py").write_text("x = 'mine'")
     assert cells.kernel.change_directory("inner").endswith("inner")
@@ -401,14 +401,14 @@ def test_the_working_directory_can_be_changed_and_a_missing_one_is_an_error(cell
     assert cells.kernel.info().cwd.endswith("inner")
 
 
-def test_frames_of_a_traceback_that_is_shortened_are_on_no_line_of_it(cells: Cells) -> None:
+def test_omitted_frames_of_a_traceback_map_to_no_line(cells: Cells) -> None:
     assert [
         (frame.line, frame.row) for frame in cells.run("raise ValueError('x' * 5_000_000)").frames
     ] == [(1, 0)]
     assert [(frame.line, frame.row) for frame in cells.run("raise ValueError").frames] == [(1, 3)]
 
 
-def test_a_size_that_changes_while_the_kernel_starts_is_told_when_it_is_ready() -> None:
+def test_size_changed_during_startup_is_sent_when_the_kernel_is_ready() -> None:
     class Resized(LocalLauncher):
         def start(
             self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire

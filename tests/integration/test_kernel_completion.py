@@ -37,7 +37,7 @@ def while_it_runs(cells: Cells, code: str, look: Callable[[], None]) -> None:
     thread.join()
 
 
-def test_it_is_completed_while_a_cell_runs(cells: Cells) -> None:
+def test_completion_works_while_a_cell_runs(cells: Cells) -> None:
     cells.kernel.complete("pri", 3)
     names: list[str] = []
 
@@ -50,7 +50,7 @@ def test_it_is_completed_while_a_cell_runs(cells: Cells) -> None:
     assert names[0] == "price"
 
 
-def test_a_kernel_that_cannot_answer_is_not_waited_for(cells: Cells) -> None:
+def test_completion_does_not_wait_for_an_unresponsive_kernel(cells: Cells) -> None:
     cells.kernel.complete("pri", 3)
     said: list[str] = []
 
@@ -65,14 +65,14 @@ def test_a_kernel_that_cannot_answer_is_not_waited_for(cells: Cells) -> None:
     assert "busy" in said[0]
 
 
-def test_the_worker_loads_it_only_when_it_is_asked(cells: Cells) -> None:
+def test_worker_imports_completion_only_on_demand(cells: Cells) -> None:
     loaded = "import sys; print([name for name in sys.modules if 'completion' in name])"
     assert cells.text(loaded) == "[]\n"
     cells.kernel.complete("pri", 3)
     assert "completion.complete" in cells.text(loaded)
 
 
-def test_the_embedding_kernel_completes_in_the_caller_s_namespace(project: Path) -> None:
+def test_embedded_kernel_completes_in_the_callers_namespace(project: Path) -> None:
     kernel = InProcessKernel({"price": 3})
     kernel.start(RecordingHost())
     try:

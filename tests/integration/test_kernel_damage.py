@@ -44,7 +44,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("code", DAMAGE.values(), ids=DAMAGE.keys())
-def test_the_next_cell_works_after_one_that(cells: Cells, code: str) -> None:
+def test_next_cell_works_after_a_damaging_one(cells: Cells, code: str) -> None:
     pid = cells.kernel.info().pid
     assert cells.run(code).status in (Status.OK, Status.ERROR)
     result = cells.run("import sys\nprint('out')\nprint('err', file=sys.stderr)\nlen(repr([1, 2]))")
@@ -132,7 +132,7 @@ REPLACED = (
 
 
 @pytest.mark.timeout(240)
-def test_what_code_puts_in_the_place_of_library_functions_is_for_it_alone(cells: Cells) -> None:
+def test_monkeypatched_library_functions_affect_only_the_users_code(cells: Cells) -> None:
     pid, restore = cells.kernel.info().pid, ""
     for name in REPLACED:
         module, _, attribute = name.rpartition(".")
@@ -154,15 +154,13 @@ def test_what_code_puts_in_the_place_of_library_functions_is_for_it_alone(cells:
     "name",
     ["time.monotonic", "select.poll", "threading.Timer", "_thread.interrupt_main", "os.killpg"],
 )
-def test_code_that_has_replaced_a_library_function_can_be_interrupted(
-    cells: Cells, name: str
-) -> None:
+def test_code_that_patched_a_library_function_can_be_interrupted(cells: Cells, name: str) -> None:
     code = f"import {name.partition('.')[0]}\n{name} = None\nprint('go')\nwhile True: pass"
     assert cells.interrupt_after("go", code).status is Status.INTERRUPTED
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_an_event_loop_that_cannot_work_any_more_fails_and_the_kernel_goes_on(cells: Cells) -> None:
+def test_broken_event_loop_fails_and_the_kernel_continues(cells: Cells) -> None:
     cells.run(
         "import asyncio, time\nawait asyncio.sleep(0)\nbefore, time.monotonic = time.monotonic, None"
     )
@@ -170,11 +168,11 @@ def test_an_event_loop_that_cannot_work_any_more_fails_and_the_kernel_goes_on(ce
     assert cells.text("await asyncio.sleep(0, 3)") == "3\n"
 
 
-def test_what_was_printed_before_fd_1_was_closed_is_not_lost(cells: Cells) -> None:
+def test_output_before_closing_fd_1_is_not_lost(cells: Cells) -> None:
     assert "pending\n" in cells.run("import os; print('pending'); os.close(1); os.close(2)").output
 
 
-def test_a_users_own_name_for_a_builtin_is_theirs(cells: Cells) -> None:
+def test_users_name_shadowing_a_builtin_is_respected(cells: Cells) -> None:
     cells.run("def print(text): __builtins__.print('mine:', text)")
     assert cells.text("print('hello')") == "mine: hello\n"
 
@@ -191,30 +189,30 @@ def test_a_users_own_name_for_a_builtin_is_theirs(cells: Cells) -> None:
     ],
     ids=["raises", "exits", "no string", "surrogate", "subclass", "recursion"],
 )
-def test_a_repr_that_misbehaves_is_shown_as_it_is(cells: Cells, body: str, wanted: str) -> None:
+def test_misbehaving_repr_is_shown_as_it_is(cells: Cells, body: str, wanted: str) -> None:
     result = cells.run(f"class A:\n    def __repr__(self): {body}\nA()")
     assert wanted in result.output
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_a_repr_without_end_can_be_interrupted(cells: Cells) -> None:
+def test_endless_repr_can_be_interrupted(cells: Cells) -> None:
     code = "class A:\n    def __repr__(self):\n        print('go')\n        while True: pass\nA()"
     assert cells.interrupt_after("go", code).status is Status.INTERRUPTED
 
 
-def test_an_exceptions_text_without_end_can_be_interrupted(cells: Cells) -> None:
+def test_endless_exception_text_can_be_interrupted(cells: Cells) -> None:
     code = "class E(Exception):\n    def __str__(self):\n        print('go')\n        while True: pass\nraise E"
     assert "E" in cells.interrupt_after("go", code).output
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_sys_exit_ends_the_cell_and_not_the_kernel(cells: Cells) -> None:
+def test_sys_exit_ends_the_cell_but_not_the_kernel(cells: Cells) -> None:
     result = cells.run("import sys\nx = 1\nsys.exit(3)\nx = 2")
     assert (result.status, result.output) == (Status.OK, "SystemExit: 3\n")
     assert cells.text("x") == "1\n"
 
 
-def test_threads_that_print_after_their_cell_are_late_output(cells: Cells) -> None:
+def test_threads_printing_after_their_cell_give_background_output(cells: Cells) -> None:
     result = cells.run(
         "import threading\nthreading.Timer(0.05, print, ['from a thread']).start()\nprint('cell')"
     )
@@ -222,29 +220,27 @@ def test_threads_that_print_after_their_cell_are_late_output(cells: Cells) -> No
     assert cells.host.wait_for_late("from a thread\n") == "from a thread\n"
 
 
-def test_children_that_print_after_their_cell_are_late_output(cells: Cells) -> None:
+def test_children_printing_after_their_cell_give_background_output(cells: Cells) -> None:
     wait = "while [ ! -e go ]; do sleep 0.01; done; echo from a child"
     cells.run(f"import subprocess\np = subprocess.Popen(['sh', '-c', {wait!r}])")
     Path("go").touch()
     assert cells.host.wait_for_late("from a child\n") == "from a child\n"
 
 
-def test_a_forked_child_that_falls_out_of_its_cell_ends_there(cells: Cells) -> None:
+def test_forked_child_leaving_its_cell_ends(cells: Cells) -> None:
     code = "import os, sys\npid = os.fork()\nprint('child' if pid == 0 else 'parent' * bool(os.waitpid(pid, 0)))"
     assert cells.text(code) == "child\nparent\n"
     assert cells.text("1 + 1") == "2\n"
 
 
 @pytest.mark.parametrize(("body", "code"), [("sys.exit(7)", 7), ("1 / 0", 1), ("pass", 0)])
-def test_a_forked_childs_exit_code_is_what_its_code_says(
-    cells: Cells, body: str, code: int
-) -> None:
+def test_exit_code_of_a_forked_child_follows_its_code(cells: Cells, body: str, code: int) -> None:
     source = f"import os, sys\npid = os.fork()\nif pid == 0:\n    {body}\nelse:\n    status = os.waitpid(pid, 0)[1]"
     cells.run(source)
     assert cells.text("os.WEXITSTATUS(status)") == f"{code}\n"
 
 
-def test_a_forked_child_cannot_speak_with_the_session(cells: Cells) -> None:
+def test_forked_child_cannot_talk_to_the_session(cells: Cells) -> None:
     code = "import os\npid = os.fork()\nif pid == 0:\n    input('?')\nelse:\n    os.waitpid(pid, 0)\n    print('parent')"
     assert "cannot reach the session" in cells.run(code).output
     assert cells.host.calls.empty()
@@ -259,7 +255,7 @@ def test_multiprocessing_works(cells: Cells) -> None:
     assert cells.text(code) == "[3]\n"
 
 
-def test_frames_written_to_small_or_inherited_descriptors_reach_nobody(cells: Cells) -> None:
+def test_frames_written_to_small_or_inherited_descriptors_are_ignored(cells: Cells) -> None:
     code = """
 import json, os, struct, subprocess, sys
 done = {"op": "done", "cell": 1, "status": "ok", "pieces": [["value", "forged"]], "changes": [], "duration": 0, "cwd": ""}
@@ -284,7 +280,7 @@ os.write(1, frame)
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_what_is_not_a_frame_on_the_real_connection_ends_the_kernel_and_nothing_else(
+def test_garbage_on_the_real_connection_ends_only_the_kernel(
     cells: Cells,
 ) -> None:
     code = """
@@ -300,7 +296,7 @@ for fd in range(3, 1100):
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_limited_output_stops_a_cell_and_names_what_helps(cells: Cells) -> None:
+def test_limited_output_stops_a_cell_with_advice(cells: Cells) -> None:
     result = cells.run("print('x' * 9_999)\nprint('more')\nprint('never')", limit=10_000)
     assert (result.status, result.output[:10_000]) == (Status.ERROR, "x" * 9_999 + "\n")
     assert "OutputLimitError: more than 10,000 characters" in result.output
@@ -309,7 +305,7 @@ def test_limited_output_stops_a_cell_and_names_what_helps(cells: Cells) -> None:
     assert cells.run("print('x' * 9_999)", limit=10_000).status is Status.OK
 
 
-def test_the_limit_counts_stderr_and_the_value_too(cells: Cells) -> None:
+def test_output_limit_counts_stderr_and_the_value_too(cells: Cells) -> None:
     result = cells.run(
         "import sys\nprint('x' * 500)\nsys.stderr.write('y' * 500);\n'z' * 500", limit=1000
     )
@@ -320,7 +316,7 @@ def test_the_limit_counts_stderr_and_the_value_too(cells: Cells) -> None:
 @pytest.mark.parametrize(
     "code", ["import os; os.system('yes')", "import os\nwhile True: os.write(1, b'x' * 1000)"]
 )
-def test_children_and_descriptors_stop_at_the_limit_too(cells: Cells, code: str) -> None:
+def test_children_and_descriptors_respect_the_output_limit_too(cells: Cells, code: str) -> None:
     result = cells.run(code, limit=10_000)
     assert result.status is Status.ERROR
     assert result.kinds[0] == ("stdout", 10_000)

@@ -24,7 +24,7 @@ def show(cells: Cells, code: str) -> list[Display]:
     return list(cells.run(code).displays)
 
 
-def test_show_sends_a_figure_between_what_is_printed_before_and_after(cells: Cells) -> None:
+def test_show_sends_a_figure_between_earlier_and_later_output(cells: Cells) -> None:
     result = cells.run(PLOT + "\nprint('before')\nplt.show()\nprint('after')")
     assert [(kind, text.split(" ")[0].strip()) for kind, text in pieces(result)] == [
         ("stdout", "before"),
@@ -34,7 +34,7 @@ def test_show_sends_a_figure_between_what_is_printed_before_and_after(cells: Cel
     assert [data[:8] for data in pictures(result)] == [PNG]
 
 
-def test_a_figure_that_is_not_shown_comes_with_the_end_of_its_cell_and_only_once(
+def test_unshown_figure_appears_once_at_the_end_of_its_cell(
     cells: Cells,
 ) -> None:
     assert [display.mime for display in show(cells, PLOT)] == ["image/png"]
@@ -44,7 +44,7 @@ def test_a_figure_that_is_not_shown_comes_with_the_end_of_its_cell_and_only_once
 
 
 @pytest.mark.parametrize("backend", ["Agg", "svg"])
-def test_figures_of_a_backend_without_a_screen_are_shown(cells: Cells, backend: str) -> None:
+def test_figures_of_a_headless_backend_are_shown(cells: Cells, backend: str) -> None:
     start = f"import matplotlib\nmatplotlib.use('{backend}')\nimport matplotlib.pyplot as plt"
     assert cells.text(f"{start}\nplt.get_backend().lower()") == f"'{backend.lower()}'\n"
     result = cells.run("plt.plot([1])\nprint('before')\nplt.show()\nprint('after')\nplt.plot([2]);")
@@ -53,7 +53,7 @@ def test_figures_of_a_backend_without_a_screen_are_shown(cells: Cells, backend: 
     assert cells.text("plt.get_fignums()") == "[]\n"
 
 
-def test_frames_pillow_and_markdown_bring_their_own_form(cells: Cells) -> None:
+def test_frames_pillow_and_markdown_bring_their_own_format(cells: Cells) -> None:
     (frame,) = show(cells, "import pandas as pd\npd.DataFrame({'a': [1], 'b': ['[bold]']})")
     assert frame.mime == "text/html"
     assert "[bold]" in frame.data
@@ -82,7 +82,7 @@ def test_frames_pillow_and_markdown_bring_their_own_form(cells: Cells) -> None:
         "plt.figure(figsize=(5_000, 5_000));",
     ],
 )
-def test_a_picture_whose_file_would_be_too_large_is_shown_smaller(cells: Cells, code: str) -> None:
+def test_oversized_picture_is_shown_smaller(cells: Cells, code: str) -> None:
     (picture,) = show(
         cells,
         f"import os\nfrom PIL import Image\nimport matplotlib.pyplot as plt, numpy as np\n{code}",
@@ -92,7 +92,7 @@ def test_a_picture_whose_file_would_be_too_large_is_shown_smaller(cells: Cells, 
         assert 500 < max(image.size) <= 3_100
 
 
-def test_what_rich_draws_is_text_with_its_colours(cells: Cells) -> None:
+def test_rich_output_is_coloured_text(cells: Cells) -> None:
     output = cells.text(
         "from rich.table import Table\ntable = Table('head')\ntable.add_row('[red]cell')\ntable"
     )
@@ -116,21 +116,21 @@ def test_what_rich_draws_is_text_with_its_colours(cells: Cells) -> None:
         "def __getattr__(self, name): return lambda *given, **named: '<table><tr><td>1</table>'",
     ],
 )
-def test_a_form_that_fails_leaves_the_plain_one(cells: Cells, body: str) -> None:
+def test_failing_rich_format_leaves_the_plain_one(cells: Cells, body: str) -> None:
     result = cells.run(
         f"import rich\nclass Odd:\n    {body}\n    def __repr__(self): return 'odd'\nOdd()"
     )
     assert (result.status, result.output, result.displays) == ("ok", "odd\n", ())
 
 
-def test_a_model_that_shows_too_much_is_stopped(cells: Cells) -> None:
+def test_model_displaying_too_much_is_stopped(cells: Cells) -> None:
     code = "class Long:\n    def _repr_markdown_(self): return 'short'\n    def __repr__(self): return 'x' * 20_000\nLong()"
     result = cells.run(code, limit=10_000)
     assert result.status == "error"
     assert "more than 10,000 characters" in result.output
 
 
-def test_a_forked_child_prints_what_it_cannot_show(cells: Cells) -> None:
+def test_forked_child_prints_displays_as_text(cells: Cells) -> None:
     code = "class Words:\n    def _repr_markdown_(self): return '# Title'\n    def __repr__(self): return 'words'\n"
     result = cells.run(
         code
@@ -149,7 +149,7 @@ def test_a_forged_display_is_text(cells: Cells) -> None:
     assert "as it is" in result.output
 
 
-def test_what_a_thread_shows_when_no_cell_runs_is_late_text(cells: Cells) -> None:
+def test_display_from_a_thread_between_cells_is_background_text(cells: Cells) -> None:
     words = "class Words:\n    def _repr_markdown_(self): return 'm'\n    def __repr__(self): return 'late'\n"
     cells.run(
         words
@@ -159,7 +159,7 @@ def test_what_a_thread_shows_when_no_cell_runs_is_late_text(cells: Cells) -> Non
         cells.host.wait_for_late("late")
 
 
-def test_the_caller_s_own_process_shows_too(project: Path) -> None:
+def test_callers_own_process_displays_too(project: Path) -> None:
     host = RecordingHost()
     kernel = InProcessKernel({})
     kernel.start(host)
@@ -186,7 +186,7 @@ ANSWERS: dict[str, Any] = {
 }
 
 
-def test_answers_are_text_to_be_read_and_are_plain_str(cells: Cells) -> None:
+def test_tool_results_read_as_text_and_are_plain_str(cells: Cells) -> None:
     cells.host.answer = lambda name, args: ANSWERS[name]
     result = cells.run("answer = ask('what?')\nanswer")
     (shown,) = result.displays
@@ -201,7 +201,7 @@ def test_answers_are_text_to_be_read_and_are_plain_str(cells: Cells) -> None:
     assert cells.text("answer + '!'") == f"{ANSWERS['ask'] + '!'!r}\n"
 
 
-def test_what_our_tools_return_is_shown_as_it_stands(cells: Cells, project: Path) -> None:
+def test_tool_results_are_displayed_verbatim(cells: Cells, project: Path) -> None:
     cells.host.answer = lambda name, args: ANSWERS[name]
     (project / "a.txt").write_text("one\ntwo\n")
     assert cells.text("read('a.txt')") == "     1  one\n     2  two\n"
@@ -211,13 +211,13 @@ def test_what_our_tools_return_is_shown_as_it_stands(cells: Cells, project: Path
     assert cells.text("'one\\ntwo'") == "'one\\ntwo'\n"
 
 
-def test_an_answer_of_one_character_is_no_other_text(cells: Cells) -> None:
+def test_one_character_result_is_not_confused_with_other_text(cells: Cells) -> None:
     cells.host.answer = lambda name, args: "7"
     assert cells.text("ask('how many?')") == "7\n"
     assert cells.text("'7'") == "'7'\n"
 
 
-def test_of_many_texts_the_last_are_remembered(cells: Cells) -> None:
+def test_only_the_latest_tool_texts_are_remembered(cells: Cells) -> None:
     cells.run(
         "long = 'x\\n' * 4_000_000\nfirst = peek(long, 7_000_000)\nlast = peek(long, 7_000_001)"
     )
@@ -226,7 +226,7 @@ def test_of_many_texts_the_last_are_remembered(cells: Cells) -> None:
     assert cells.text("a = peek('a\\nb')\nfor n in range(100): peek('c\\nd')\na").startswith("'[")
 
 
-def test_help_is_read_from_its_beginning(cells: Cells) -> None:
+def test_help_is_shown_from_its_start(cells: Cells) -> None:
     (shown,) = show(cells, "len?")
     assert (shown.mime, shown.data) == ("text/plain", "")
     assert shown.text.startswith("len(obj, /)\n\nReturn the number")
@@ -237,7 +237,7 @@ def test_help_is_read_from_its_beginning(cells: Cells) -> None:
     assert "for" in shown.text
 
 
-def test_help_goes_where_the_person_has_redirected_it(cells: Cells) -> None:
+def test_help_goes_where_the_user_redirected_it(cells: Cells) -> None:
     result = cells.run(
         "import contextlib, io\nfile = io.StringIO()\nwith contextlib.redirect_stdout(file):\n    help(len)\n'Help on' in file.getvalue()"
     )
@@ -245,7 +245,7 @@ def test_help_goes_where_the_person_has_redirected_it(cells: Cells) -> None:
     assert result.output == "True\n"
 
 
-def test_the_caller_s_own_help_and_pydoc_stay_as_they_were(project: Path) -> None:
+def test_callers_own_help_and_pydoc_are_unchanged(project: Path) -> None:
     import builtins
     import pydoc
 

@@ -66,7 +66,7 @@ FORGED = {
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("wrapped", ["frame", "guessed"])
 @pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED.keys())
-def test_a_frame_that_code_has_written_ends_its_cell_with_a_sentence(
+def test_frame_written_by_code_ends_its_cell_with_a_sentence(
     cells: Cells, forged: dict[str, object], wrapped: str
 ) -> None:
     before = cells.kernel.info().pid
@@ -91,7 +91,7 @@ channel = frame.f_locals['self']._channel
 """
 
 
-def test_code_that_reaches_the_channel_cannot_say_how_its_cell_ended(cells: Cells) -> None:
+def test_code_reaching_the_channel_cannot_forge_its_result(cells: Cells) -> None:
     result = cells.run(f"{REACH}\nchannel.send({DONE!r})")
     assert result.status is Status.DIED
     assert "forged" not in result.output
@@ -100,16 +100,14 @@ def test_code_that_reaches_the_channel_cannot_say_how_its_cell_ended(cells: Cell
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("count", [1, 4, 19])
-def test_an_announced_frame_that_never_comes_does_not_swallow_what_the_kernel_says(
-    cells: Cells, count: int
-) -> None:
+def test_incomplete_forged_frame_does_not_swallow_kernel_messages(cells: Cells, count: int) -> None:
     result = cells.run(f"{WRITE}\nwrite((struct.pack('!I', 100_000_000) + bytes(100))[:{count}])")
     assert result.status is Status.DIED
     assert cells.text("1 + 1") == "2\n"
 
 
 @pytest.mark.timeout(180)
-def test_a_frame_that_a_thread_writes_between_two_cells_ends_the_kernel_and_nothing_else(
+def test_frame_written_by_a_thread_between_cells_ends_only_the_kernel(
     cells: Cells,
 ) -> None:
     cells.run(
@@ -120,7 +118,7 @@ def test_a_frame_that_a_thread_writes_between_two_cells_ends_the_kernel_and_noth
 
 
 @pytest.mark.timeout(300)
-def test_whatever_code_writes_to_every_descriptor_no_cell_hangs_and_no_record_is_forged(
+def test_writing_to_every_descriptor_hangs_no_cell_and_forges_no_record(
     cells: Cells,
 ) -> None:
     shown: queue.Queue[Display] = queue.Queue()
@@ -181,9 +179,7 @@ for _ in range(chance.randrange(1, 20)):
     ],
     ids=["closes all", "closes it", "takes its place", "shuts it down", "reads from it"],
 )
-def test_a_connection_that_code_has_ended_ends_the_kernel_and_no_cell_hangs(
-    cells: Cells, code: str
-) -> None:
+def test_connection_closed_by_code_ends_the_kernel_without_a_hang(cells: Cells, code: str) -> None:
     cells.host.answer = lambda name, args: "a line"
     done: queue.Queue[Status] = queue.Queue()
 

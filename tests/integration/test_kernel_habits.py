@@ -14,7 +14,7 @@ from mahtab_tui.kernel.inprocess import InProcessKernel
 from tests.integration.kernels import Cells, RecordingHost
 
 
-def test_inputs_and_outputs_are_kept(cells: Cells) -> None:
+def test_inputs_and_outputs_are_stored(cells: Cells) -> None:
     cells.run("6 * 7")
     cells.run("'b'")
     assert cells.text("_, __, In[1], Out[1]") == "('b', 42, '6 * 7', 42)\n"
@@ -24,17 +24,17 @@ def test_inputs_and_outputs_are_kept(cells: Cells) -> None:
     assert {variable.name for variable in cells.kernel.variables()} == set()
 
 
-def test_the_sessions_own_code_is_no_input(cells: Cells) -> None:
+def test_internal_session_code_is_not_an_input(cells: Cells) -> None:
     cells.kernel.execute("'own'", cell=0, on_output=lambda kind, text: None)
     assert cells.text("In") == "['', 'In']\n"
 
 
-def test_what_a_command_prints_becomes_lines(cells: Cells) -> None:
+def test_shell_command_output_becomes_a_list_of_lines(cells: Cells) -> None:
     assert cells.text("x = !printf 'a\\nb'\nx") == "['a', 'b']\n"
     assert cells.text("x = !printf a; exit 3\nx") == "exit code 3\n['a']\n"
 
 
-def test_time_says_how_long_and_gives_the_value(cells: Cells) -> None:
+def test_time_magic_reports_the_duration_and_returns_the_value(cells: Cells) -> None:
     output = cells.text("%time sum(range(10))")
     assert output.startswith("took ")
     assert output.endswith("\n45\n")
@@ -42,14 +42,14 @@ def test_time_says_how_long_and_gives_the_value(cells: Cells) -> None:
     assert cells.text("%%time\ny = 6\ny + 1").endswith("\n7\n")
 
 
-def test_what_awaits_is_timed_too(cells: Cells) -> None:
+def test_time_magic_works_with_await(cells: Cells) -> None:
     assert cells.text("import asyncio\n%time await asyncio.sleep(0, 'slept')").endswith(
         "\n'slept'\n"
     )
     assert cells.text("%%time\nx = await asyncio.sleep(0, 2)\nx + 1").endswith("\n3\n")
 
 
-def test_expressions_in_braces_are_filled_into_a_command(cells: Cells) -> None:
+def test_expressions_in_braces_are_substituted_in_a_command(cells: Cells) -> None:
     cells.run("who = 'me'\ndef f(inner):\n    !echo {inner} {who.upper()}\n")
     assert cells.text("f('it')") == "it ME\n"
     assert cells.text("x = !echo {who}\nx") == "['me']\n"
@@ -60,7 +60,7 @@ def test_expressions_in_braces_are_filled_into_a_command(cells: Cells) -> None:
     )
 
 
-def test_time_of_what_fails_says_where(cells: Cells) -> None:
+def test_time_magic_of_failing_code_locates_the_error(cells: Cells) -> None:
     result = cells.run("%time 1 / 0")
     assert (result.status, "ZeroDivisionError" in result.output, "1 / 0" in result.output) == (
         "error",
@@ -69,7 +69,7 @@ def test_time_of_what_fails_says_where(cells: Cells) -> None:
     )
 
 
-def test_timeit_runs_it_many_times(cells: Cells) -> None:
+def test_timeit_runs_the_code_many_times(cells: Cells) -> None:
     cells.run("n = 0\ndef f():\n    global n\n    n += 1\n")
     assert " per loop (of 2 runs with 3 loops each" in cells.text("%timeit -n 3 -r 2 f()")
     assert cells.text("n") == "6\n"
@@ -83,7 +83,7 @@ def test_the_working_directory_changes(cells: Cells, project: Path) -> None:
     assert "FileNotFoundError" in cells.run("%cd nowhere").output
 
 
-def test_a_script_runs_and_its_names_stay(cells: Cells, project: Path) -> None:
+def test_script_runs_and_its_names_stay(cells: Cells, project: Path) -> None:
     (project / "script.py").write_text(
         "import sys\nx = sys.argv[1:]\nif __name__ == '__main__':\n    print('main')\n", "utf-8"
     )
@@ -94,7 +94,7 @@ def test_a_script_runs_and_its_names_stay(cells: Cells, project: Path) -> None:
     assert cells.text("y") == "1\n"
 
 
-def test_post_mortem_goes_through_the_input_line(cells: Cells) -> None:
+def test_post_mortem_uses_the_input_line(cells: Cells) -> None:
     cells.run("def f(secret):\n    return 1 / 0\n")
     assert "nothing to debug" in cells.run("%debug").output
     cells.run("f(42)")
@@ -109,7 +109,7 @@ def test_packages_are_installed_into_the_kernel_s_environment(cells: Cells) -> N
     assert "python" in output
 
 
-def test_an_unknown_magic_says_so_and_lists_what_there_is(cells: Cells) -> None:
+def test_unknown_magic_error_lists_the_known_ones(cells: Cells) -> None:
     output = cells.run("%nonsense x").output
     assert "There is no %nonsense." in output
     assert all(f"%{name}" in output for name in ("time", "timeit", "cd", "run", "debug", "pip"))
@@ -129,7 +129,7 @@ def test_an_unknown_magic_says_so_and_lists_what_there_is(cells: Cells) -> None:
         "%pdb on",
     ],
 )
-def test_what_a_notebook_begins_with_is_said_to_do_nothing_in_one_muted_line_and_the_cell_goes_on(
+def test_ignored_notebook_magic_prints_one_muted_line_and_the_cell_runs(
     cells: Cells, line: str
 ) -> None:
     result = cells.run(f"kept = 41\n{line}\nkept + 1")
@@ -139,7 +139,7 @@ def test_what_a_notebook_begins_with_is_said_to_do_nothing_in_one_muted_line_and
     assert said.endswith(".\x1b[22m")
 
 
-def test_autoreload_reloads_what_has_changed_as_in_ipython(
+def test_autoreload_reloads_changed_modules_as_in_ipython(
     cells: Cells, project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     away = tmp_path_factory.mktemp("away") / "elsewhere.py"
@@ -204,7 +204,7 @@ def test_variables_are_listed(cells: Cells) -> None:
     assert "%pip install" in cells.text("%lsmagic")
 
 
-def test_the_environment_is_told_and_set(cells: Cells) -> None:
+def test_env_magic_reads_and_sets_variables_and_hides_secrets(cells: Cells) -> None:
     cells.run("%env MAHTAB_TEST=a b=c")
     assert cells.text("%env MAHTAB_TEST") == "'a b=c'\n"
     assert (
@@ -230,13 +230,13 @@ def test_the_environment_is_told_and_set(cells: Cells) -> None:
     assert "the environment has no NOTHING_LIKE_IT" in cells.run("%env NOTHING_LIKE_IT").output
 
 
-def test_what_was_entered_is_told(cells: Cells) -> None:
+def test_history_magic_lists_inputs(cells: Cells) -> None:
     cells.run("x = 1\ny = 2")
     assert cells.text("%history") == "x = 1\ny = 2\n%history\n"
     assert cells.text("%hist -n").startswith("1: x = 1\ny = 2\n2: %history\n")
 
 
-def test_files_and_scripts(cells: Cells, project: Path) -> None:
+def test_file_and_script_magics_work(cells: Cells, project: Path) -> None:
     assert cells.text("%%writefile notes.txt\na {b}\n\nc") == "wrote notes.txt\n"
     assert (project / "notes.txt").read_text() == "a {b}\n\nc\n"
     assert cells.text("%%writefile -a notes.txt\nd") == "added to notes.txt\n"
@@ -272,7 +272,7 @@ def test_files_and_scripts(cells: Cells, project: Path) -> None:
         ),
     ],
 )
-def test_more_commands_of_notebooks(cells: Cells, project: Path, code: str, prints: str) -> None:
+def test_more_notebook_magics_work(cells: Cells, project: Path, code: str, prints: str) -> None:
     assert cells.text(code) == prints
 
 
@@ -286,7 +286,7 @@ def test_cells_of_html_and_markdown_are_shown(cells: Cells) -> None:
         assert (shown.mime, "<b>x</b>" in shown.data) == (mime, True)
 
 
-def test_where_the_time_went_and_pylab(cells: Cells) -> None:
+def test_profiling_and_pylab_magics_work(cells: Cells) -> None:
     assert "function calls" in cells.text("%prun -l 5 sorted(range(100))")
     assert "function calls" in cells.text("%%prun\nx = 1\nsorted([x])")
     assert (
@@ -295,7 +295,7 @@ def test_where_the_time_went_and_pylab(cells: Cells) -> None:
     )
 
 
-def test_what_a_cell_prints_can_be_kept_to_itself(cells: Cells) -> None:
+def test_capture_magic_stores_printed_output(cells: Cells) -> None:
     assert (
         cells.text(
             "%%capture printed\nimport sys\nprint('a')\nprint('b', file=sys.stderr)\nx = 1\nx"
@@ -313,7 +313,7 @@ def test_what_a_cell_prints_can_be_kept_to_itself(cells: Cells) -> None:
     assert "takes at most one name" in cells.run("%%capture a b\n1").output
 
 
-def test_help_and_source(cells: Cells) -> None:
+def test_help_and_source_magics_work(cells: Cells) -> None:
     cells.run('def f(a, b: int = 3) -> str:\n    """Say it."""\n    return str(a)\n')
     output = cells.text("f?")
     assert output.startswith("f(a, b: int = 3) -> str\n\nSay it.")
@@ -324,7 +324,7 @@ def test_help_and_source(cells: Cells) -> None:
     assert cells.text("x = {'a': 1}\nx['a']?").startswith("x['a']: int  1")
 
 
-def test_the_embedding_kernel_has_them_and_takes_them_away(
+def test_embedded_kernel_adds_the_names_and_removes_them(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(builtins, "Out", raising=False)  # tests of a session may have left it
@@ -341,6 +341,6 @@ def test_the_embedding_kernel_has_them_and_takes_them_away(
 @pytest.mark.parametrize(
     "code", ["In = 1", "Out = 1", "Out.clear()", "In.clear()", "import builtins; del builtins.Out"]
 )
-def test_the_names_can_be_taken_for_other_things(cells: Cells, code: str) -> None:
+def test_in_and_out_can_be_rebound_or_cleared(cells: Cells, code: str) -> None:
     cells.run(code)
     assert cells.text("40 + 2") == "42\n"

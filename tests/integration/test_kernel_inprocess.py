@@ -40,7 +40,7 @@ def test_cells_work_on_the_callers_own_dict_and_objects(
     assert namespace["given"] is given
 
 
-def test_output_values_and_tracebacks_are_as_in_a_process(embedded: Cells) -> None:
+def test_output_values_and_tracebacks_match_a_kernel_process(embedded: Cells) -> None:
     result = embedded.run("import sys\nprint('out')\nprint('err', file=sys.stderr)\n1 / 0")
     assert result.kinds[0] == ("stdout", len("out\nerr\n"))
     assert result.status is Status.ERROR
@@ -49,7 +49,7 @@ def test_output_values_and_tracebacks_are_as_in_a_process(embedded: Cells) -> No
     assert embedded.run("import sys; sys.exit(3)").output == "SystemExit: 3\n"
 
 
-def test_prints_of_the_hosts_threads_are_not_the_cells(
+def test_prints_of_host_threads_are_not_attributed_to_the_cell(
     embedded: Cells, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     screen = io.StringIO()
@@ -62,7 +62,7 @@ def test_prints_of_the_hosts_threads_are_not_the_cells(
     assert sys.stdout is screen
 
 
-def test_the_process_is_as_before_when_the_kernel_is_closed(namespace: dict[str, Any]) -> None:
+def test_process_is_restored_when_the_kernel_is_closed(namespace: dict[str, Any]) -> None:
     def state() -> tuple[object, ...]:
         return (
             sys.stdout,
@@ -84,7 +84,7 @@ def test_the_process_is_as_before_when_the_kernel_is_closed(namespace: dict[str,
 @pytest.mark.parametrize(
     "code", ["while True: pass", "await __import__('asyncio').sleep(1000)", "input('?')"]
 )
-def test_an_interrupt_stops_what_computes_awaits_or_asks(embedded: Cells, code: str) -> None:
+def test_interrupt_stops_computing_awaiting_or_asking_code(embedded: Cells, code: str) -> None:
     release = threading.Event()
 
     def answer(name: str, args: Mapping[str, Any]) -> None:
@@ -101,37 +101,37 @@ def test_an_interrupt_stops_what_computes_awaits_or_asks(embedded: Cells, code: 
     assert embedded.kernel.interrupt() is False
 
 
-def test_cells_nest_while_the_outer_one_asks(embedded: Cells, namespace: dict[str, Any]) -> None:
+def test_cells_nest_while_the_outer_one_waits_for_input(
+    embedded: Cells, namespace: dict[str, Any]
+) -> None:
     embedded.host.answer = lambda name, args: (
         embedded.run("y = x + 1\nprint(y)", limit=100, nested=True).output
     )
     assert embedded.text("x = 1\na = input()\na, y") == "2\n\n('2\\n', 2)\n"
 
 
-def test_the_limit_stops_a_models_cell(embedded: Cells) -> None:
+def test_output_limit_stops_a_models_cell(embedded: Cells) -> None:
     result = embedded.run("print('x' * 20_000)", limit=10_000)
     assert result.status is Status.ERROR
     assert result.kinds[0] == ("stdout", 10_000)
     assert result.output.count("File ") == 1
 
 
-def test_reset_removes_what_cells_made_and_nothing_else(
-    embedded: Cells, namespace: dict[str, Any]
-) -> None:
+def test_reset_removes_only_what_cells_created(embedded: Cells, namespace: dict[str, Any]) -> None:
     embedded.run("made = 1\ngiven = 2")
     embedded.kernel.reset()
     assert "made" not in namespace
     assert namespace["given"] == 2
 
 
-def test_what_cannot_be_done_inside_a_program_is_said(embedded: Cells) -> None:
+def test_unsupported_operations_of_an_embedded_kernel_are_explained(embedded: Cells) -> None:
     with pytest.raises(KernelError, match="cannot be killed"):
         embedded.kernel.kill()
     with pytest.raises(KernelError, match="interpreter"):
         embedded.kernel.activate("python3")
 
 
-def test_variables_and_details_are_those_of_the_callers_namespace(embedded: Cells) -> None:
+def test_variables_and_details_come_from_the_callers_namespace(embedded: Cells) -> None:
     assert "given" in [variable.name for variable in embedded.kernel.variables()]
     assert embedded.kernel.inspect("given").text == "[1, 2]"
     assert embedded.kernel.describe(["given", "nothing"], 100) == {

@@ -27,7 +27,7 @@ def any_python(request: pytest.FixtureRequest, project: Path) -> Iterator[Cells]
     kernel.close()
 
 
-def test_cells_run_alike(any_python: Cells) -> None:
+def test_cells_run_the_same_on_all_interpreters(any_python: Cells) -> None:
     assert any_python.text("print('a')\n6 * 7") == "a\n42\n"
     assert any_python.text("import asyncio\nawait asyncio.sleep(0, 'slept')") == "'slept'\n"
     assert any_python.text("asyncio.run(asyncio.sleep(0, 'ran'))") == "'ran'\n"
@@ -67,12 +67,12 @@ def test_cells_run_alike(any_python: Cells) -> None:
         "import os; os.system('sleep 1000')",
     ],
 )
-def test_interrupts_work_alike(any_python: Cells, code: str) -> None:
+def test_interrupts_work_the_same_on_all_interpreters(any_python: Cells, code: str) -> None:
     assert any_python.interrupt_after("go", "print('go')\n" + code).status is Status.INTERRUPTED
     assert any_python.text("1 + 1") == "2\n"
 
 
-def test_the_debugger_and_input_work_alike(any_python: Cells) -> None:
+def test_debugger_and_input_work_the_same_on_all_interpreters(any_python: Cells) -> None:
     lines = ["p x", "q", "y"]
     any_python.host.answer = lambda name, args: lines.pop(0) if lines else None
     result = any_python.run("x = 41\nbreakpoint()\nprint('not reached')")
@@ -81,7 +81,7 @@ def test_the_debugger_and_input_work_alike(any_python: Cells) -> None:
     assert any_python.run("input('?')").output.startswith("?")
 
 
-def test_limits_and_details_work_alike(any_python: Cells) -> None:
+def test_limits_and_details_work_the_same_on_all_interpreters(any_python: Cells) -> None:
     assert "OutputLimitError" in any_python.run("print('x' * 20_000)", limit=10_000).output
     any_python.run("x = {'a': [1, 2]}\nimport math\ndef f(): pass")
     assert {"x", "math", "f"} <= {variable.name for variable in any_python.kernel.variables()}

@@ -33,14 +33,14 @@ WAITS = {
 
 
 @pytest.mark.parametrize("code", WAITS.values(), ids=WAITS.keys())
-def test_an_interrupt_stops_a_cell_that(cells: Cells, code: str) -> None:
+def test_interrupt_stops_the_cell(cells: Cells, code: str) -> None:
     result = cells.interrupt_after("go", "print('go')\n" + code)
     assert result.status is Status.INTERRUPTED
     assert result.output.endswith("KeyboardInterrupt\n")
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_the_traceback_of_an_interrupt_shows_the_cells_lines_only(cells: Cells) -> None:
+def test_traceback_of_an_interrupt_shows_only_the_cells_lines(cells: Cells) -> None:
     result = cells.interrupt_after(
         "go", "import asyncio, time\nprint('go')\nasyncio.run(asyncio.sleep(1000))"
     )
@@ -59,20 +59,20 @@ def test_a_signal_from_outside_while_no_cell_runs_does_nothing(cells: Cells) -> 
         assert cells.text("1 + 1") == "2\n"
 
 
-def test_what_was_printed_and_bound_before_the_interrupt_stays(cells: Cells) -> None:
+def test_output_and_names_before_the_interrupt_stay(cells: Cells) -> None:
     result = cells.interrupt_after("go", "x = 5\nprint('go')\nwhile True: pass")
     assert result.output.startswith("go\n")
     assert [change.name for change in result.changes] == ["x"]
     assert cells.text("x") == "5\n"
 
 
-def test_code_may_catch_the_interrupt_and_go_on(cells: Cells) -> None:
+def test_code_may_catch_the_interrupt_and_continue(cells: Cells) -> None:
     code = "try:\n    print('go')\n    while True: pass\nexcept KeyboardInterrupt:\n    print('caught')\n'done'"
     result = cells.interrupt_after("go", code)
     assert (result.status, result.output) == (Status.OK, "go\ncaught\n'done'\n")
 
 
-def test_a_cells_children_get_the_interrupt_as_in_a_terminal(cells: Cells) -> None:
+def test_children_of_a_cell_receive_the_interrupt_as_in_a_terminal(cells: Cells) -> None:
     child = "import time\ntry:\n    print('go', flush=True); time.sleep(1000)\nexcept KeyboardInterrupt: print('child caught')"
     result = cells.interrupt_after(
         "go", f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {child!r}])"
@@ -81,7 +81,7 @@ def test_a_cells_children_get_the_interrupt_as_in_a_terminal(cells: Cells) -> No
     assert result.status is Status.INTERRUPTED
 
 
-def test_a_background_task_that_computes_without_end_can_be_stopped_for_the_next_cell(
+def test_endless_background_task_can_be_stopped_for_the_next_cell(
     cells: Cells,
 ) -> None:
     code = """
@@ -114,7 +114,7 @@ await begin()
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_a_background_task_that_computes_while_a_cell_awaits_can_be_stopped(cells: Cells) -> None:
+def test_computing_background_task_can_be_stopped_while_a_cell_awaits(cells: Cells) -> None:
     code = """
 import asyncio
 async def spin():
@@ -129,7 +129,7 @@ await begin()
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_asyncio_whose_import_was_interrupted_can_be_imported_again(cells: Cells) -> None:
+def test_interrupted_asyncio_import_can_be_repeated(cells: Cells) -> None:
     cells.run(
         "import sys, types\nsys.modules['asyncio.base_events'] = types.ModuleType('asyncio.base_events')"
     )

@@ -28,7 +28,7 @@ from tests.waiting import alive, wait_for
     ],
     ids=["exit", "segfault", "kill", "abort", "exec"],
 )
-def test_a_cell_that_ends_the_kernel_is_told_and_a_new_kernel_goes_on(
+def test_cell_ending_the_kernel_is_reported_and_a_new_kernel_starts(
     cells: Cells, code: str, how: str
 ) -> None:
     before = cells.kernel.info().pid
@@ -58,7 +58,7 @@ def test_a_kernel_killed_from_outside_while_busy_ends_the_cell_as_died(cells: Ce
     assert (result.status, result.output) == (Status.DIED, "go\n")
 
 
-def test_killing_ends_the_cell_as_killed_and_gives_a_new_kernel(cells: Cells) -> None:
+def test_kill_ends_the_cell_as_killed_and_starts_a_new_kernel(cells: Cells) -> None:
     kill = threading.Thread(target=cells.kernel.kill)
     code = (
         "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('go')\nwhile True: pass"
@@ -117,7 +117,7 @@ def test_closing_while_a_cell_runs_ends_it(cells: Cells) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
-def test_the_kernel_ends_with_its_host_even_in_c_code(project: Path) -> None:
+def test_kernel_ends_with_its_host_even_in_c_code(project: Path) -> None:
     import subprocess
 
     host = subprocess.Popen(
@@ -152,7 +152,7 @@ kernel.execute(code, cell=1, on_output=on_output)
 """
 
 
-def test_a_starting_thread_that_ends_does_not_take_the_kernel_with_it(project: Path) -> None:
+def test_exiting_starter_thread_does_not_end_the_kernel(project: Path) -> None:
     host = RecordingHost()
     kernel = ProcessKernel()
     starter = threading.Thread(target=kernel.start, args=(host,))
@@ -187,7 +187,7 @@ def test_a_starting_thread_that_ends_does_not_take_the_kernel_with_it(project: P
     ],
     ids=["missing", "not on the PATH", "folder", "text", "shell", "old", "junk", "dies"],
 )
-def test_what_is_not_an_interpreter_is_refused_with_a_sentence(
+def test_non_interpreter_is_refused_with_a_sentence(
     project: Path, make: object, wanted: str
 ) -> None:
     assert callable(make)
@@ -200,14 +200,14 @@ def test_what_is_not_an_interpreter_is_refused_with_a_sentence(
     kernel.close()
 
 
-def test_activating_what_is_not_an_interpreter_keeps_the_kernel_and_its_names(cells: Cells) -> None:
+def test_activating_a_non_interpreter_leaves_the_kernel_and_its_names(cells: Cells) -> None:
     cells.run("x = 1")
     with pytest.raises(KernelError):
         cells.kernel.activate(executable(Path("sh").absolute(), "#!/bin/sh\nexit 4"))
     assert cells.text("x") == "1\n"
 
 
-def test_a_virtual_environments_folder_is_an_interpreter(cells: Cells) -> None:
+def test_virtual_environment_folder_is_accepted_as_an_interpreter(cells: Cells) -> None:
     import venv
 
     venv.create("env", with_pip=False, symlinks=True)
@@ -216,7 +216,7 @@ def test_a_virtual_environments_folder_is_an_interpreter(cells: Cells) -> None:
     assert cells.kernel.info().executable.endswith("env/bin/python")
 
 
-def test_a_kernel_that_dies_at_each_start_stays_dead_and_says_so(project: Path) -> None:
+def test_kernel_dying_at_each_start_stays_dead_and_reports_it(project: Path) -> None:
     switch = project / "broken"
     python = executable(
         project / "python", f'#!/bin/sh\n[ -e {switch} ] && exit 9\nexec {sys.executable} "$@"'
@@ -236,7 +236,7 @@ def test_a_kernel_that_dies_at_each_start_stays_dead_and_says_so(project: Path) 
     kernel.close()
 
 
-def test_files_of_the_person_do_not_become_ours_and_are_theirs(
+def test_user_modules_do_not_shadow_the_stdlib_in_our_code(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("queue", "json", "ast", "asyncio", "traceback", "pdb"):
@@ -258,7 +258,7 @@ def test_files_of_the_person_do_not_become_ours_and_are_theirs(
         kernel.close()
 
 
-def test_cells_of_several_threads_run_one_after_the_other(cells: Cells) -> None:
+def test_cells_of_several_threads_run_one_after_another(cells: Cells) -> None:
     outputs: list[str] = []
     code = "for i in range(2000): print({0})"
     threads = [
@@ -272,7 +272,7 @@ def test_cells_of_several_threads_run_one_after_the_other(cells: Cells) -> None:
     assert sorted(outputs) == [f"{n}\n" * 2000 for n in range(4)]
 
 
-def test_what_the_listener_raises_is_raised_to_the_caller_and_the_kernel_lives(
+def test_listener_exception_reaches_the_caller_and_the_kernel_lives(
     cells: Cells,
 ) -> None:
     def on_output(kind: str, text: str) -> None:

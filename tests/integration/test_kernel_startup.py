@@ -35,12 +35,12 @@ def begin(project: Path, home: Path) -> Iterator[Make]:
         kernel.close()
 
 
-def test_without_a_file_nothing_runs(begin: Make) -> None:
+def test_no_startup_file_runs_nothing(begin: Make) -> None:
     assert startup_code() == ""
     assert begin(None).kernel.variables() == []
 
 
-def test_it_runs_in_each_new_kernel(begin: Make) -> None:
+def test_startup_file_runs_in_each_new_kernel(begin: Make) -> None:
     cells = begin("import math\ndef area(r):\n    return math.pi * r * r\nprint('hello')\n")
     assert cells.host.wait_for_late("hello") == "hello\n"
     assert {variable.name for variable in cells.kernel.variables()} == {"math", "area"}
@@ -51,7 +51,7 @@ def test_it_runs_in_each_new_kernel(begin: Make) -> None:
     assert cells.text("round(area(1))") == "3\n"
 
 
-def test_its_error_is_shown_and_the_kernel_lives(begin: Make) -> None:
+def test_startup_error_is_shown_and_the_kernel_lives(begin: Make) -> None:
     cells = begin("x = 1\n1 / 0\n")
     text = cells.host.wait_for_state(KernelState.IDLE)
     assert text.startswith("The code that every kernel starts with failed:\n")
@@ -62,7 +62,7 @@ def test_its_error_is_shown_and_the_kernel_lives(begin: Make) -> None:
     assert cells.text("'_' in globals()") == "False\n"
 
 
-def test_one_that_ends_the_process_ends_only_one(begin: Make) -> None:
+def test_startup_file_ending_the_process_ends_only_one(begin: Make) -> None:
     cells = begin("import os; os._exit(3)")
     assert cells.text("40 + 2") == "42\n"
 
@@ -73,7 +73,7 @@ def write(path: Path, text: str, age: int) -> None:
     os.utime(path, (age, age))
 
 
-def test_a_changed_module_is_loaded_anew(begin: Make, project: Path) -> None:
+def test_changed_module_is_reloaded(begin: Make, project: Path) -> None:
     cells = begin(None, reload=True)
     write(project / "mine.py", "def f():\n    return 1\n", 1_000)
     assert cells.text("import mine\nfrom mine import f as g\nmine.f(), g()") == "(1, 1)\n"
@@ -84,7 +84,7 @@ def test_a_changed_module_is_loaded_anew(begin: Make, project: Path) -> None:
     assert "cannot be reloaded: SyntaxError" in cells.text("g()")
 
 
-def test_without_the_setting_modules_stay(begin: Make, project: Path) -> None:
+def test_disabled_setting_leaves_modules_loaded(begin: Make, project: Path) -> None:
     cells = begin(None)
     write(project / "mine.py", "x = 1\n", 1_000)
     cells.run("import mine")

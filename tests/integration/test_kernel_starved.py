@@ -48,7 +48,7 @@ def start(
 
 
 @pytest.mark.timeout(180)
-def test_a_completion_of_a_large_paste_does_not_keep_a_cell_from_being_interrupted(
+def test_completion_of_a_large_paste_does_not_block_interrupts(
     cells: Cells,
 ) -> None:
     pool = ThreadPoolExecutor(1)
@@ -69,7 +69,7 @@ def test_a_completion_of_a_large_paste_does_not_keep_a_cell_from_being_interrupt
 
 
 @pytest.mark.timeout(180)
-def test_such_a_cell_gets_an_interrupt_once(cells: Cells) -> None:
+def test_starved_cell_receives_an_interrupt_once(cells: Cells) -> None:
     pool = ThreadPoolExecutor(1)
     # The control thread reads of the interrupt only when the cell sleeps.
     result = start(pool, cells, MATCH, "time.sleep(1.5); print('cleaned up')")
@@ -80,7 +80,7 @@ def test_such_a_cell_gets_an_interrupt_once(cells: Cells) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_code_that_no_signal_stops_can_be_killed(cells: Cells) -> None:
+def test_code_ignoring_all_signals_can_be_killed(cells: Cells) -> None:
     pool = ThreadPoolExecutor(1)
     result = start(pool, cells, "7 ** (7 ** 11)")
     in_time(lambda: complete(cells, LARGE))
@@ -92,7 +92,7 @@ def test_code_that_no_signal_stops_can_be_killed(cells: Cells) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_a_session_with_such_a_cell_can_be_closed(cells: Cells) -> None:
+def test_session_with_a_starved_cell_can_be_closed(cells: Cells) -> None:
     pool = ThreadPoolExecutor(1)
     result = start(pool, cells, MATCH)
     in_time(lambda: complete(cells, LARGE))
@@ -102,7 +102,7 @@ def test_a_session_with_such_a_cell_can_be_closed(cells: Cells) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_many_interrupts_of_such_a_cell_wait_on_one_thread(cells: Cells) -> None:
+def test_many_interrupts_of_a_starved_cell_wait_on_one_thread(cells: Cells) -> None:
     pool = ThreadPoolExecutor(1)
     result = start(pool, cells, MATCH)
     most = 0

@@ -35,7 +35,7 @@ def works(pid: int) -> bool:
     sys.platform != "linux", reason="other systems cannot end a process with another"
 )
 @pytest.mark.parametrize("code", PROGRAMS.values(), ids=PROGRAMS)
-def test_what_a_killed_program_has_started_ends(project: Path, code: str) -> None:
+def test_processes_started_by_a_killed_program_end(project: Path, code: str) -> None:
     (project / "code").mkdir()
     (project / "code" / "some.py").write_text("a" * 60 + "b")
     (project / "rg").write_text("#!/bin/sh\nexec sleep 1000\n")

@@ -68,7 +68,7 @@ def text(messages: list[tuple[str, str]]) -> str:
     return "\n".join(words for _, words in messages)
 
 
-def test_a_hidden_cell_leaves_the_conversation_and_comes_back(
+def test_hidden_cell_is_removed_from_the_conversation_and_can_return(
     open_session: Open, heard: list[list[tuple[str, str]]]
 ) -> None:
     it = open_session("One.", "Two.", "Three.")
@@ -87,7 +87,7 @@ def test_a_hidden_cell_leaves_the_conversation_and_comes_back(
     assert heard[2][:1] == heard[0]
 
 
-def test_a_cell_that_was_hidden_before_the_model_was_asked_is_not_told(
+def test_cell_hidden_before_the_question_is_not_sent(
     open_session: Open, heard: list[list[tuple[str, str]]]
 ) -> None:
     it = open_session("One.", "Two.")
@@ -100,7 +100,7 @@ def test_a_cell_that_was_hidden_before_the_model_was_asked_is_not_told(
     assert "secret" in heard[1][0][1]
 
 
-def test_hidden_questions_answers_and_code_of_the_models_leave_a_sentence(
+def test_hidden_questions_answers_and_model_code_leave_a_sentence(
     open_session: Open, heard: list[list[tuple[str, str]]]
 ) -> None:
     it = open_session(CODE, COMPLETE, "It is a pear.", "Yes.", "No.", approval="auto")
@@ -122,9 +122,7 @@ def test_hidden_questions_answers_and_code_of_the_models_leave_a_sentence(
     assert "a pear" in heard[-1][2][1]
 
 
-def test_code_that_was_skipped_can_be_hidden(
-    open_session: Open, heard: list[list[tuple[str, str]]]
-) -> None:
+def test_skipped_code_can_be_hidden(open_session: Open, heard: list[list[tuple[str, str]]]) -> None:
     it = open_session(CODE, "Then not.", "Yes.")
     it.session.submit("ask", "make it")
     waiting = it.store.wait(tags.APPROVAL, state="waiting")
@@ -135,7 +133,7 @@ def test_code_that_was_skipped_can_be_hidden(
     assert heard[-1][1] == ("ai", f"I make it.\n\n{TAKEN_OUT}")
 
 
-def test_what_is_hidden_stays_hidden_in_a_resumed_session(
+def test_hidden_entries_stay_hidden_in_a_resumed_session(
     open_session: Open, heard: list[list[tuple[str, str]]], project: Path
 ) -> None:
     it = open_session(CODE, COMPLETE, "It is a pear.", "Yes.", "No.", approval="auto")
@@ -169,7 +167,7 @@ def test_what_is_hidden_stays_hidden_in_a_resumed_session(
     ]
 
 
-def test_a_hidden_cell_comes_back_also_in_a_resumed_session(
+def test_hidden_cell_can_be_shown_again_in_a_resumed_session(
     open_session: Open, heard: list[list[tuple[str, str]]], project: Path
 ) -> None:
     it = open_session("One.")
@@ -199,7 +197,7 @@ def test_a_hidden_cell_comes_back_also_in_a_resumed_session(
         again.close()
 
 
-def test_a_replaced_question_leaves_no_trace_of_itself_and_of_what_followed(
+def test_replaced_question_leaves_no_trace_of_itself_and_its_answers(
     open_session: Open, heard: list[list[tuple[str, str]]]
 ) -> None:
     it = open_session("One.", CODE, COMPLETE, "It is a pear.", "It is an apple.", approval="auto")
@@ -222,7 +220,7 @@ def test_a_replaced_question_leaves_no_trace_of_itself_and_of_what_followed(
     assert "namespace stays" in it.store.wait(tags.REPLACE).text
 
 
-def test_a_replaced_cell_goes_with_the_question_after_it_and_the_new_one_runs(
+def test_replaced_cell_goes_with_the_next_question_and_the_new_one_runs(
     open_session: Open, heard: list[list[tuple[str, str]]]
 ) -> None:
     it = open_session("One.", "Two.")
@@ -240,7 +238,7 @@ def test_a_replaced_cell_goes_with_the_question_after_it_and_the_new_one_runs(
     assert "which?" not in words
 
 
-def test_nothing_is_replaced_while_something_is_at_work(open_session: Open) -> None:
+def test_nothing_is_replaced_while_work_is_running(open_session: Open) -> None:
     it = open_session()
     run(it, 1, "x = 1")
     it.session.submit("python", "while True: pass")
@@ -251,7 +249,7 @@ def test_nothing_is_replaced_while_something_is_at_work(open_session: Open) -> N
     assert not [record for record in it.store.records if record.tag == tags.REPLACE]
 
 
-def test_a_model_that_remembers_by_itself_is_told_the_changed_conversation(
+def test_stateful_model_receives_the_changed_conversation(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = install_fake_claude(tmp_path / "bin", "answers", answers=["One.", "Two.", "Three."])

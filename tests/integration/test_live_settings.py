@@ -45,7 +45,7 @@ def test_the_model_changes_and_the_conversation_stays(
     )
 
 
-def test_a_model_that_cannot_be_had_changes_nothing(open_session: Callable[..., Opened]) -> None:
+def test_unavailable_model_changes_nothing(open_session: Callable[..., Opened]) -> None:
     it = open_session()
     before = it.session.model
     for key in ("model", "sub_model", "reflection_model"):
@@ -58,7 +58,7 @@ def test_a_model_that_cannot_be_had_changes_nothing(open_session: Callable[..., 
     ) == (before, None, None)
 
 
-def test_the_limit_of_turns_and_the_reflection_change_in_a_session(
+def test_turn_limit_and_reflection_change_during_a_session(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session(
@@ -82,9 +82,7 @@ def test_the_limit_of_turns_and_the_reflection_change_in_a_session(
     ]
 
 
-def test_reloading_is_switched_on_and_off_in_a_kernel_that_runs(
-    project: Path, cells: Cells
-) -> None:
+def test_autoreload_is_switched_on_and_off_in_a_running_kernel(project: Path, cells: Cells) -> None:
     module = project / "mine.py"
     module.write_text("value = 1\n")
     kernel = cells.kernel
@@ -111,7 +109,7 @@ def write_later(path: Path, text: str, seconds: int) -> None:
     os.utime(path, (moment, moment))
 
 
-def test_what_a_session_may_cost_and_how_much_is_told_change_in_a_session(
+def test_cost_limit_and_history_length_change_during_a_session(
     open_session: Callable[..., Opened],
 ) -> None:
     cost = {"usage": {"cost": 0.4}, "repeat": True}
@@ -134,7 +132,7 @@ def test_what_a_session_may_cost_and_how_much_is_told_change_in_a_session(
     it.store.wait(tags.AGENT, state="done", turn=6)
 
 
-def test_a_change_of_limits_leaves_the_agent_its_tools(open_session: Callable[..., Opened]) -> None:
+def test_changed_limits_leave_the_agent_its_tools(open_session: Callable[..., Opened]) -> None:
     it = open_session()
     tools = it.session.agent.agent._nodes._tools
     assert tools is not None
@@ -144,7 +142,7 @@ def test_a_change_of_limits_leaves_the_agent_its_tools(open_session: Callable[..
 
 
 @pytest.mark.parametrize(("key", "value"), [("max_usd", 2.0), ("model_timeout", 7.0)])
-def test_both_models_are_made_anew(
+def test_both_models_are_recreated(
     open_session: Callable[..., Opened], key: str, value: float
 ) -> None:
     it = open_session(reflection_model="demo")
@@ -158,7 +156,7 @@ def test_both_models_are_made_anew(
     assert agent._nodes.reflection_llm is not None
 
 
-def test_of_two_changes_that_wait_for_a_turn_the_newest_holds(
+def test_newest_of_two_pending_changes_wins(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session()
@@ -187,7 +185,7 @@ def test_of_two_changes_that_wait_for_a_turn_the_newest_holds(
     assert holding == [2, 3]
 
 
-def test_a_model_without_its_provider_is_of_the_one_that_is_set_by_then(
+def test_model_without_a_provider_uses_the_current_one(
     open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "no-secret")

@@ -122,7 +122,7 @@ def cells(tmp_path: Path) -> Iterator[Cells]:
         for first in range(0, len(TRIES), GROUP)
     ],
 )
-def test_nothing_happens_that_the_lock_does_not_let(first: int, tmp_path: Path) -> None:
+def test_everything_the_lock_forbids_fails(first: int, tmp_path: Path) -> None:
     canaries = Canaries(tmp_path / "project")
     cells = Cells(canaries.folder)
     cells.run(canaries.names + USER)
@@ -153,13 +153,13 @@ def test_nothing_happens_that_the_lock_does_not_let(first: int, tmp_path: Path) 
     assert failed == []
 
 
-def test_there_are_a_hundred_and_ten_of_them() -> None:
+def test_there_are_a_hundred_and_ten_forbidden_snippets() -> None:
     assert len(CELLS) >= 110
     assert len(ORDINARY) >= 61
 
 
 @pytest.mark.parametrize("count", [12, pytest.param(len(ORDINARY), marks=pytest.mark.slow)])
-def test_ordinary_code_that_reads_runs_without_a_question(cells: Cells, count: int) -> None:
+def test_ordinary_read_only_code_runs_without_a_question(cells: Cells, count: int) -> None:
     (Path(cells.kernel.info().cwd) / "data.csv").write_text("city,price\nRome,1\nOslo,2\nRome,3\n")
     cells.run(SETUP)
     asked = []
@@ -187,7 +187,7 @@ NEEDS = {
 }
 
 
-def test_a_cell_that_needs_more_says_what_and_leaves_nothing(cells: Cells) -> None:
+def test_cell_needing_more_names_it_and_leaves_nothing(cells: Cells) -> None:
     folder = Path(cells.kernel.info().cwd)
     (folder / "data.csv").write_text("a\n1\n")
     cells.run(
@@ -199,7 +199,7 @@ def test_a_cell_that_needs_more_says_what_and_leaves_nothing(cells: Cells) -> No
     assert sorted(path.name for path in folder.iterdir()) == ["data.csv", "mapped"]
 
 
-def test_output_and_plain_data_come_back_and_changes_inside_objects_are_named(cells: Cells) -> None:
+def test_output_and_plain_data_return_and_changes_inside_objects_are_named(cells: Cells) -> None:
     cells.run("items, table, gone = [1], {'a': 1}, 5")
     result = cells.run(
         "print('a'); display(table); total = sum(items); items.append(2); del gone\nother = items\ntotal",
@@ -227,7 +227,7 @@ def test_output_and_plain_data_come_back_and_changes_inside_objects_are_named(ce
     assert cells.value("kept") == "4\n"
 
 
-def test_modules_of_the_interpreter_come_back_and_those_of_the_project_ask(cells: Cells) -> None:
+def test_interpreter_modules_return_and_project_modules_ask(cells: Cells) -> None:
     (Path(cells.kernel.info().cwd) / "shop.py").write_text("open('made', 'w')")
     assert (
         cells.run(
@@ -248,7 +248,7 @@ def test_modules_of_the_interpreter_come_back_and_those_of_the_project_ask(cells
     )
 
 
-def test_an_interrupt_ends_the_fork_and_a_file_that_the_user_has_read_can_be_read(
+def test_interrupt_ends_the_fork_and_files_read_by_the_user_are_readable(
     cells: Cells, tmp_path: Path
 ) -> None:
     (tmp_path / "far.txt").write_text("far away")

@@ -19,7 +19,7 @@ def kernel() -> Iterator[Looking]:
         yield found
 
 
-def test_the_way_leads_only_to_the_object_that_was_opened(kernel: Looking) -> None:
+def test_path_leads_only_to_the_object_that_was_opened(kernel: Looking) -> None:
     kernel.run("df = pd.DataFrame({'a': range(1000)}); old = df")
     opened = kernel.look.open(named("df"))
     kernel.run("df = pd.DataFrame({'b': range(1000)})")
@@ -34,7 +34,7 @@ def test_the_way_leads_only_to_the_object_that_was_opened(kernel: Looking) -> No
     assert kernel.look.headings(again.path, [0])[0].name == "b"
 
 
-def test_a_deleted_variable_is_told(kernel: Looking) -> None:
+def test_deleted_variable_is_reported(kernel: Looking) -> None:
     kernel.run("gone = [1]")
     opened = kernel.look.open(named("gone"))
     kernel.run("del gone")
@@ -43,7 +43,7 @@ def test_a_deleted_variable_is_told(kernel: Looking) -> None:
 
 
 @pytest.mark.parametrize("ask", ["text", "find", "array", "rows", "plot", "picture"])
-def test_what_became_something_else_inside_is_told_in_a_sentence(kernel: Looking, ask: str) -> None:
+def test_object_of_a_changed_kind_gives_one_sentence(kernel: Looking, ask: str) -> None:
     kernel.run("held = {'k': 5}")
     path = (*kernel.look.open(named("held")).path, ["item", 0])
     look = kernel.look
@@ -62,13 +62,13 @@ def test_what_became_something_else_inside_is_told_in_a_sentence(kernel: Looking
         questions[ask]()
 
 
-def test_a_text_is_no_bytes(kernel: Looking) -> None:
+def test_text_is_not_bytes(kernel: Looking) -> None:
     kernel.run("b = b'bytes'")
     with pytest.raises(KernelError, match="no longer a text"):
         kernel.look.text(named("b"), 0, 5)
 
 
-def test_a_page_says_how_many_columns_the_table_has_by_now(kernel: Looking) -> None:
+def test_page_reports_the_current_number_of_columns(kernel: Looking) -> None:
     kernel.run("wider = pd.DataFrame({'a': [1], 'b': [2]})")
     path = kernel.look.open(named("wider")).path
     kernel.run("wider.insert(0, 'new', 0)")

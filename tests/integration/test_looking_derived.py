@@ -66,7 +66,7 @@ def derived() -> Iterator[Looking]:
         ("hollow", "tree", (0, 0), "__main__.Frame"),
     ],
 )
-def test_it_opens_as_what_it_is_derived_from_and_none_of_its_code_runs(
+def test_derived_table_opens_as_its_base_and_runs_no_code(
     derived: Looking, name: str, view: str, shape: tuple[int, int], known: str
 ) -> None:
     derived.run("touched.clear()")
@@ -89,7 +89,7 @@ def test_it_opens_as_what_it_is_derived_from_and_none_of_its_code_runs(
     assert derived.cells.run("print(touched)").output == "[]\n"
 
 
-def test_its_cells_are_those_of_the_memory_that_it_has(derived: Looking) -> None:
+def test_derived_table_shows_the_cells_in_its_memory(derived: Looking) -> None:
     assert derived.table("frame", 0, 1).cells == (("1", "2"), ("x", None))
     assert derived.table("array", 1).cells == (("1.0", "3.0", "5.0"),)
     assert derived.table("column", sort=(0, True)).positions == (1, 0)
@@ -99,7 +99,7 @@ def test_its_cells_are_those_of_the_memory_that_it_has(derived: Looking) -> None
     assert derived.look.open((*named("frame"), ["cell", 1, 0])).summary == "2"
 
 
-def test_a_column_of_a_type_that_is_not_known_is_not_asked_for_its_name(derived: Looking) -> None:
+def test_column_of_an_unknown_type_is_not_queried_for_its_name(derived: Looking) -> None:
     derived.run("touched.clear()")
     assert derived.look.open(named("kinds")).summary == ""
     page = derived.table("kinded", 0)
@@ -111,7 +111,7 @@ def test_a_masked_array_stays_a_tree(derived: Looking) -> None:
     assert derived.look.open(named("masked")).views[0] == "tree"
 
 
-def test_an_array_in_a_file_is_seen_slice_by_slice(derived: Looking) -> None:
+def test_memory_mapped_array_is_read_slice_by_slice(derived: Looking) -> None:
     derived.run(
         "import tempfile\nmapped = np.memmap(tempfile.NamedTemporaryFile(), 'f8', 'w+', shape=(3, 4, 2)); mapped[2, 3, 1] = 7"
     )

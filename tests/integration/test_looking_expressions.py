@@ -62,7 +62,7 @@ def objects() -> Iterator[Looking]:
         ("class", None, "globals()['class']"),
     ],
 )
-def test_it_is_written_as_what_it_is_or_not_at_all(
+def test_object_is_written_exactly_or_not_at_all(
     objects: Looking, name: str, step: list[Any] | None, expression: str
 ) -> None:
     path = named(name) if step is None else (*named(name), step)
@@ -73,7 +73,7 @@ def test_it_is_written_as_what_it_is_or_not_at_all(
         assert held.status.name == "OK", held.output
 
 
-def test_what_stands_in_something_that_cannot_be_written_cannot_be_written_either(
+def test_child_of_an_unwritable_key_has_no_expression(
     objects: Looking,
 ) -> None:
     objects.run("kept = {(1,): thing}")
@@ -98,7 +98,7 @@ EXPORTED = {
 
 
 @pytest.mark.parametrize("name", EXPORTED)
-def test_what_is_exported_is_in_the_file(
+def test_exported_object_is_in_the_file(
     objects: Looking, name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     file, content = EXPORTED[name]
@@ -113,7 +113,7 @@ def test_what_is_exported_is_in_the_file(
     assert "".join(written.split()) == "".join(content.split())
 
 
-def test_a_value_comes_back_from_a_pickle(
+def test_value_is_restored_from_a_pickle(
     objects: Looking, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     file = tmp_path_factory.mktemp("exported") / "frame.pkl"
@@ -127,7 +127,7 @@ def test_a_value_comes_back_from_a_pickle(
 
 
 @pytest.mark.parametrize("ending", ["csv", "json", "txt", "pkl"])
-def test_a_file_that_is_there_already_stays_as_it_is(
+def test_existing_file_is_not_overwritten(
     objects: Looking, ending: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     file = tmp_path_factory.mktemp("kept") / f"frame.{ending}"
@@ -138,7 +138,7 @@ def test_a_file_that_is_there_already_stays_as_it_is(
 
 
 @pytest.mark.parametrize("ending", ["csv", "json", "txt", "pkl"])
-def test_what_cannot_be_written_leaves_no_file_behind(
+def test_failed_export_leaves_no_file(
     objects: Looking, ending: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     file = tmp_path_factory.mktemp("failed") / f"bad.{ending}"
@@ -169,6 +169,6 @@ def test_a_file_in_the_home_folder_can_be_named(
         ("table", "table.json"),
     ],
 )
-def test_a_file_is_proposed_by_what_the_object_is(objects: Looking, name: str, file: str) -> None:
+def test_suggested_file_name_fits_the_object(objects: Looking, name: str, file: str) -> None:
     opened: InspectedObject = objects.look.open(named(name))
     assert suggested(opened) == file

@@ -50,7 +50,7 @@ def variables(
     return {child.label.strip("'"): child.summary for child in children}
 
 
-def test_each_frame_has_its_own_also_of_an_error_that_another_one_came_of(
+def test_each_frame_has_its_own_variables_even_for_chained_errors(
     kernel: ProcessKernel,
 ) -> None:
     frames = run(kernel, 1, FAILS)
@@ -61,7 +61,7 @@ def test_each_frame_has_its_own_also_of_an_error_that_another_one_came_of(
         variables(kernel, 1, frames, 2)
 
 
-def test_of_an_error_that_is_not_the_last_one_nothing_is_told(kernel: ProcessKernel) -> None:
+def test_frames_of_an_older_error_are_refused(kernel: ProcessKernel) -> None:
     first = run(kernel, 2, "def f(n):\n    return n / 0\nf(1)")
     assert variables(kernel, 2, first, 1) == {"n": "1"}
     second = run(kernel, 3, "f(2)")
@@ -70,7 +70,7 @@ def test_of_an_error_that_is_not_the_last_one_nothing_is_told(kernel: ProcessKer
         variables(kernel, 2, first, 1)
 
 
-def test_of_frames_at_the_same_line_each_has_its_own(kernel: ProcessKernel) -> None:
+def test_frames_at_the_same_line_have_their_own_variables(kernel: ProcessKernel) -> None:
     frames = run(kernel, 4, "def down(n):\n    return down(n - 1) if n else 1 / 0\ndown(1)")
     assert [variables(kernel, 4, frames, at)["n"] for at in (1, 2)] == ["1", "0"]
     deep = run(kernel, 5, "down(100)")
@@ -78,7 +78,7 @@ def test_of_frames_at_the_same_line_each_has_its_own(kernel: ProcessKernel) -> N
         variables(kernel, 5, deep, 3)
 
 
-def test_no_code_of_the_persons_runs_for_the_variables_of_a_class_body(
+def test_class_body_variables_are_listed_without_running_user_code(
     kernel: ProcessKernel,
 ) -> None:
     frames = run(

@@ -152,7 +152,7 @@ def state(zoo: Looking) -> dict[str, list[int]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_looking_runs_nothing_of_the_objects_and_changes_nothing(zoo: Looking, name: str) -> None:
+def test_inspecting_runs_no_object_code_and_changes_nothing(zoo: Looking, name: str) -> None:
     zoo.run("touched.clear()")
     before = state(zoo)
     opened = zoo.look.open(named(name))
@@ -167,17 +167,17 @@ def test_looking_runs_nothing_of_the_objects_and_changes_nothing(zoo: Looking, n
     assert state(zoo) == before
 
 
-def test_bytes_of_released_memory_are_told_to_be_gone(zoo: Looking) -> None:
+def test_released_memory_is_reported(zoo: Looking) -> None:
     with pytest.raises(KernelError, match="released"):
         zoo.look.representation(named("released"))
 
 
-def test_what_stands_in_itself_is_marked(zoo: Looking) -> None:
+def test_self_reference_is_marked(zoo: Looking) -> None:
     _, (child,) = zoo.look.children(named("itself"), 0, 10)
     assert (child.state, child.count) == ("cycle", 0)
 
 
-def test_the_end_of_ten_thousand_levels_can_be_walked_to(zoo: Looking) -> None:
+def test_ten_thousand_nested_levels_can_be_walked(zoo: Looking) -> None:
     path = (*named("deep"), *(["item", 0] for _ in range(9_999)))
     assert zoo.look.open(path).summary == "1 item"
     assert zoo.look.open((*path, ["item", 0])).summary == "0 items"
@@ -192,9 +192,7 @@ def test_the_end_of_ten_thousand_levels_can_be_walked_to(zoo: Looking) -> None:
     ],
     ids=["endless", "exits", "evil"],
 )
-def test_a_property_that_misbehaves_on_demand_is_told_in_a_sentence(
-    zoo: Looking, code: str, said: str
-) -> None:
+def test_misbehaving_property_gives_one_sentence(zoo: Looking, code: str, said: str) -> None:
     zoo.run(
         "class Evil(Exception):\n    def __str__(self): raise SystemExit\nhostile_error = Evil()"
     )
@@ -204,7 +202,7 @@ def test_a_property_that_misbehaves_on_demand_is_told_in_a_sentence(
     assert str(told.value) == said
 
 
-def test_a_dict_that_is_changed_by_a_cell_meanwhile_is_shown_or_told(zoo: Looking) -> None:
+def test_dict_changing_during_inspection_is_shown_or_refused(zoo: Looking) -> None:
     zoo.run(
         "import threading\nchanging = dict.fromkeys(range(1000))\nstop = False\ndef change():\n    n = 0\n    while not stop:\n        changing[n := n + 1] = changing.pop(n - 1, 0)\nt = threading.Thread(target=change, daemon=True); t.start()"
     )
@@ -216,7 +214,7 @@ def test_a_dict_that_is_changed_by_a_cell_meanwhile_is_shown_or_told(zoo: Lookin
         zoo.run("stop = True; t.join()")
 
 
-def test_it_works_while_a_cell_runs(zoo: Looking) -> None:
+def test_inspection_works_while_a_cell_runs(zoo: Looking) -> None:
     zoo.run(
         "import threading\nclass Gate:\n    go = threading.Event()\n    @property\n    def opened(self): self.go.set()\ngate = Gate()"
     )
@@ -235,7 +233,7 @@ def test_it_works_while_a_cell_runs(zoo: Looking) -> None:
         assert cell.result().output.endswith("True\n")
 
 
-def test_nothing_of_the_big_libraries_is_imported() -> None:
+def test_inspection_imports_none_of_the_big_libraries() -> None:
     with looking() as bare:
         bare.run(
             "import sys\nthings = [{'a': 1}, {'a': 2}]\ntext = 'x'\nraw = b'\\x89PNG'\ndef f(): pass"

@@ -41,7 +41,7 @@ def look_at_all(look: InspectorClient) -> None:
     look.close()
 
 
-def test_in_the_program_itself() -> None:
+def test_inspection_works_in_the_program_itself() -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(CODE, "mine.py", "exec"), names)
     kernel = InProcessKernel(names)
@@ -53,7 +53,7 @@ def test_in_the_program_itself() -> None:
 
 
 @pytest.mark.parametrize("python", interpreters())
-def test_under_each_interpreter(python: str) -> None:
+def test_inspection_works_under_each_interpreter(python: str) -> None:
     host = RecordingHost()
     kernel = ProcessKernel(python)
     kernel.start(host)
@@ -64,7 +64,7 @@ def test_under_each_interpreter(python: str) -> None:
         kernel.close()
 
 
-def test_while_one_question_is_slow_the_others_are_answered() -> None:
+def test_slow_request_does_not_delay_the_others() -> None:
     with looking() as found:
         found.run(
             "import threading\nclass Slow:\n    go = threading.Event()\n    @property\n    def p(self): return self.go.wait(1.5)\nslow, quick = Slow(), 5"
@@ -77,7 +77,7 @@ def test_while_one_question_is_slow_the_others_are_answered() -> None:
             assert slow.result().summary == "True"
 
 
-def test_a_kernel_that_is_gone_is_told() -> None:
+def test_closed_kernel_is_reported() -> None:
     with looking() as found:
         found.cells.kernel.close()
         with pytest.raises(KernelError, match="closed"):

@@ -21,7 +21,7 @@ def odd() -> Iterator[Looking]:
         yield found
 
 
-def test_objects_of_very_many_attributes_are_listed_in_time(odd: Looking) -> None:
+def test_objects_with_very_many_attributes_are_listed_in_time(odd: Looking) -> None:
     """Looking each name up among all others took minutes."""
     odd.run(
         "class Many: pass\nmany = Many(); many.__dict__.update((f'a{n}', n) for n in range(50_000))"
@@ -34,7 +34,7 @@ def test_objects_of_very_many_attributes_are_listed_in_time(odd: Looking) -> Non
     assert (count, last.label, last.state) == (52_000, "p1999", "property")
 
 
-def test_dicts_of_very_many_keys_are_no_columns(odd: Looking) -> None:
+def test_dicts_with_very_many_keys_are_not_columns(odd: Looking) -> None:
     odd.run(
         "wide, wider = [dict.fromkeys(map(str, range(5_000)))], [dict.fromkeys(map(str, range(5_001)))]"
     )
@@ -83,7 +83,7 @@ def test_rare_types_open(odd: Looking, value: str, view: str) -> None:
         ("pd.Series([1, 2], dtype='int64[pyarrow]')", True),
     ],
 )
-def test_only_numbers_are_drawn(odd: Looking, value: str, drawn: bool) -> None:
+def test_only_numbers_are_plotted(odd: Looking, value: str, drawn: bool) -> None:
     odd.run(f"numbers = {value}")
     assert ("plot" in odd.look.open(named("numbers")).views) is drawn
     if drawn:
@@ -95,14 +95,14 @@ def test_only_numbers_are_drawn(odd: Looking, value: str, drawn: bool) -> None:
 
 
 @pytest.mark.parametrize("code", ["np.arange(100.0)", "np.ones((5, 7))"])
-def test_a_plot_has_a_form_for_a_screen_without_room(odd: Looking, code: str) -> None:
+def test_plot_fits_a_tiny_screen(odd: Looking, code: str) -> None:
     odd.run(f"drawn = {code}")
     plot = odd.look.plot(named("drawn"), "line", -1, -2)
     assert (len(plot.xs), len(plot.grid)) in ((2, 0), (0, 1))
 
 
 @pytest.mark.parametrize("condition", ["> 5 bananas", "> 99999999999999999999999999 s", "= soon"])
-def test_a_span_of_time_that_cannot_be_read_is_told(odd: Looking, condition: str) -> None:
+def test_unreadable_timedelta_condition_is_refused(odd: Looking, condition: str) -> None:
     odd.run("spans = pd.to_timedelta([1, 2], unit='h').to_numpy()")
     with pytest.raises(KernelError, match="cannot be compared with values of timedelta64"):
         odd.table("spans", 0, c0=condition)
@@ -122,7 +122,7 @@ def test_all_numbers_of_a_large_array_in_columns_are_counted(odd: Looking) -> No
     )
 
 
-def test_two_filters_hold_at_once_whatever_the_library(odd: Looking) -> None:
+def test_two_filters_apply_together_in_every_library(odd: Looking) -> None:
     odd.run(
         "data = {'a': [1, 2, 3, 4], 'b': [4, 3, 2, 1]}; p, q, r = pd.DataFrame(data), pl.DataFrame(data), pa.table(data)"
     )
@@ -134,7 +134,7 @@ def test_two_filters_hold_at_once_whatever_the_library(odd: Looking) -> None:
         assert page.positions == (2, 1)
 
 
-def test_sorting_warns_of_nothing(odd: Looking) -> None:
+def test_sorting_emits_no_warnings(odd: Looking) -> None:
     odd.run(
         "import warnings; warned = []; warnings.showwarning = lambda *about: warned.append(about); warnings.simplefilter('always')"
     )
@@ -143,7 +143,7 @@ def test_sorting_warns_of_nothing(odd: Looking) -> None:
     assert odd.cells.run("print(warned)").output == "[]\n"
 
 
-def test_a_docstring_of_any_length_is_cut(odd: Looking) -> None:
+def test_docstring_of_any_length_is_truncated(odd: Looking) -> None:
     odd.run("def f(): pass\nf.__doc__ = 'x' * 300_000_000")
     assert len(odd.look.source(named("f")).doc) == 400_000
 
@@ -156,7 +156,7 @@ def test_a_module_whose_file_is_a_pipe_is_not_read(odd: Looking) -> None:
     assert (source.source, source.where.endswith("x.py")) == ("", True)
 
 
-def test_a_version_that_is_a_class_of_its_own_is_told_without_running_its_code(
+def test_custom_version_class_is_read_without_running_its_code(
     odd: Looking,
 ) -> None:
     odd.run(
@@ -180,7 +180,7 @@ def test_a_version_that_is_a_class_of_its_own_is_told_without_running_its_code(
     }
 
 
-def test_what_a_property_gives_after_its_screen_was_closed_is_not_kept() -> None:
+def test_late_property_value_is_dropped_after_its_screen_closes() -> None:
     """In a kernel of its own: among the large variables of the others each cell may take longer
     than the property is waited for."""
     with looking() as own:

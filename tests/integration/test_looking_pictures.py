@@ -38,7 +38,7 @@ def test_images_of_every_mode_are_drawn(looked: Looking, mode: str) -> None:
     assert looked.cells.text("image.mode, image.size") == f"({mode!r}, (30, 20))\n"
 
 
-def test_a_large_image_is_drawn_smaller_and_stays_large(looked: Looking) -> None:
+def test_large_image_is_drawn_smaller_and_stays_large(looked: Looking) -> None:
     looked.run("image = Image.new('RGB', (9_000, 3_000), (255, 0, 0))")
     small = seen(looked, "image")
     assert small.size == (2_000, 667)
@@ -46,9 +46,7 @@ def test_a_large_image_is_drawn_smaller_and_stays_large(looked: Looking) -> None
     assert looked.cells.text("image.size") == "(9000, 3000)\n"
 
 
-def test_an_image_that_is_read_later_is_read_for_it_and_one_whose_file_is_closed_is_said_to_be(
-    looked: Looking, tmp_path: Path
-) -> None:
+def test_lazy_image_is_loaded_and_a_closed_one_reported(looked: Looking, tmp_path: Path) -> None:
     file = str(tmp_path / "a.png")
     looked.run(f"Image.new('RGB', (12, 8)).save({file!r}); image = Image.open({file!r})")
     assert seen(looked, "image").size == (12, 8)
@@ -58,13 +56,13 @@ def test_an_image_that_is_read_later_is_read_for_it_and_one_whose_file_is_closed
 
 
 @pytest.mark.parametrize("size", ["(0, 5)", "(5, 0)"])
-def test_an_image_without_pixels_is_no_crash(looked: Looking, size: str) -> None:
+def test_image_without_pixels_does_not_crash(looked: Looking, size: str) -> None:
     looked.run(f"image = Image.new('RGB', {size})")
     with pytest.raises(KernelError):
         looked.look.picture(named("image"))
 
 
-def test_what_is_no_picture_any_more_is_said_to_be_none(looked: Looking) -> None:
+def test_object_no_longer_a_picture_is_reported(looked: Looking) -> None:
     looked.run("image = bytearray(b'GIF89a')")
     opened = looked.look.open(named("image"))
     assert opened.views[0] == "picture"
@@ -73,7 +71,7 @@ def test_what_is_no_picture_any_more_is_said_to_be_none(looked: Looking) -> None
         looked.look.picture(opened.path)
 
 
-def test_a_class_of_the_persons_own_is_not_drawn_by_itself(looked: Looking) -> None:
+def test_user_defined_class_is_not_drawn_automatically(looked: Looking) -> None:
     looked.run("class Own(Image.Image):\n    def copy(self): 1 / 0\nimage = Own()")
     assert looked.look.open(named("image")).views[0] != "picture"
 
@@ -81,7 +79,7 @@ def test_a_class_of_the_persons_own_is_not_drawn_by_itself(looked: Looking) -> N
 @pytest.mark.parametrize(
     "made", ["plt.figure(figsize=(4, 3), dpi=50)", "Figure(figsize=(4, 3), dpi=50)"]
 )
-def test_a_figure_is_drawn_and_stays_what_it_was(looked: Looking, made: str) -> None:
+def test_figure_is_drawn_without_changing(looked: Looking, made: str) -> None:
     looked.run(
         f"figure = {made}; axes = figure.add_subplot(); axes.plot([1, 2, 3]); plt.close('all')"
     )
@@ -96,7 +94,7 @@ def test_a_figure_is_drawn_and_stays_what_it_was(looked: Looking, made: str) -> 
     assert looked.cells.text(before) == told
 
 
-def test_a_figure_whose_drawing_fails_says_why(looked: Looking) -> None:
+def test_failing_figure_reports_the_reason(looked: Looking) -> None:
     looked.run(
         "figure = Figure()\nclass Bad(plt.Line2D):\n    def draw(self, renderer): raise ValueError('no ink')\nfigure.add_artist(Bad([0, 1], [0, 1]))"
     )

@@ -47,7 +47,7 @@ def shapes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looking]:
         yield found
 
 
-def test_an_object_of_a_registered_class_is_seen_as_its_inspector_wants(shapes: Looking) -> None:
+def test_object_of_a_registered_class_uses_its_inspector(shapes: Looking) -> None:
     opened = shapes.look.open(named("p"))
     assert [(shown.title, shown.opened.views[0]) for shown in opened.shown] == [
         ("Corners", "table"),
@@ -65,7 +65,7 @@ def test_an_object_of_a_registered_class_is_seen_as_its_inspector_wants(shapes: 
     assert opened.views[0] == "tree"
 
 
-def test_an_inspector_that_fails_is_told_and_the_object_is_seen_all_the_same(
+def test_failing_inspector_is_reported_and_the_object_still_opens(
     shapes: Looking,
 ) -> None:
     opened = shapes.look.open(named("b"))
@@ -74,7 +74,7 @@ def test_an_inspector_that_fails_is_told_and_the_object_is_seen_all_the_same(
     assert opened.views[0] == "tree"
 
 
-def test_objects_of_other_classes_have_none(shapes: Looking) -> None:
+def test_objects_of_other_classes_have_no_inspector(shapes: Looking) -> None:
     shapes.run("class Polygon: pass\nPolygon.__module__ = 'shapes'\nfalse = Polygon()")
     opened = shapes.look.open(named("false"))
     assert (opened.shown, opened.problem) == ((), "")

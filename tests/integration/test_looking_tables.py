@@ -62,13 +62,13 @@ def test_a_frame_opens_as_a_table_with_names_types_labels_and_texts(frame: Looki
         (4, False, "beacd"),
     ],
 )
-def test_it_is_sorted_by_value_with_missing_ones_last(
+def test_table_is_sorted_by_value_with_missing_ones_last(
     frame: Looking, column: int, descending: bool, order: str
 ) -> None:
     assert frame.table("df", 0, sort=(column, descending)).labels == tuple(order.replace(" ", ""))
 
 
-def test_filters_of_several_columns_hold_at_once(frame: Looking) -> None:
+def test_filters_of_several_columns_combine(frame: Looking) -> None:
     assert frame.table("df", 0, c1="> 200").labels == ("a", "d", "e")
     assert frame.table("df", 0, c1="> 200", c4="= true").labels == ("a", "d")
     assert frame.table("df", 0, c0="bonn").labels == ("a", "e")
@@ -80,7 +80,7 @@ def test_filters_of_several_columns_hold_at_once(frame: Looking) -> None:
     assert (page.rows, page.of) == (4, 5)
 
 
-def test_a_condition_that_does_not_fit_the_column_is_told_in_a_sentence(frame: Looking) -> None:
+def test_condition_not_fitting_the_column_gives_one_sentence(frame: Looking) -> None:
     with pytest.raises(KernelError, match="many cannot be compared with values of int64"):
         frame.table("df", 0, c1="> many")
 
@@ -157,7 +157,7 @@ def libraries() -> Iterator[Looking]:
         ("matrix", 1, ("1.0", "3.0", "5.0"), (0, 1, 2), (2, 1, 0), ()),
     ],
 )
-def test_columns_of_each_library(
+def test_columns_of_each_library_are_described(
     libraries: Looking,
     name: str,
     column: int,
@@ -178,13 +178,13 @@ def test_columns_of_each_library(
     assert libraries.look.figures(named(name), column).missing == len(missing)
 
 
-def test_figures_say_what_a_column_is(libraries: Looking) -> None:
+def test_column_statistics_are_shown(libraries: Looking) -> None:
     for name in ("polars", "arrow"):
         figures = libraries.look.figures(named(name), 1)
         assert (figures.min, figures.max, figures.mean, sum(figures.bars)) == ("1", "3", "2", 3)
 
 
-def test_of_texts_the_commonest_are_told(libraries: Looking) -> None:
+def test_most_frequent_texts_are_listed(libraries: Looking) -> None:
     libraries.run(
         """
 cities = ["berlin"] * 5 + ["rome"] * 3 + ["bonn", None, "u" * 100, "v"]
@@ -239,19 +239,19 @@ def test_odd_tables_open(libraries: Looking, name: str, shape: tuple[int, int]) 
         libraries.look.figures(named(name), column)
 
 
-def test_columns_of_one_name_are_told_apart_and_tuples_label_rows(libraries: Looking) -> None:
+def test_duplicate_columns_are_distinguished_and_tuples_label_rows(libraries: Looking) -> None:
     assert libraries.table("twins", 0, 1).cells == (("1", "2"), ("a", "b"))
     assert libraries.table("tall", 0).labels == ("x, 1", "y, 2")
 
 
-def test_objects_in_a_column_are_never_asked(libraries: Looking) -> None:
+def test_objects_in_a_column_are_never_called(libraries: Looking) -> None:
     assert libraries.table("mixed", 0).cells[0] == ("Evil", "2", "b", None, "list 1 item", "1.5")
     assert libraries.table("mixed", 0, sort=(0, False)).positions == (5, 1, 2, 0, 4, 3)
     assert libraries.table("mixed", 0, c0="evil").positions == (0,)
     assert libraries.look.open((*named("mixed"), ["cell", 0, 0])).type == "Evil"
 
 
-def test_an_older_question_is_given_up_when_the_person_moves_on(libraries: Looking) -> None:
+def test_older_request_is_abandoned_when_the_user_moves_on(libraries: Looking) -> None:
     libraries.run("long = [{'a': str(n * 7919 % 1000003)} for n in range(400_000)]")
     with ThreadPoolExecutor(1) as pool:
         older = pool.submit(libraries.table, "long", 0, sort=(0, False))
@@ -277,7 +277,7 @@ own = Own(rows)
 
 
 @pytest.mark.parametrize("name", ["frame", "polar", "arrow", "records", "own"])
-def test_the_rows_that_are_seen_can_be_had_in_code(frame: Looking, name: str) -> None:
+def test_visible_rows_are_available_in_code(frame: Looking, name: str) -> None:
     frame.run(TABLES)
     arranged = TableArrangement((0, True), ((1, "bonn"), (0, "< 5")))
     page = frame.look.rows(named(name), 0, 10, [0, 1], arranged)
@@ -292,7 +292,7 @@ def test_the_rows_that_are_seen_can_be_had_in_code(frame: Looking, name: str) ->
 
 
 @pytest.mark.parametrize("name", ["series", "chunked", "plus", "matrix"])
-def test_the_sorted_rows_of_a_column_or_an_array_can_be_had_in_code(
+def test_sorted_rows_of_a_column_or_an_array_are_available_in_code(
     frame: Looking, name: str
 ) -> None:
     frame.run(f"{TABLES}\nseen = table_rows({name}, 0, filters={{0: '> 1'}})")
@@ -312,14 +312,12 @@ def test_the_sorted_rows_of_a_column_or_an_array_can_be_had_in_code(
         ),
     ],
 )
-def test_what_is_asked_of_a_table_and_cannot_be_is_told(
-    frame: Looking, call: str, sentence: str
-) -> None:
+def test_impossible_table_requests_are_explained(frame: Looking, call: str, sentence: str) -> None:
     frame.run(f"{TABLES}\ntwice = pd.concat([series, series], axis=1)")
     assert frame.cells.run(call).output.rstrip().endswith(f"ValueError: {sentence}")
 
 
-def test_the_value_of_a_displayed_table_opens_without_a_name_until_many_newer_ones_are_shown(
+def test_displayed_table_opens_unnamed_until_many_newer_ones_are_shown(
     frame: Looking,
 ) -> None:
     shown = frame.cells.run("df.describe(include='all')").displays
@@ -333,7 +331,7 @@ def test_the_value_of_a_displayed_table_opens_without_a_name_until_many_newer_on
         frame.look.open((["shown", shown[0].value],))
 
 
-def test_a_large_displayed_table_opens_only_while_something_else_holds_it() -> None:
+def test_large_displayed_table_opens_only_while_still_referenced() -> None:
     with looking(undo_steps=0) as frame:
         large = frame.cells.run(
             "import numpy as np, pandas as pd\nbig = pd.DataFrame(np.zeros((1_300_000, 10)))\ndisplay(big)"
@@ -344,7 +342,7 @@ def test_a_large_displayed_table_opens_only_while_something_else_holds_it() -> N
             frame.look.open((["shown", large.value],))
 
 
-def test_a_wide_table_is_sent_with_all_its_columns_unless_the_user_has_set_how_many(
+def test_wide_table_is_sent_with_all_columns_unless_the_user_limits_them(
     frame: Looking,
 ) -> None:
     wide = "pd.DataFrame([range(60)], columns=[f'c{n}' for n in range(60)])"

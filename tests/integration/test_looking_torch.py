@@ -87,7 +87,7 @@ def figures(looked: Looking, name: str) -> ArrayStatistics:
         ("own", "1", "1", "1"),
     ],
 )
-def test_every_kind_of_tensor_has_its_figures_and_can_be_drawn(
+def test_every_kind_of_tensor_has_statistics_and_can_be_drawn(
     looked: Looking, name: str, low: str, high: str, mean: str
 ) -> None:
     told = figures(looked, name)
@@ -96,7 +96,7 @@ def test_every_kind_of_tensor_has_its_figures_and_can_be_drawn(
     assert sum(looked.look.plot(named(name), "histogram", 40, 10).ys) > 0
 
 
-def test_what_a_tensor_is(looked: Looking) -> None:
+def test_tensor_facts_are_reported(looked: Looking) -> None:
     assert facts(looked, "m") == ArrayFacts((2, 2), "torch.float32", "cpu", 16, "gradient")
     assert facts(looked, "brain") == ArrayFacts((3,), "torch.bfloat16", "cpu", 6, "")
     assert facts(looked, "coo") == ArrayFacts(
@@ -107,7 +107,7 @@ def test_what_a_tensor_is(looked: Looking) -> None:
     assert looked.look.open(named("scalar")).views[0] == "repr"
 
 
-def test_the_list_tells_shape_and_type_of_parameters_too(looked: Looking) -> None:
+def test_variable_list_shows_tensor_shape_and_type(looked: Looking) -> None:
     told = {variable.name: variable.summary for variable in looked.cells.kernel.variables()}
     assert told["parameter"] == "torch.float32 (2, 2) cpu"
     assert told["v"] == "torch.float32 (4) cpu"
@@ -125,7 +125,7 @@ def test_slices_are_read_as_tables(
     assert tuple(str(cell).rstrip("0").rstrip(".") or "0" for cell in page.cells[0]) == cells
 
 
-def test_what_has_no_numbers_is_said_to_have_none(looked: Looking) -> None:
+def test_tensors_without_numbers_are_explained(looked: Looking) -> None:
     with pytest.raises(KernelError, match="meta device"):
         figures(looked, "meta")
     assert figures(looked, "empty").min == ""
@@ -134,12 +134,12 @@ def test_what_has_no_numbers_is_said_to_have_none(looked: Looking) -> None:
     assert looked.look.open(named("nested")).views[0] == "tree"
 
 
-def test_no_code_of_a_derived_class_runs(looked: Looking) -> None:
+def test_no_code_of_a_subclass_runs(looked: Looking) -> None:
     assert facts(looked, "own") == ArrayFacts((3,), "torch.float32", "cpu", 12, "")
     assert looked.look.open(named("deep")).views[0] == "tree"
 
 
-def test_without_numpy_a_sentence_says_what_is_missing() -> None:
+def test_missing_numpy_is_explained_in_a_sentence() -> None:
     with looking() as made:
         made.run(
             "import sys; sys.modules['numpy'] = None\nimport warnings; warnings.simplefilter('ignore')\nimport torch; v = torch.ones(3)\ndel sys.modules['numpy']"

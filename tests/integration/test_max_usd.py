@@ -34,7 +34,7 @@ def paid(it: Opened) -> float:
     )
 
 
-def test_questions_are_counted_together_and_the_session_goes_on(
+def test_question_costs_add_up_and_the_session_continues(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session(priced("Yes."), max_usd=1.0)
@@ -50,7 +50,7 @@ def test_questions_are_counted_together_and_the_session_goes_on(
     assert "$0.2000 is left" in printed
 
 
-def test_a_check_that_is_too_dear_is_left_out(open_session: Callable[..., Opened]) -> None:
+def test_too_expensive_check_is_skipped(open_session: Callable[..., Opened]) -> None:
     it = open_session(
         priced("```python\nx = 1\n```"), max_usd=0.5, approval="auto", reflection="always"
     )
@@ -84,7 +84,7 @@ def test_a_search_and_a_question_share_the_limit(open_session: Callable[..., Ope
     assert "search what?" in table
 
 
-def test_parts_of_a_search_wait_for_what_others_hold(open_session: Callable[..., Opened]) -> None:
+def test_search_parts_wait_for_reserved_budget(open_session: Callable[..., Opened]) -> None:
     """Only one of eight calls at a time can be afforded, by its largest cost; its real cost is
     little."""
     dear = {**priced("never", 0.5, match="no question has this"), "repeat": False}
@@ -118,7 +118,7 @@ def test_suggestions_are_counted_and_end_at_the_limit(
     assert paid(it) == pytest.approx(0.8)
 
 
-def test_what_a_resumed_session_has_cost_counts(open_session: Callable[..., Opened]) -> None:
+def test_cost_of_a_resumed_session_counts(open_session: Callable[..., Opened]) -> None:
     past = [made(tags.USAGE, "", {"model": "replay", "cost": 0.8, "source": "agent", "turn": 1})]
     it = open_session(priced("Yes."), max_usd=1.0, past=past)
     it.session.submit("ask", "one")
@@ -145,7 +145,7 @@ def openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
         yield service
 
 
-def test_headless_a_question_that_could_cost_too_much_is_not_sent(
+def test_headless_question_that_could_cost_too_much_is_not_sent(
     openai: Service, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     openai.replies = [OPENAI.reply("Forty-two.")]
@@ -169,7 +169,7 @@ def test_headless_a_question_that_could_cost_too_much_is_not_sent(
     assert "max_completion_tokens" not in openai.asked[1], "without a limit it is not"
 
 
-def test_headless_a_failure_of_the_service_is_one_sentence(
+def test_headless_service_failure_gives_one_sentence(
     openai: Service, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     openai.replies = [refusing(401, "Incorrect\x1b]52;c;aGFja2Vk\x07 API key\x1b[2J provided.")]

@@ -42,7 +42,7 @@ def asked(it: Opened) -> Approval:
     return record
 
 
-def test_the_user_is_not_asked_about_their_own_cells(open_with: Open) -> None:
+def test_user_is_not_asked_about_their_own_cells(open_with: Open) -> None:
     it = open_with(echo=plain())
     assert it.value("echo.write('x')") == "x"
     assert (
@@ -54,14 +54,14 @@ def test_the_user_is_not_asked_about_their_own_cells(open_with: Open) -> None:
     assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
 
 
-def test_a_tool_that_reads_runs_with_the_models_cell(open_with: Open) -> None:
+def test_read_only_tool_runs_with_the_models_cell(open_with: Open) -> None:
     it = open_with(echo=plain())
     assert by_the_model(it, "echo.say('x')").result(60).output == "x\n"
     assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
 
 
 @pytest.mark.parametrize("guest", [None, 2])
-def test_the_user_is_asked_about_others_with_every_character_in_view(
+def test_user_is_asked_about_other_tools_with_every_character_visible(
     open_with: Open, guest: int | None
 ) -> None:
     it = open_with(echo=plain())
@@ -77,7 +77,7 @@ def test_the_user_is_asked_about_others_with_every_character_in_view(
     assert it.store.wait(tags.APPROVAL, state="run").text == approval.text
 
 
-def test_a_refusal_is_an_error_of_the_cell_with_the_reason(open_with: Open) -> None:
+def test_refusal_is_an_error_of_the_cell_with_the_reason(open_with: Open) -> None:
     it = open_with(echo=plain())
     running = by_the_model(
         it, "try:\n    echo.write('x')\nexcept ToolFailed as error:\n    print(error)"
@@ -86,14 +86,14 @@ def test_a_refusal_is_an_error_of_the_cell_with_the_reason(open_with: Open) -> N
     assert running.result(60).output == "The user did not allow the call of echo.write: not now\n"
 
 
-def test_nobody_is_asked_when_everything_may_run(open_with: Open) -> None:
+def test_auto_mode_asks_nobody(open_with: Open) -> None:
     it = open_with(echo=plain())
     it.session.set_approval("auto")
     assert by_the_model(it, "echo.write('x')").result(60).output == "x\n"
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto"])
-def test_rules_decide_before_the_mode(
+def test_rules_take_precedence_over_the_approval_mode(
     open_with: Open, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     rules = rules_of(
@@ -121,7 +121,7 @@ def test_rules_decide_before_the_mode(
     assert running.result(60).output == "perhaps\n"
 
 
-def test_a_cell_in_a_locked_fork_calls_no_tool(open_with: Open) -> None:
+def test_cell_in_a_locked_fork_cannot_call_tools(open_with: Open) -> None:
     it = open_with(echo=plain())
     it.session.set_approval("auto")
     assert (
@@ -130,7 +130,7 @@ def test_a_cell_in_a_locked_fork_calls_no_tool(open_with: Open) -> None:
     )
 
 
-def test_wrong_arguments_are_said_without_asking(open_with: Open) -> None:
+def test_wrong_arguments_fail_without_asking(open_with: Open) -> None:
     it = open_with(echo=plain())
     assert "The argument text is wrong" in by_the_model(it, "echo.write(3)").result(60).output
 
@@ -146,7 +146,7 @@ def test_an_interrupt_withdraws_the_question(open_with: Open) -> None:
 
 
 @pytest.mark.parametrize("while_a_cell_of_the_user_runs", [False, True])
-def test_a_thread_of_the_model_is_asked_about_after_its_cell(
+def test_models_thread_is_asked_about_after_its_cell(
     open_with: Open, while_a_cell_of_the_user_runs: bool
 ) -> None:
     it = open_with(echo=plain())
@@ -166,7 +166,7 @@ def test_a_thread_of_the_model_is_asked_about_after_its_cell(
 TASK = "import asyncio; go = asyncio.Event()\nasync def later(): await go.wait(); return echo.write('x')\nt = asyncio.create_task(later()); await asyncio.sleep(0); ok = True"
 
 
-def test_a_task_of_the_model_is_asked_about_while_a_cell_of_the_user_runs(open_with: Open) -> None:
+def test_models_task_is_asked_about_while_a_user_cell_runs(open_with: Open) -> None:
     it = open_with(echo=plain())
     by_the_model(it, TASK).result(60)
     it.session.submit("python", "go.set(); await t")
@@ -174,7 +174,7 @@ def test_a_task_of_the_model_is_asked_about_while_a_cell_of_the_user_runs(open_w
     assert it.store.wait(tags.USER_REPL_OUT).text == "x\n"
 
 
-def test_threads_and_tasks_of_the_user_are_not_asked_about_after_their_cell(
+def test_user_threads_and_tasks_are_not_asked_about_after_their_cell(
     open_with: Open,
 ) -> None:
     it = open_with(echo=plain())
@@ -189,7 +189,7 @@ def test_threads_and_tasks_of_the_user_are_not_asked_about_after_their_cell(
     assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
 
 
-def test_a_kernel_that_dies_withdraws_the_question(open_with: Open) -> None:
+def test_dying_kernel_withdraws_the_question(open_with: Open) -> None:
     it = open_with(echo=plain())
     by_the_model(it, "echo.write('x')")
     asked(it)

@@ -43,7 +43,7 @@ def servers(folder: Path, definition: dict[str, Any], seconds: float = 60.0) -> 
     )
 
 
-def test_a_server_that_hangs_at_its_start_is_ended(project: Path) -> None:
+def test_server_hanging_at_startup_is_ended(project: Path) -> None:
     all_of_them = servers(project, plain("hang"), 0.5)
     with pytest.raises(
         ServerError, match=r"could not be started: It was not ready within 0\.5 seconds\."
@@ -52,7 +52,7 @@ def test_a_server_that_hangs_at_its_start_is_ended(project: Path) -> None:
     all_of_them.close()
 
 
-def test_an_interrupt_ends_the_wait_for_a_server_that_hangs_at_its_start(open_with: Open) -> None:
+def test_interrupt_stops_waiting_for_a_server_hanging_at_startup(open_with: Open) -> None:
     it = open_with(echo=plain("hang"))
     it.session.submit("python", "echo.say('x')")
     wait_for(lambda: state(it).phase == "starting")
@@ -60,7 +60,7 @@ def test_an_interrupt_ends_the_wait_for_a_server_that_hangs_at_its_start(open_wi
     it.store.wait(tags.USER_REPL_OUT, cell=1, status="interrupted")
 
 
-def test_an_interrupt_cancels_a_call_and_the_server_is_told(open_with: Open) -> None:
+def test_interrupt_cancels_a_call_and_notifies_the_server(open_with: Open) -> None:
     it = open_with(echo=plain())
     it.run("echo.say('x')")
     it.session.submit("python", "echo.sleep()")
@@ -71,7 +71,7 @@ def test_an_interrupt_cancels_a_call_and_the_server_is_told(open_with: Open) -> 
     assert it.value("echo.say('goes on')") == "goes on"
 
 
-def test_an_interrupt_cancels_what_threads_of_the_cell_wait_for(open_with: Open) -> None:
+def test_interrupt_cancels_calls_of_the_cells_threads(open_with: Open) -> None:
     it = open_with(echo=plain())
     it.session.submit("python", "import asyncio; await asyncio.to_thread(echo.sleep)")
     wait_for(lambda: "sleep" in state(it).used)
@@ -86,7 +86,7 @@ def state(it: Opened) -> ServerState:
     return known.states["echo"]
 
 
-def test_calls_of_threads_and_of_async_cells_run_at_once(open_with: Open) -> None:
+def test_calls_of_threads_and_async_cells_run_concurrently(open_with: Open) -> None:
     it = open_with(echo=plain())
     code = "from concurrent.futures import ThreadPoolExecutor as P\nwith P(8) as pool: r = list(pool.map(echo.say, map(str, range(50))))"
     it.run(code)
@@ -97,7 +97,7 @@ def test_calls_of_threads_and_of_async_cells_run_at_once(open_with: Open) -> Non
     assert it.value("a + b") == "'ab'"
 
 
-def test_a_flood_ends_the_server_and_not_the_session(open_with: Open) -> None:
+def test_flooding_server_is_ended_without_ending_the_session(open_with: Open) -> None:
     it = open_with(echo=plain())
     assert (
         "ended during the call: it sent a message of more than 32 MB" in it.run("echo.flood()").text
@@ -132,7 +132,7 @@ RESULT = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":%s
         ('{"level": "info"}\nA line.\n' + RESULT % '"fine"', "fine"),
     ],
 )
-def test_an_answer_that_cannot_be_read_ends_its_call(project: Path, line: str, answer: str) -> None:
+def test_unreadable_reply_ends_its_call(project: Path, line: str, answer: str) -> None:
     all_of_them = servers(project, plain("raw", [{"name": "say", "inputSchema": TEXT}]))
 
     def said(line: str) -> str:
@@ -157,7 +157,7 @@ ODD_SCHEMAS: dict[str, Any] = {
 }
 
 
-def test_a_tool_with_an_odd_schema_takes_what_it_is_given_and_spoils_no_other(
+def test_odd_schema_accepts_any_arguments_and_spoils_no_other_tool(
     project: Path,
 ) -> None:
     tools: list[Any] = [
@@ -193,7 +193,7 @@ def test_a_tool_with_an_odd_schema_takes_what_it_is_given_and_spoils_no_other(
     all_of_them.close()
 
 
-def test_a_server_that_dies_is_started_again_once_and_that_is_said(open_with: Open) -> None:
+def test_dead_server_is_restarted_once_with_a_notice(open_with: Open) -> None:
     it = open_with(echo=plain())
     assert (
         "ToolFailed: The server echo ended during the call: it exited with code 3"
@@ -211,7 +211,7 @@ def test_a_server_that_dies_is_started_again_once_and_that_is_said(open_with: Op
     assert "has ended again" in it.run("echo.say('x')").text
 
 
-def test_many_threads_that_find_a_server_dead_start_it_once(open_with: Open) -> None:
+def test_dead_server_found_by_many_threads_starts_once(open_with: Open) -> None:
     it = open_with(echo=plain())
     it.run("echo.die()")
     it.run(
@@ -228,14 +228,14 @@ def test_many_threads_that_find_a_server_dead_start_it_once(open_with: Open) -> 
     )
 
 
-def test_tools_that_change_are_there_at_the_next_call(open_with: Open) -> None:
+def test_changed_tools_are_available_at_the_next_call(open_with: Open) -> None:
     it = open_with(echo=plain())
     it.run("echo.change()", "echo.say('x')")
     assert it.value("echo.new('there')") == "there"
 
 
 @pytest.mark.parametrize("behaviour", ["noise", "deaf"])
-def test_a_server_that_prints_other_lines_or_ignores_signals_works(
+def test_server_printing_other_lines_or_ignoring_signals_works(
     open_with: Open, behaviour: str
 ) -> None:
     it = open_with(echo=plain(behaviour))
@@ -254,7 +254,7 @@ ODD = [
 ]
 
 
-def test_names_and_texts_of_any_kind_break_nothing(open_with: Open) -> None:
+def test_arbitrary_names_and_texts_break_nothing(open_with: Open) -> None:
     evil = "\x1b]0;title\x07 </mcp-servers> [red]x[/] \u202eabc\nsecond"
     odd = [
         {"name": name, "description": evil, "inputSchema": TEXT, "annotations": {"title": evil}}
@@ -316,7 +316,7 @@ def _in_file(tools: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
     return {"command": sys.executable, "args": ["-I", "-c", code]}
 
 
-def test_completion_starts_a_server_in_the_background_and_knows_its_tools_then(
+def test_completion_starts_a_server_in_the_background_and_learns_its_tools(
     open_with: Open,
 ) -> None:
     it = open_with(echo=plain())
@@ -335,7 +335,7 @@ def test_completion_starts_a_server_in_the_background_and_knows_its_tools_then(
     )
 
 
-def test_servers_are_there_after_a_reset_of_the_kernel_and_names_of_the_users_win(
+def test_servers_survive_a_kernel_reset_and_user_names_take_precedence(
     open_with: Open,
 ) -> None:
     it = open_with(echo=plain(), print=plain())
@@ -352,7 +352,7 @@ def test_servers_are_there_after_a_reset_of_the_kernel_and_names_of_the_users_wi
     assert it.value("echo.say('back')") == "back"
 
 
-def test_the_programs_own_server_is_one(open_with: Open) -> None:
+def test_our_own_mcp_server_can_be_used(open_with: Open) -> None:
     it = open_with(
         own={
             "command": sys.executable,
@@ -368,7 +368,7 @@ def port() -> int:
     return free_port()
 
 
-def test_a_server_over_http_works_and_is_started_again(open_with: Open, port: int) -> None:
+def test_http_server_works_and_is_reconnected(open_with: Open, port: int) -> None:
     it = open_with(
         far={"url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": "Bearer x"}}
     )
@@ -426,7 +426,7 @@ def flooding() -> Iterator[int]:
         yield server.server_port
 
 
-def test_a_flood_over_http_is_a_sentence(project: Path, flooding: int) -> None:
+def test_flood_over_http_gives_one_sentence(project: Path, flooding: int) -> None:
     all_of_them = servers(project, {"url": f"http://127.0.0.1:{flooding}/mcp"})
     with pytest.raises(
         ServerError, match="could not be started: it sent a message of more than 32 MB"
@@ -476,7 +476,7 @@ class Forgetful(http.server.BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None: ...
 
 
-def test_a_session_that_a_server_over_http_has_forgotten_is_begun_again(project: Path) -> None:
+def test_session_forgotten_by_an_http_server_is_restarted(project: Path) -> None:
     with LocalServer(Forgetful) as server, answering(server):
         server.session = "first"  # type: ignore[attr-defined]
         all_of_them = servers(project, {"url": f"http://127.0.0.1:{server.server_port}/mcp"})
@@ -507,7 +507,7 @@ def test_a_session_that_a_server_over_http_has_forgotten_is_begun_again(project:
         ),
     ],
 )
-def test_what_cannot_be_started_is_one_sentence(
+def test_unstartable_server_gives_one_sentence(
     project: Path, definition: dict[str, Any], sentence: str
 ) -> None:
     all_of_them = servers(project, definition)
@@ -521,7 +521,7 @@ def test_what_cannot_be_started_is_one_sentence(
 @pytest.mark.skipif(
     sys.platform != "linux", reason="other systems cannot end a process with another"
 )
-def test_a_server_that_ignores_everything_ends_with_a_killed_program(project: Path) -> None:
+def test_unresponsive_server_ends_with_a_killed_program(project: Path) -> None:
     definition = json.dumps(plain("deaf"))
     code = (
         "import json, sys, time; from pathlib import Path; from mahtab_tui.servers.servers import Servers\n"
@@ -540,7 +540,7 @@ def test_a_server_that_ignores_everything_ends_with_a_killed_program(project: Pa
         wait_for(lambda: not any(map(alive, started)), 20)
 
 
-def test_without_the_sdk_it_is_said_what_to_install(project: Path) -> None:
+def test_missing_sdk_error_names_the_package(project: Path) -> None:
     code = (
         "import sys; from pathlib import Path; sys.modules['mcp'] = None\n"
         "from mahtab_tui.servers.servers import Servers; from mahtab_tui.settings.mcp_servers import McpServer\n"
@@ -550,7 +550,7 @@ def test_without_the_sdk_it_is_said_what_to_install(project: Path) -> None:
     assert "ServerError: MCP servers need the package mcp, which is not installed" in done.stderr
 
 
-def test_a_friendly_server_has_its_own_words(open_with: Open) -> None:
+def test_server_describes_itself_and_its_tools_to_the_model(open_with: Open) -> None:
     it = open_with(friend={**friendly(), "env": {"PYTHONPATH": str(ROOT)}})
     it.run("friend.add(1)")
     assert "- friend: Friendly tools. (4 tools)" in system(it)

@@ -102,7 +102,7 @@ def logged_in(it: Opened, cell: int) -> None:
     it.store.wait(tags.USER_REPL_OUT, cell=cell, status="ok")
 
 
-def test_the_user_logs_in_once_and_later_sessions_are_let_in(
+def test_user_logs_in_once_and_later_sessions_reuse_it(
     home: Path, project: Path, port: int
 ) -> None:
     file = home / ".mahtab" / "mcp_logins.json"
@@ -121,9 +121,7 @@ def test_the_user_logs_in_once_and_later_sessions_are_let_in(
             assert not any("log in" in record.text for record in it.store.records)
 
 
-def test_a_token_that_is_over_is_renewed_without_the_user(
-    home: Path, project: Path, port: int
-) -> None:
+def test_expired_token_is_renewed_without_the_user(home: Path, project: Path, port: int) -> None:
     file = home / ".mahtab" / "mcp_logins.json"
     with locked(port):
         with opened(home, port) as it:
@@ -140,7 +138,7 @@ def test_a_token_that_is_over_is_renewed_without_the_user(
         assert login["tokens"]["access_token"] != before
 
 
-def test_a_session_without_a_trace_keeps_no_login(home: Path, project: Path, port: int) -> None:
+def test_no_trace_session_stores_no_login(home: Path, project: Path, port: int) -> None:
     with locked(port), opened(home, port, no_trace=True) as it:
         it.session.submit("python", "far.add(40)")
         logged_in(it, 1)
@@ -148,7 +146,7 @@ def test_a_session_without_a_trace_keeps_no_login(home: Path, project: Path, por
         assert not (home / ".mahtab" / "mcp_logins.json").exists()
 
 
-def test_a_refused_login_is_a_sentence(home: Path, project: Path, port: int) -> None:
+def test_refused_login_gives_one_sentence(home: Path, project: Path, port: int) -> None:
     with locked(port, refuse=True), opened(home, port) as it:
         it.session.submit("python", "far.add(40)")
         assert visit(asked(it)) == "The login failed. You can close this page."
@@ -156,7 +154,7 @@ def test_a_refused_login_is_a_sentence(home: Path, project: Path, port: int) -> 
         assert "The server far could not be started: the login failed: not " in text
 
 
-def test_other_pages_can_neither_log_in_nor_end_the_wait(
+def test_other_pages_can_neither_log_in_nor_stop_the_wait(
     home: Path, project: Path, port: int
 ) -> None:
     with locked(port), opened(home, port) as it:
@@ -173,7 +171,7 @@ def test_other_pages_can_neither_log_in_nor_end_the_wait(
         logged_in(it, 1)
 
 
-def test_an_interrupt_ends_the_wait_of_the_cell_and_not_the_login(
+def test_interrupt_stops_the_cells_wait_but_not_the_login(
     home: Path, project: Path, port: int
 ) -> None:
     with locked(port), opened(home, port) as it:
@@ -188,7 +186,7 @@ def test_an_interrupt_ends_the_wait_of_the_cell_and_not_the_login(
 @pytest.mark.parametrize(
     "content", ["", "[]", "{", '{"http://a": 5}', '{"http://a": {"tokens": {"access_token": 7}}}']
 )
-def test_a_broken_file_is_as_good_as_none(tmp_path: Path, content: str) -> None:
+def test_broken_file_counts_as_missing(tmp_path: Path, content: str) -> None:
     file = tmp_path / "logins.json"
     file.write_text(content)
     kept = KeptLogins(file, lambda secret: None)

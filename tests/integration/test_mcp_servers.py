@@ -43,12 +43,12 @@ def open_with(home: Path, project: Path) -> Iterator[Open]:
         each.session.close()
 
 
-def test_a_cell_calls_a_tool_and_keeps_its_result(open_with: Open) -> None:
+def test_cell_calls_a_tool_and_stores_its_result(open_with: Open) -> None:
     it = open_with(echo=plain())
     assert it.run('said = echo.say(text="hi")', "said + '!'").text == "'hi!'\n"
 
 
-def test_a_server_is_started_when_it_is_first_used_and_is_no_variable(open_with: Open) -> None:
+def test_server_starts_at_first_use_and_is_not_a_variable(open_with: Open) -> None:
     it = open_with(echo=plain("exit"))
     assert "echo" in it.run("echo").text
     assert it.session.kernel.variables() == []
@@ -57,7 +57,7 @@ def test_a_server_is_started_when_it_is_first_used_and_is_no_variable(open_with:
     )
 
 
-def test_results_are_values(open_with: Open) -> None:
+def test_tool_results_are_converted_to_values(open_with: Open) -> None:
     it = open_with(echo=plain())
     it.run("first, second, third, fourth = echo.parts()")
     assert it.value("first, second, third, bytes(third)[:4], third.mime, fourth") == (
@@ -81,7 +81,7 @@ def test_arguments_are_checked_before_they_are_sent(open_with: Open) -> None:
 DEFAULTS = {"limit": 20_000, "ratio": 0.25, "order": "newest first", "all": True}
 
 
-def test_only_arguments_that_are_given_are_sent(open_with: Open) -> None:
+def test_only_given_arguments_are_sent(open_with: Open) -> None:
     properties = {name: {"default": default} for name, default in DEFAULTS.items()}
     echo = {
         "name": "show",
@@ -96,20 +96,20 @@ def test_only_arguments_that_are_given_are_sent(open_with: Open) -> None:
     assert "order: object = 'newest first'," in explained.signature
 
 
-def test_an_error_of_a_tool_is_an_exception_with_its_text(open_with: Open) -> None:
+def test_tool_error_is_an_exception_with_its_text(open_with: Open) -> None:
     it = open_with(echo=plain())
     it.run("try:\n    echo.fail()\nexcept ToolFailed as error:\n    text = str(error)")
     assert it.value("text") == repr("It \x1b[31mfailed\x1b[0m [bold]on purpose[/]")
 
 
-def test_a_server_of_the_sdk_works(open_with: Open) -> None:
+def test_server_built_with_the_sdk_works(open_with: Open) -> None:
     it = open_with(
         **{"my-friend": {**friendly(), "env": {"PYTHONPATH": str(Path(__file__).parents[2])}}}
     )
     assert it.value("my_friend.add(1), my_friend.cities('Norway')[0]['country']") == "(3, 'Norway')"
 
 
-def test_servers_end_with_the_session(open_with: Open) -> None:
+def test_servers_stop_with_the_session(open_with: Open) -> None:
     from tests.waiting import alive, descendants
 
     it = open_with(echo=plain("deaf"))

@@ -38,7 +38,7 @@ def test_a_search_calls_a_tool(open_session: Callable[..., Opened], home: Path) 
     assert it.run("rlm('Say it', log, tools=[echo.say, echo.add])").text == "from the search5\n"
 
 
-def test_an_interrupt_of_a_search_ends_the_call_of_its_tool(
+def test_interrupted_search_ends_the_call_of_its_tool(
     open_session: Callable[..., Opened], home: Path
 ) -> None:
     configure(home, echo=plain())
@@ -51,9 +51,7 @@ def test_an_interrupt_of_a_search_ends_the_call_of_its_tool(
     assert it.value("echo.say('goes on')") == "goes on"
 
 
-def test_a_kernel_inside_a_program_has_the_servers_until_it_is_closed(
-    home: Path, project: Path
-) -> None:
+def test_embedded_kernel_has_the_servers_until_closed(home: Path, project: Path) -> None:
     import builtins
 
     configure(home, echo=plain())
@@ -72,7 +70,7 @@ def test_a_kernel_inside_a_program_has_the_servers_until_it_is_closed(
 
 
 @pytest.mark.parametrize("python", interpreters())
-def test_every_python_has_the_servers(home: Path, project: Path, python: str) -> None:
+def test_every_python_version_has_the_servers(home: Path, project: Path, python: str) -> None:
     from mahtab_tui.kernel.process import ProcessKernel
 
     configure(home, echo=plain())
@@ -89,14 +87,14 @@ def test_every_python_has_the_servers(home: Path, project: Path, python: str) ->
     session.close()
 
 
-def test_a_call_whose_arguments_could_not_be_read_is_not_asked_about(open_with: Open) -> None:
+def test_call_with_unreadable_arguments_is_not_asked_about(open_with: Open) -> None:
     it = open_with(echo=plain())
     done = by_the_model(it, "echo.write('x' * 1_000_000)").result(60)
     assert "too long for the user to read" in done.output
     assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
 
 
-def test_names_of_arguments_do_not_forge_what_is_asked(open_with: Open) -> None:
+def test_argument_names_cannot_forge_the_question(open_with: Open) -> None:
     name = "text='safe'\n)\n# "
     odd = [{"name": "go", "inputSchema": {"type": "object", "additionalProperties": True}}]
     it = open_with(odd=plain("", odd))
@@ -121,7 +119,7 @@ def test_doctor_lists_the_servers_and_starts_none(home: Path, project: Path) -> 
     assert not (project / "started").exists()
 
 
-def test_results_and_tools_in_variables_come_back_with_a_session(
+def test_saved_tool_results_and_tools_are_restored_with_a_session(
     open_session: Callable[..., Opened], home: Path
 ) -> None:
     configure(home, echo=plain())
@@ -144,7 +142,7 @@ def test_the_first_dir_of_a_server_lists_its_tools(open_with: Open) -> None:
     assert it.value("'say' in dir(echo), dir(gone)") == "(True, [])"
 
 
-def test_help_says_what_a_server_is_and_lists_its_tools(open_with: Open) -> None:
+def test_help_describes_a_server_and_lists_its_tools(open_with: Open) -> None:
     it = open_with(echo=plain())
     assert "It is started when a tool is first used." in it.run("help(echo)").text
     it.run("echo.say('x')")

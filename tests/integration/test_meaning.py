@@ -96,12 +96,12 @@ def called(it: Opened, code: str) -> str:
     return it.session.cells.run(f"print({code})").output
 
 
-def test_joined_rankings() -> None:
+def test_rankings_are_merged() -> None:
     assert joined(["a", "b", "c"], ["c", "d"]) == ["c", "a", "b", "d"]
     assert joined(["a"], []) == ["a"]
 
 
-def test_words_and_meaning_find_more_of_300_skills_than_words_alone(
+def test_words_and_meaning_together_find_more_skills_than_words_alone(
     service: EmbeddingService, home: Path, tmp_path: Path
 ) -> None:
     for name, description in skills().items():
@@ -151,7 +151,7 @@ def test_search_skills_finds_by_meaning_and_exact_names_stay_first(
     assert it.session.spending.total.calls > 0
 
 
-def test_a_service_at_a_base_url_does_not_get_the_openai_key(
+def test_service_at_a_base_url_does_not_receive_the_openai_key(
     opened: Callable[..., Opened], service: EmbeddingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-openai-openai-openai")
@@ -170,7 +170,7 @@ def test_each_text_is_embedded_once_for_all_sessions(
     assert (home / ".mahtab" / "vectors.db").stat().st_mode & 0o077 == 0
 
 
-def test_without_a_trace_no_vector_is_written(
+def test_no_trace_mode_writes_no_vectors(
     service: EmbeddingService, project: Path, home: Path
 ) -> None:
     from mahtab_tui.kernel.process import ProcessKernel
@@ -246,7 +246,7 @@ def test_search_code_finds_parts_of_the_project_by_meaning(
     )
 
 
-def test_changed_files_are_read_again_and_only_their_parts_are_sent(
+def test_changed_files_are_reread_and_only_their_parts_are_sent(
     opened: Callable[..., Opened], service: EmbeddingService, source: Path
 ) -> None:
     it = opened(code_dir=source)
@@ -261,7 +261,7 @@ def test_changed_files_are_read_again_and_only_their_parts_are_sent(
     ] == [1, 2]
 
 
-def test_a_large_project_is_searched_in_part_and_that_is_said(
+def test_large_project_is_searched_partly_with_a_note(
     opened: Callable[..., Opened], source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.knowledge.code_parts.MOST", 3)
@@ -273,7 +273,7 @@ def test_a_large_project_is_searched_in_part_and_that_is_said(
     )
 
 
-def test_tools_of_servers_are_found_by_meaning(opened: Callable[..., Opened]) -> None:
+def test_server_tools_are_found_by_meaning(opened: Callable[..., Opened]) -> None:
     servers = {"friendly": {"command": sys.executable, "args": [str(OWN / "friendly.py")]}}
     assert "No tool fits" in called(
         opened(mcp=servers, embedding_model=None), "tools.search('xylophone')"
@@ -302,7 +302,7 @@ def test_tools_of_servers_are_found_by_meaning(opened: Callable[..., Opened]) ->
         (200, [], "Search by meaning does not work"),
     ],
 )
-def test_when_the_service_fails_words_alone_decide_and_that_is_said_once(
+def test_failing_service_falls_back_to_words_with_one_notice(
     opened: Callable[..., Opened], service: EmbeddingService, status: int, body: object, said: str
 ) -> None:
     service.status, service.body = status, body
@@ -319,7 +319,7 @@ def test_when_the_service_fails_words_alone_decide_and_that_is_said_once(
     assert "sk-aaaa" not in "".join(notices(it))
 
 
-def test_a_service_that_hangs_is_not_waited_for_again(
+def test_hanging_service_is_not_tried_again(
     opened: Callable[..., Opened], service: EmbeddingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.knowledge.semantic_index._PATIENCE", 0.3)
@@ -334,7 +334,7 @@ def test_a_service_that_hangs_is_not_waited_for_again(
     assert len(notices(it)) == 1
 
 
-def test_no_service_and_no_package(
+def test_missing_service_or_package_is_reported(
     opened: Callable[..., Opened], service: EmbeddingService
 ) -> None:
     it = opened(base_url="http://127.0.0.1:9/v1")
@@ -351,7 +351,7 @@ def test_no_service_and_no_package(
     assert "nobody:model cannot be used" in "".join(notices(third))
 
 
-def test_a_limit_of_costs_counts_for_embeddings_too(
+def test_cost_limit_applies_to_embeddings_too(
     opened: Callable[..., Opened], service: EmbeddingService
 ) -> None:
     it = opened(
@@ -366,7 +366,7 @@ def test_a_limit_of_costs_counts_for_embeddings_too(
     )
 
 
-def test_damaged_vectors_are_set_aside(
+def test_damaged_vectors_are_moved_away(
     service: EmbeddingService, home: Path, tmp_path: Path
 ) -> None:
     write_skill(tmp_path, "merge-invoice", "How to merge the bill.", "Do it.")
@@ -384,7 +384,7 @@ def test_damaged_vectors_are_set_aside(
     kept.close()
 
 
-def test_vectors_of_another_length_are_not_compared(
+def test_vectors_of_different_lengths_are_not_compared(
     service: EmbeddingService, home: Path, tmp_path: Path
 ) -> None:
     write_skill(tmp_path, "merge-invoice", "How to merge the bill.", "Do it.")
@@ -403,7 +403,7 @@ def test_vectors_of_another_length_are_not_compared(
     assert not problems
 
 
-def test_without_an_embedding_model_nothing_of_it_is_loaded() -> None:
+def test_embedding_code_is_not_loaded_without_a_model() -> None:
     script = (
         "import sys\nfrom mahtab_tui.session import Session\nfrom mahtab_tui.kernel.inprocess import InProcessKernel\n"
         "from mahtab_tui.session.frontend import HeadlessFrontend\nfrom mahtab_tui.settings.model import load_settings\n"

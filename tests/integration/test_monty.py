@@ -82,12 +82,12 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     "snippet", [one for one in SNIPPETS if one.name in _RUN], ids=lambda one: one.name
 )
-async def test_a_part_of_ordinary_python_runs(sandboxes: MontySandboxes, snippet: Snippet) -> None:
+async def test_ordinary_python_subset_runs(sandboxes: MontySandboxes, snippet: Snippet) -> None:
     assert await play(sandboxes, snippet) == snippet.prints
 
 
 @pytest.mark.parametrize("module", MODULES)
-async def test_the_modules_that_the_prompt_names_are_there(sandbox: Sandbox, module: str) -> None:
+async def test_modules_named_in_the_prompt_exist(sandbox: Sandbox, module: str) -> None:
     assert await printed(sandbox, f"import {module}") == ""
 
 
@@ -108,7 +108,7 @@ async def test_the_modules_that_the_prompt_names_are_there(sandbox: Sandbox, mod
         ("list(map(lambda part: rlm('q', part), ['a']))", "map()"),
     ],
 )
-async def test_what_the_prompt_says_is_missing_is_missing(
+async def test_features_called_missing_in_the_prompt_are_missing(
     sandbox: Sandbox, code: str, gap: str
 ) -> None:
     assert gap in GAPS
@@ -116,7 +116,7 @@ async def test_what_the_prompt_says_is_missing_is_missing(
 
 
 @pytest.mark.parametrize("escape", some_quick(ESCAPES))
-async def test_nothing_gets_out(
+async def test_no_escape_attempt_succeeds(
     escape: Escape, sandboxes: MontySandboxes, canary: Canaries, capfd: pytest.CaptureFixture[str]
 ) -> None:
     node = RecordingNode()
@@ -144,7 +144,7 @@ async def test_output_variables_and_errors(sandbox: Sandbox) -> None:
     assert len(long.output) < 10_000
 
 
-async def test_documents_come_as_lists_and_dicts(
+async def test_documents_arrive_as_lists_and_dicts(
     sandboxes: MontySandboxes, node: RecordingNode
 ) -> None:
     parts = (("a.txt", 0, 4), ("b.txt", 5, 9))
@@ -181,7 +181,7 @@ async def test_contexts_have_names_and_tools_are_called(
     await sandbox.close()
 
 
-async def test_grep_finds_and_tells_places(sandboxes: MontySandboxes, node: RecordingNode) -> None:
+async def test_grep_finds_and_reports_spans(sandboxes: MontySandboxes, node: RecordingNode) -> None:
     text = "a\nERROR one\nb\nb\nERROR two\nc\n"
     sandbox = await sandboxes.start(Text.root(text), node)
     assert await printed(sandbox, "grep('ERROR')") == "['ERROR one', 'ERROR two']\n"
@@ -198,7 +198,9 @@ async def test_grep_finds_and_tells_places(sandboxes: MontySandboxes, node: Reco
     await sandbox.close()
 
 
-async def test_sub_calls_send_places_and_get_answers(sandbox: Sandbox, node: RecordingNode) -> None:
+async def test_sub_calls_send_spans_and_receive_answers(
+    sandbox: Sandbox, node: RecordingNode
+) -> None:
     assert (
         await printed(
             sandbox, "[rlm('who?', peek(3)), llm('why?'), rlm_map('when?', partition(2))]"
@@ -213,7 +215,9 @@ async def test_sub_calls_send_places_and_get_answers(sandbox: Sandbox, node: Rec
     }
 
 
-async def test_a_refused_call_is_the_codes_exception(sandbox: Sandbox, node: RecordingNode) -> None:
+async def test_refused_call_is_an_exception_in_the_code(
+    sandbox: Sandbox, node: RecordingNode
+) -> None:
     async def refuse(name: str, args: dict[str, Any]) -> Any:
         raise CallRefusedError("The budget is used up.")
 
@@ -228,7 +232,7 @@ async def test_a_refused_call_is_the_codes_exception(sandbox: Sandbox, node: Rec
     assert "missing a required argument: 'subset'" in (await run(sandbox, "rlm('q')")).output
 
 
-async def test_final_ends_at_once_whatever_the_code_catches(
+async def test_final_ends_the_turn_at_once_whatever_the_code_catches(
     sandbox: Sandbox, node: RecordingNode
 ) -> None:
     result = await run(sandbox, "try:\n    FINAL({'n': 1})\nexcept:\n    pass\nprint('after')")
@@ -241,7 +245,7 @@ async def test_final_ends_at_once_whatever_the_code_catches(
 
 
 @pytest.mark.parametrize("code", ["pass", "peek(1)"])
-async def test_code_that_takes_too_long_is_killed_and_the_next_turn_has_the_text(
+async def test_overlong_code_is_killed_and_the_next_turn_has_the_text(
     sandbox: Sandbox, code: str
 ) -> None:
     """Also where it never computes for long at a stretch."""
@@ -251,7 +255,7 @@ async def test_code_that_takes_too_long_is_killed_and_the_next_turn_has_the_text
     assert await printed(sandbox, "len(context)") == "14\n"
 
 
-async def test_waiting_for_a_sub_call_is_no_running_time(
+async def test_waiting_for_a_sub_call_does_not_count_as_running(
     sandbox: Sandbox, node: RecordingNode
 ) -> None:
     release = asyncio.Event()
@@ -268,7 +272,7 @@ async def test_waiting_for_a_sub_call_is_no_running_time(
     assert (await turn).output == "'late'\n"
 
 
-async def test_an_interrupt_ends_a_turn_that_runs_or_waits(
+async def test_interrupt_ends_a_running_or_waiting_turn(
     sandbox: Sandbox, node: RecordingNode
 ) -> None:
     node.answer = never
@@ -280,9 +284,7 @@ async def test_an_interrupt_ends_a_turn_that_runs_or_waits(
     assert await printed(sandbox, "1 + 1") == "2\n"
 
 
-async def test_cancelling_a_turn_cancels_what_it_called_for(
-    sandbox: Sandbox, node: RecordingNode
-) -> None:
+async def test_cancelling_a_turn_cancels_its_calls(sandbox: Sandbox, node: RecordingNode) -> None:
     node.answer = never
     turn = asyncio.create_task(run(sandbox, "rlm('q', 'x')"))
     await node.waiting.wait()
@@ -293,7 +295,7 @@ async def test_cancelling_a_turn_cancels_what_it_called_for(
     assert node.cancelled == ["rlm"]
 
 
-async def test_memory_has_a_limit(sandbox: Sandbox) -> None:
+async def test_memory_is_limited(sandbox: Sandbox) -> None:
     assert "MemoryError" in (await run(sandbox, "x = 'a' * 10**10")).output
     assert (await run(sandbox, "1")).status in ("ok", "error")
 
@@ -311,12 +313,14 @@ async def test_many_nodes_may_wait_for_each_other(sandboxes: MontySandboxes) -> 
     assert {result.status for result in await asyncio.gather(*turns)} == {"killed"}
 
 
-async def test_help_says_how_a_name_is_called(sandbox: Sandbox) -> None:
+async def test_help_explains_how_to_call_a_name(sandbox: Sandbox) -> None:
     assert "Cut the text into at most n parts" in await printed(sandbox, "help(partition)")
     assert re.search(r"There is help for: .*grep.*rlm_map", await printed(sandbox, "help()"))
 
 
-async def test_names_of_other_programs_reach_nothing_of_the_host(sandboxes: MontySandboxes) -> None:
+async def test_names_used_by_other_programs_cannot_reach_the_host(
+    sandboxes: MontySandboxes,
+) -> None:
     node = RecordingNode()
     sandbox = await sandboxes.start(Text.root("abc"), node)
     assert (
@@ -332,7 +336,7 @@ async def test_names_of_other_programs_reach_nothing_of_the_host(sandboxes: Mont
     await sandbox.close()
 
 
-async def test_it_takes_the_place_of_a_process_where_there_is_none(
+async def test_monty_replaces_the_process_sandbox_where_it_is_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lockdown, "missing", lambda: "its kernel has no Landlock")
@@ -365,7 +369,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_process_whose_host_is_killed_ends() -> None:
+async def test_process_of_a_killed_host_ends() -> None:
     host = await asyncio.create_subprocess_exec(
         sys.executable, "-c", HOST, stdout=asyncio.subprocess.PIPE
     )

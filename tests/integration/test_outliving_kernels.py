@@ -79,7 +79,7 @@ def left_with(code: str) -> None:
 
 
 @pytest.mark.usefixtures("anywhere")
-def test_what_was_printed_and_displayed_meanwhile_comes_in_order() -> None:
+def test_prints_and_displays_while_detached_arrive_in_order() -> None:
     left_with(
         "class P:\n  def _repr_markdown_(self): return '**bold**'\nfor n in range(3):\n  print('before', n); display(P())\nprint('end'); 6 * 7"
     )
@@ -98,7 +98,7 @@ def test_what_was_printed_and_displayed_meanwhile_comes_in_order() -> None:
     second.kernel.close()
 
 
-def test_a_cell_that_goes_on_is_busy_since_an_earlier_screen_began_it(project: Path) -> None:
+def test_resumed_cell_shows_its_original_start_time(project: Path) -> None:
     left_with("")
     past = [UserReplIn(WAIT, cell=1, party="you", time=1000.0)]
     kernel = ProcessKernel(place=LocalDetachable(SESSION, 1.0, attach(SESSION)), undo_steps=0)
@@ -124,7 +124,7 @@ def test_a_cell_that_goes_on_is_busy_since_an_earlier_screen_began_it(project: P
 
 
 @pytest.mark.usefixtures("anywhere")
-def test_a_cell_that_is_stored_is_not_told_again_and_an_unknown_one_is_unknown() -> None:
+def test_stored_cell_is_not_replayed_and_an_unknown_one_is_ignored() -> None:
     first = Screen()
     first.run(1, "print('one')")
     first.run(2, "x = 2")
@@ -140,7 +140,7 @@ def test_a_cell_that_is_stored_is_not_told_again_and_an_unknown_one_is_unknown()
 
 
 @pytest.mark.usefixtures("anywhere")
-def test_what_threads_print_between_cells_is_told_once() -> None:
+def test_thread_output_between_cells_is_delivered_once() -> None:
     first = Screen()
     code = "import threading, pathlib, time\ndef late():\n  print('early late')\n  while not pathlib.Path('go').exists(): time.sleep(0.005)\n  print('later')\n"
     first.run(1, code + "t = threading.Thread(target=lambda: (time.sleep(0.2), late())); t.start()")
@@ -154,7 +154,7 @@ def test_what_threads_print_between_cells_is_told_once() -> None:
 
 
 @pytest.mark.usefixtures("anywhere")
-def test_a_million_lines_are_all_there() -> None:
+def test_a_million_lines_are_all_replayed() -> None:
     left_with("for n in range(1_000_000): print('line', n)")
     go()
     second = Screen(again=True)
@@ -165,7 +165,7 @@ def test_a_million_lines_are_all_there() -> None:
     second.kernel.close()
 
 
-def test_of_more_than_the_limit_the_middle_is_left_out_and_that_is_said() -> None:
+def test_middle_of_excessive_output_is_dropped_with_a_note() -> None:
     size = spool.HEAD + 4 * spool.TAIL
     left_with(
         f"import sys\nfor n in range({size} // 64): sys.stdout.write(f'{{n:063}}\\n')\nprint('the end')"
@@ -186,7 +186,7 @@ def test_of_more_than_the_limit_the_middle_is_left_out_and_that_is_said() -> Non
 
 
 @pytest.mark.usefixtures("anywhere")
-def test_a_nested_cell_and_the_call_around_it_are_told_with_their_own_output() -> None:
+def test_nested_cell_and_its_caller_are_replayed_with_their_own_output() -> None:
     first = Screen()
 
     def answer(name: str, args: object) -> str:
@@ -215,7 +215,7 @@ def test_a_nested_cell_and_the_call_around_it_are_told_with_their_own_output() -
 
 
 @pytest.mark.usefixtures("anywhere")
-def test_leaving_and_displays_need_no_host_but_a_question_waits() -> None:
+def test_displays_need_no_host_while_detached_but_a_question_waits() -> None:
     left_with("try: exit()\nexcept SystemExit: print('stays')\nname = input('name? ')")
     Path("go").touch()
     time.sleep(0.2)
@@ -229,7 +229,7 @@ def test_leaving_and_displays_need_no_host_but_a_question_waits() -> None:
 
 
 @pytest.mark.usefixtures("anywhere")
-def test_another_screen_takes_the_kernel_and_the_first_is_told() -> None:
+def test_second_screen_claims_the_kernel_and_the_first_is_notified() -> None:
     first = Screen()
     first.run(1, "n = 1")
     running = first.begin(2, WAIT)
@@ -249,7 +249,7 @@ def test_another_screen_takes_the_kernel_and_the_first_is_told() -> None:
 
 
 @pytest.mark.parametrize("when", ["before it is in its place", "at any time"])
-def test_a_kernel_that_is_taken_while_a_screen_begins_is_not_there(
+def test_kernel_claimed_during_a_screens_startup_is_gone(
     when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = Screen()
@@ -275,7 +275,7 @@ def test_a_kernel_that_is_taken_while_a_screen_begins_is_not_there(
     assert third.run(2, "n").output == "1\n"
 
 
-def test_code_sees_no_holder_among_its_children() -> None:
+def test_holder_is_not_visible_among_the_kernels_children() -> None:
     screen = Screen()
     assert (
         screen.run(1, "import os\ntry: os.wait()\nexcept ChildProcessError: print('none')").output
@@ -284,7 +284,7 @@ def test_code_sees_no_holder_among_its_children() -> None:
     screen.kernel.close()
 
 
-def test_an_idle_kernel_ends_after_its_time_with_its_variables_saved() -> None:
+def test_idle_kernel_ends_after_its_time_with_its_variables_saved() -> None:
     keep = keep_place(SESSION, 100)
     assert isinstance(keep, KeepPlace)
     first = Screen(hours=1 / 3600, keep=keep)
@@ -296,7 +296,7 @@ def test_an_idle_kernel_ends_after_its_time_with_its_variables_saved() -> None:
     assert "found" in Path(keep.folder, "index.json").read_text()
 
 
-def test_a_cell_whose_screen_was_killed_is_interrupted_after_the_time_and_its_kernel_ends() -> None:
+def test_cell_of_a_killed_screen_is_interrupted_after_the_time_limit() -> None:
     first = Screen(hours=1 / 3600)
     first.begin(1, "print(1)\nwhile True: pass")
     (kernel,) = waiting_kernels(SESSION)
@@ -304,7 +304,7 @@ def test_a_cell_whose_screen_was_killed_is_interrupted_after_the_time_and_its_ke
     wait_for(lambda: not alive(kernel.pid))
 
 
-def test_a_cell_that_was_left_on_purpose_runs_on(project: Path) -> None:
+def test_deliberately_detached_cell_keeps_running(project: Path) -> None:
     first = Screen(hours=1 / 3600)
     first.begin(1, "import os, time\nprint(1)\nwhile not os.path.exists('go'): time.sleep(0.01)")
     (kernel,) = waiting_kernels(SESSION)
@@ -315,7 +315,9 @@ def test_a_cell_that_was_left_on_purpose_runs_on(project: Path) -> None:
     wait_for(lambda: not alive(kernel.pid))
 
 
-def test_too_many_idle_kernels_end_and_what_runs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excess_idle_kernels_end_and_running_ones_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("mahtab_tui.session.detached_kernels.MOST_WAITING", 0)
     busy = Screen()
     busy.begin(1, "print(1)\nwhile True: pass")
@@ -340,7 +342,7 @@ def test_too_many_idle_kernels_end_and_what_runs_is_named(monkeypatch: pytest.Mo
     wait_for(lambda: not alive(kernel.pid))
 
 
-def test_a_kernel_whose_holder_is_killed_ends_with_its_host() -> None:
+def test_kernel_of_a_killed_holder_ends_with_its_host() -> None:
     screen = Screen()
     screen.run(1, "n = 1")
     (kernel,) = waiting_kernels(SESSION)
@@ -351,7 +353,7 @@ def test_a_kernel_whose_holder_is_killed_ends_with_its_host() -> None:
 
 
 @pytest.mark.parametrize("code", ["", WAIT], ids=["idle", "busy"])
-def test_a_kernel_that_waits_is_ended_from_outside_with_what_it_has_started(code: str) -> None:
+def test_detached_kernel_is_ended_from_outside_with_its_children(code: str) -> None:
     first = Screen()
     child = int(
         first.run(
@@ -370,7 +372,7 @@ def test_a_kernel_that_waits_is_ended_from_outside_with_what_it_has_started(code
     assert len(list(kernel.path.parent.iterdir())) == len(kept)
 
 
-def test_a_folder_that_cannot_be_used_is_told_and_the_kernel_ends_with_its_host(home: Path) -> None:
+def test_unusable_folder_is_reported_and_the_kernel_ends_with_its_host(home: Path) -> None:
     (home / ".mahtab").mkdir()
     (home / ".mahtab" / "run").write_text("in the way")
     screen = Screen()
@@ -380,7 +382,7 @@ def test_a_folder_that_cannot_be_used_is_told_and_the_kernel_ends_with_its_host(
     screen.kernel.close()
 
 
-def test_the_place_gives_its_waiting_kernel_once() -> None:
+def test_launcher_offers_its_detached_kernel_once() -> None:
     left_with("")
     place = LocalDetachable(SESSION, 1.0, attach(SESSION))
     assert place.waits
@@ -389,9 +391,7 @@ def test_the_place_gives_its_waiting_kernel_once() -> None:
 
 @pytest.mark.usefixtures("anywhere")
 @pytest.mark.parametrize("times", [5, pytest.param(100, marks=pytest.mark.slow)])
-def test_hosts_that_are_killed_in_the_middle_of_a_cell_lose_nothing(
-    project: Path, times: int
-) -> None:
+def test_hosts_killed_during_a_cell_lose_nothing(project: Path, times: int) -> None:
     done = subprocess.run(
         [
             sys.executable,
@@ -411,7 +411,7 @@ def test_hosts_that_are_killed_in_the_middle_of_a_cell_lose_nothing(
 
 
 @pytest.mark.usefixtures("anywhere")
-def test_a_call_that_has_its_answer_is_not_made_again() -> None:
+def test_answered_call_is_not_repeated() -> None:
     first = Screen(answer="Ada")
     first.begin(1, f"name = input()\n{WAIT}print(name)")
     wait_for(lambda: not first.host.calls.empty())
@@ -425,7 +425,7 @@ def test_a_call_that_has_its_answer_is_not_made_again() -> None:
     assert second.host.calls.empty()
 
 
-def test_what_the_last_host_said_just_before_its_end_is_heard() -> None:
+def test_last_message_of_a_dying_host_is_processed() -> None:
     first = Screen()
     first.run(1, "n = 1")
     (kernel,) = waiting_kernels(SESSION)
@@ -445,7 +445,7 @@ def test_what_the_last_host_said_just_before_its_end_is_heard() -> None:
 
 
 @pytest.mark.usefixtures("anywhere")
-def test_late_output_that_was_stored_is_not_told_again_after_a_cell_that_was_not() -> None:
+def test_stored_background_output_is_not_replayed_after_a_resumed_cell() -> None:
     first = Screen()
     late = "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('late'))).start()\nprint('begun', flush=True)"
     first.begin(1, late).result(60)
@@ -459,7 +459,7 @@ def test_late_output_that_was_stored_is_not_told_again_after_a_cell_that_was_not
     assert second.host.late.empty()
 
 
-def test_variables_of_a_cell_that_ends_without_a_screen_are_saved() -> None:
+def test_variables_of_a_cell_ending_while_detached_are_saved() -> None:
     keep = keep_place(SESSION, 100)
     assert isinstance(keep, KeepPlace)
     first = Screen(keep=keep)
@@ -475,7 +475,7 @@ def test_variables_of_a_cell_that_ends_without_a_screen_are_saved() -> None:
     assert Screen(again=True).run(2, "found").output == "18\n"
 
 
-def test_what_a_cell_has_printed_stays_when_its_kernel_ends_without_a_host() -> None:
+def test_output_survives_a_kernel_that_ends_without_a_host() -> None:
     first = Screen()
     first.run(1, "print('stored')")
     first.begin(
@@ -495,7 +495,7 @@ def test_what_a_cell_has_printed_stays_when_its_kernel_ends_without_a_host() -> 
     assert attach(SESSION) is None
 
 
-def test_a_cell_that_begins_while_others_are_told_again_gets_none_of_their_output() -> None:
+def test_cell_started_during_a_replay_gets_none_of_the_replayed_output() -> None:
     left_with("for n in range(300_000): print('line', n)")
     go()
     second = Screen(again=True)

@@ -47,7 +47,7 @@ def poisoned(project: Path) -> Path:
         ["mcp", "install", "--print"],
     ],
 )
-def test_a_command_imports_nothing_from_the_folder(poisoned: Path, words: list[str]) -> None:
+def test_command_imports_nothing_from_the_folder(poisoned: Path, words: list[str]) -> None:
     program = str(Path(sys.executable).with_name("mahtab-tui"))
     done = subprocess.run(
         [program, *words], capture_output=True, text=True, check=False, timeout=120
@@ -57,7 +57,7 @@ def test_a_command_imports_nothing_from_the_folder(poisoned: Path, words: list[s
 
 
 @pytest.mark.parametrize("words", [["config"], ["doctor"]])
-def test_the_module_imports_nothing_from_the_folder_once_python_has_found_it(
+def test_module_imports_nothing_from_the_folder_once_found(
     poisoned: Path, words: list[str]
 ) -> None:
     # What Python itself imports for `-m` comes before the first line of ours.
@@ -87,7 +87,7 @@ def test_a_search_imports_nothing_from_the_folder(poisoned: Path, project: Path)
     assert poisoned.read_text() == ""
 
 
-def test_the_kernels_own_parts_import_nothing_from_the_folder(poisoned: Path, cells: Cells) -> None:
+def test_kernel_components_import_nothing_from_the_folder(poisoned: Path, cells: Cells) -> None:
     assert cells.text("numbers = {'a': [1, 2.5]}; numbers") == "{'a': [1, 2.5]}\n"
     assert cells.kernel.complete("numbers.it", 10).items
     assert cells.kernel.inspect("numbers").text
@@ -112,7 +112,7 @@ def test_pip_for_an_agent_imports_nothing_from_the_folder(poisoned: Path, projec
     assert "Package" in done.stdout or "No module named pip" in done.stderr
 
 
-def test_a_client_starts_the_server_without_the_folders_modules(
+def test_client_starts_the_server_without_modules_of_the_folder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "")
@@ -121,7 +121,7 @@ def test_a_client_starts_the_server_without_the_folders_modules(
 
 @pytest.mark.parametrize("path", [None, "", ".", ":/usr/bin", "bin"])
 @pytest.mark.parametrize("name", ["python", "python3", "python3.12", "pypy3"])
-def test_an_interpreters_name_never_means_a_file_of_the_folder(
+def test_interpreter_name_never_means_a_file_of_the_folder(
     project: Path, monkeypatch: pytest.MonkeyPatch, name: str, path: str | None
 ) -> None:
     for place in (project, project / "bin"):
@@ -136,7 +136,7 @@ def test_an_interpreters_name_never_means_a_file_of_the_folder(
     assert find_interpreter(f"./{name}") == str(project / name)
 
 
-def test_an_interpreters_name_never_means_a_folder_of_the_folder_but_other_names_do(
+def test_interpreter_name_never_means_a_subfolder_but_other_names_may(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", os.defpath)

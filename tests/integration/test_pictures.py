@@ -70,7 +70,7 @@ def notices(it: Opened) -> list[str]:
     ]
 
 
-def test_a_file_a_variable_and_what_a_cell_has_shown_go_to_each_service_scaled(
+def test_pictures_from_files_variables_and_cells_are_sent_scaled(
     service: Service, protocol: Protocol, asked: Callable[..., Opened], project: Path
 ) -> None:
     service.replies = [protocol.reply("I see.")]
@@ -88,7 +88,7 @@ def test_a_file_a_variable_and_what_a_cell_has_shown_go_to_each_service_scaled(
     assert not notices(it)
 
 
-def test_a_later_question_still_has_them_until_theirs_is_hidden(
+def test_later_questions_include_earlier_pictures_until_hidden(
     service: Service, asked: Callable[..., Opened], project: Path
 ) -> None:
     service.replies = [OPENAI.reply("I see.")]
@@ -105,7 +105,7 @@ def test_a_later_question_still_has_them_until_theirs_is_hidden(
     assert images(service.asked[3]) == []
 
 
-def test_what_is_kept_of_a_picture_is_kept_once_and_comes_back_with_the_session(
+def test_picture_is_stored_once_and_restored_with_the_session(
     service: Service, asked: Callable[..., Opened], project: Path
 ) -> None:
     service.replies = [OPENAI.reply("I see.")]
@@ -130,7 +130,7 @@ def test_what_is_kept_of_a_picture_is_kept_once_and_comes_back_with_the_session(
 
 
 @pytest.mark.parametrize("lost", ["its record", "its data"])
-def test_a_picture_that_is_not_there_any_more_is_told_as_one_that_is_not_shown(
+def test_missing_picture_is_described_as_not_shown(
     service: Service, asked: Callable[..., Opened], project: Path, lost: str
 ) -> None:
     service.replies = [OPENAI.reply("I see.")]
@@ -153,7 +153,7 @@ def test_a_picture_that_is_not_there_any_more_is_told_as_one_that_is_not_shown(
     assert ("not shown to you" in json.dumps(service.asked[-1])) == (lost == "its data")
 
 
-def test_a_model_that_does_not_see_is_told_in_words_and_the_person_too(
+def test_model_without_vision_gets_text_and_the_user_a_notice(
     service: Service, asked: Callable[..., Opened], project: Path
 ) -> None:
     service.documents = BLIND_SERVER
@@ -178,7 +178,7 @@ def test_a_model_that_does_not_see_is_told_in_words_and_the_person_too(
     assert len(images(service.asked[-1])) == 1, "another model sees what was asked before"
 
 
-def test_a_service_that_takes_no_pictures_is_asked_once_more_without(
+def test_service_refusing_pictures_is_asked_again_without_them(
     service: Service, asked: Callable[..., Opened], project: Path
 ) -> None:
     refusal = refusing(400, "this model does not support image input", plain=True)
@@ -192,7 +192,7 @@ def test_a_service_that_takes_no_pictures_is_asked_once_more_without(
     assert [len(images(body)) for body in service.asked] == [1, 0, 0], "it is not tried again"
 
 
-def test_a_model_that_sees_is_shown_the_next_picture_though_one_was_refused(
+def test_model_with_vision_gets_the_next_picture_despite_one_refusal(
     service: Service, asked: Callable[..., Opened], project: Path
 ) -> None:
     service.replies = [refusing(400, "Your image is not allowed."), OPENAI.reply("In words, then.")]
@@ -207,7 +207,7 @@ def test_a_model_that_sees_is_shown_the_next_picture_though_one_was_refused(
     assert [len(images(body)) for body in service.asked] == [1, 0, 1]
 
 
-def test_a_service_that_takes_no_tools_is_still_shown_them(
+def test_service_without_tools_still_gets_pictures(
     service: Service, asked: Callable[..., Opened], project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.agent.nodes.is_on_this_machine", lambda llm: False)
@@ -223,7 +223,7 @@ def test_a_service_that_takes_no_tools_is_still_shown_them(
     ]
 
 
-def test_that_it_does_not_see_is_said_once_for_a_question_of_several_answers(
+def test_missing_vision_is_noted_once_per_question(
     service: Service, asked: Callable[..., Opened], project: Path
 ) -> None:
     service.documents = BLIND_SERVER
@@ -235,7 +235,7 @@ def test_that_it_does_not_see_is_said_once_for_a_question_of_several_answers(
     assert len(notices(it)) == 1
 
 
-def test_pictures_take_room_from_the_text(
+def test_pictures_reduce_the_space_for_text(
     service: Service, asked: Callable[..., Opened], project: Path
 ) -> None:
     """Ollama reads 16,384 tokens here, a quarter of which is the answer's; the picture takes
@@ -248,7 +248,7 @@ def test_pictures_take_room_from_the_text(
     assert text < 3 * (12_288 - 3_300)
 
 
-def test_of_many_pictures_those_go_for_which_there_is_room(
+def test_pictures_are_sent_as_space_permits(
     service: Service, asked: Callable[..., Opened], project: Path
 ) -> None:
     """Ollama reads 16,384 tokens here."""
@@ -262,7 +262,7 @@ def test_of_many_pictures_those_go_for_which_there_is_room(
     assert notices(it)[0].startswith("Not all pictures fit")
 
 
-def test_what_is_no_good_picture_is_told_in_words(
+def test_unusable_pictures_are_explained(
     cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attached_pictures, "LARGEST_FILE", 100_000)
@@ -282,7 +282,7 @@ def test_what_is_no_good_picture_is_told_in_words(
     assert (words.text, words.picture) == ("no picture at all", None)
 
 
-def test_a_picture_that_vanishes_before_it_is_read_is_said_to_be_gone(
+def test_picture_vanishing_before_reading_is_reported_as_missing(
     cells: Cells, project: Path
 ) -> None:
     path = project / "a.png"
@@ -299,7 +299,7 @@ def test_a_picture_that_vanishes_before_it_is_read_is_said_to_be_gone(
     assert later.problem == "no such file"
 
 
-def test_chips_tell_pixels_and_size_and_draw_nothing(cells: Cells, project: Path) -> None:
+def test_chips_show_dimensions_and_size_without_drawing(cells: Cells, project: Path) -> None:
     (project / "a.png").write_bytes(data := encoded(Image.new("RGB", (1_234, 56))))
     cells.run(
         f"{DRAWS}\nclass Plot:\n    def _repr_png_(self):\n        global drawn\n        drawn = True\nplot, x = Plot(), 3\n"
@@ -317,7 +317,7 @@ def test_chips_tell_pixels_and_size_and_draw_nothing(cells: Cells, project: Path
         cells.kernel.inspect("drawn")
 
 
-def test_figures_and_whatever_draws_itself_are_drawn_and_what_cannot_be_is_told_as_text(
+def test_figures_are_drawn_and_undrawable_ones_become_text(
     cells: Cells,
 ) -> None:
     cells.run(
@@ -334,7 +334,7 @@ def test_figures_and_whatever_draws_itself_are_drawn_and_what_cannot_be_is_told_
     assert "no ink" in broken.text
 
 
-def test_what_several_cells_have_shown_goes_picture_by_picture(
+def test_pictures_of_several_cells_are_sent_individually(
     open_session: Callable[..., Opened], project: Path
 ) -> None:
     it = open_session("I see.")
@@ -359,7 +359,7 @@ def test_what_several_cells_have_shown_goes_picture_by_picture(
     assert file.text == "two\n"
 
 
-def test_a_question_takes_no_more_than_so_many(cells: Cells, project: Path) -> None:
+def test_question_includes_a_limited_number_of_pictures(cells: Cells, project: Path) -> None:
     for number in range(MOST + 2):
         (project / f"{number}.png").write_bytes(encoded(Image.new("L", (2, 2), number)))
     found = Attachments(cells.kernel).gather(
@@ -370,7 +370,7 @@ def test_a_question_takes_no_more_than_so_many(cells: Cells, project: Path) -> N
     ] * 2
 
 
-def test_a_picture_is_counted_in_what_a_call_may_cost_and_what_is_estimated(
+def test_picture_counts_in_cost_limit_and_estimate(
     service: Service, asked: Callable[..., Opened], project: Path
 ) -> None:
     service.replies = [OPENAI.sending([OPENAI.words("Half")], drop=True)]

@@ -55,7 +55,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("code", HOSTILE)
-def test_a_plan_turn_changes_neither_namespace_nor_files(
+def test_plan_turn_changes_neither_namespace_nor_files(
     open_session: OpenSession, project: Path, code: str
 ) -> None:
     it = open_session(
@@ -81,7 +81,7 @@ def test_a_plan_turn_changes_neither_namespace_nor_files(
     ]
 
 
-def test_code_that_reads_runs_while_the_model_plans(open_session: OpenSession) -> None:
+def test_read_only_code_runs_while_the_model_plans(open_session: OpenSession) -> None:
     it = open_session("Look.\n\n```python\ntotal = sum(items)\ntotal\n```\n", PROPOSED)
     it.run("items = [1, 2]")
     it.session.profile.set_planning(True)
@@ -91,7 +91,7 @@ def test_code_that_reads_runs_while_the_model_plans(open_session: OpenSession) -
     assert it.value("'total' in globals()") == "False"
 
 
-def test_code_of_a_plan_that_needs_more_is_refused_with_the_reason(
+def test_plan_code_needing_more_is_refused_with_the_reason(
     open_session: OpenSession,
 ) -> None:
     it = open_session("Write.\n\n```python\nopen('made', 'w')\n```\n", PROPOSED, undo_steps=0)

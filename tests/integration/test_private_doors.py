@@ -112,7 +112,7 @@ def it(service: Service) -> Iterator[Doors]:
     doors.session.close()
 
 
-def test_the_names_are_told_and_nothing_else(it: Doors) -> None:
+def test_only_names_of_private_variables_are_sent(it: Doors) -> None:
     told = it.ask("What do I have?")
     assert CANARY not in told
     assert NUMBER not in told
@@ -140,7 +140,7 @@ OUTPUTS = (
 )
 
 
-def test_outputs_and_tracebacks_of_the_users_cells(it: Doors) -> None:
+def test_outputs_and_tracebacks_of_user_cells_hide_private_values(it: Doors) -> None:
     held = it.ask("What do I have?").count(HELD_BACK)
     for number, code in enumerate(OUTPUTS):
         it.run("word" if code == "_" else f"{number} + 1", code)
@@ -160,7 +160,7 @@ def test_outputs_and_tracebacks_of_the_users_cells(it: Doors) -> None:
         "rows = df.to_dict()\nrows",
     ],
 )
-def test_texts_of_the_values_are_covered_wherever_else_they_come_from(it: Doors, code: str) -> None:
+def test_private_texts_are_covered_wherever_they_appear(it: Doors, code: str) -> None:
     it.run(code)
     name = "other" if "deepcopy" in code else "rows" if "rows" in code else "copied"
     it.run(f"{name}", f"print({name!r}, {name})")
@@ -169,7 +169,7 @@ def test_texts_of_the_values_are_covered_wherever_else_they_come_from(it: Doors,
     assert "••••••••" in told
 
 
-def test_mentions_attach_nothing_of_them(it: Doors, project: Path) -> None:
+def test_mentions_attach_no_private_values(it: Doors, project: Path) -> None:
     it.run("open('copy.txt', 'w').write(long)")
     told = it.ask("look at $word, $df, @alias, $alias, $failure, @copy.txt and !`cat copy.txt`")
     assert CANARY not in told
@@ -180,7 +180,7 @@ def test_mentions_attach_nothing_of_them(it: Doors, project: Path) -> None:
     ] * 2
 
 
-def test_pictures_of_cells_that_use_them_are_not_sent(it: Doors) -> None:
+def test_pictures_of_cells_using_private_variables_are_not_sent(it: Doors) -> None:
     it.run(
         "import matplotlib; matplotlib.use('agg')\nimport matplotlib.pyplot as plt\nfigure = plt.figure(); plt.title(word); figure"
     )
@@ -193,7 +193,7 @@ def test_pictures_of_cells_that_use_them_are_not_sent(it: Doors) -> None:
     ]
 
 
-def test_code_of_the_model_that_uses_one_asks_first_under_every_approval_mode(it: Doors) -> None:
+def test_model_code_using_a_private_variable_asks_in_every_mode(it: Doors) -> None:
     for mode in ("auto", "review", "ask"):
         it.session.set_approval(mode)
         for code in ("df.shape", "show()", "vars()", "getattr(box, 'copy')()", "eval('w' + 'ord')"):
@@ -215,7 +215,7 @@ def test_code_of_the_model_that_uses_one_asks_first_under_every_approval_mode(it
     assert CANARY not in it.asked()
 
 
-def test_the_output_of_code_that_was_allowed_is_told_without_texts_of_the_value(it: Doors) -> None:
+def test_output_of_allowed_code_is_sent_without_private_texts(it: Doors) -> None:
     it.allow()
     told = it.ask("How large is it?", "```python\nprint(df.shape, word)\n```", "It is (2, 2).")
     assert "(2, 2)" in told
@@ -225,7 +225,7 @@ def test_the_output_of_code_that_was_allowed_is_told_without_texts_of_the_value(
     assert CANARY not in later
 
 
-def test_the_output_of_code_into_which_the_user_writes_one_is_held_back(it: Doors) -> None:
+def test_output_of_code_edited_to_use_a_private_variable_is_withheld(it: Doors) -> None:
     it.session.set_approval("ask")
 
     def edit() -> None:
@@ -240,7 +240,7 @@ def test_the_output_of_code_into_which_the_user_writes_one_is_held_back(it: Door
     assert CANARY not in told
 
 
-def test_code_of_the_model_that_uses_none_runs_by_itself(it: Doors) -> None:
+def test_model_code_using_no_private_variable_runs_by_itself(it: Doors) -> None:
     told = it.ask(
         "What is it?", "```python\nprint(open_one.upper())\nfor _ in range(2): pass\n```", "That."
     )
@@ -248,7 +248,7 @@ def test_code_of_the_model_that_uses_none_runs_by_itself(it: Doors) -> None:
     assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
 
 
-def test_without_anybody_to_ask_such_code_does_not_run(service: Service) -> None:
+def test_private_code_does_not_run_when_nobody_can_be_asked(service: Service) -> None:
     doors = open_doors(service, HeadlessFrontend())
     doors.run(MAKE, "private('word')")
     told = doors.ask(
@@ -259,7 +259,7 @@ def test_without_anybody_to_ask_such_code_does_not_run(service: Service) -> None
     doors.session.close()
 
 
-def test_the_model_cannot_take_a_mark_away(it: Doors) -> None:
+def test_model_cannot_unmark_a_private_variable(it: Doors) -> None:
     marked = "word is private: models and agents know it exists, but not what it contains."
     assert marked in [record.text for record in it.store.records if record.tag == tags.NOTICE]
     it.allow()
@@ -279,13 +279,13 @@ def test_the_model_cannot_take_a_mark_away(it: Doors) -> None:
         "ask(f'what is {word}?')",
     ],
 )
-def test_no_search_and_no_question_takes_one_along(it: Doors, code: str) -> None:
+def test_searches_and_questions_include_no_private_values(it: Doors, code: str) -> None:
     shown = it.run(code)
     assert "sends text to a model, and this cell uses" in shown.text
     assert not it.service.asked
 
 
-def test_texts_of_the_values_are_covered_in_a_search(it: Doors) -> None:
+def test_private_texts_are_covered_in_a_search(it: Doors) -> None:
     it.run("copied = open_one + ' ' + ''.join(list(long))")
     it.service.replies = [
         OPENAI.reply("```python\nprint(context[:3000])\nFINAL(context[:60])\n```")
@@ -295,7 +295,7 @@ def test_texts_of_the_values_are_covered_in_a_search(it: Doors) -> None:
     assert CANARY not in it.asked()
 
 
-def test_summaries_of_the_conversation(service: Service) -> None:
+def test_conversation_summaries_hide_private_values(service: Service) -> None:
     doors = open_doors(service, max_history=2)
     doors.run(MAKE, "word", "numbers")
     for question in ("One?", "Two?"):
@@ -308,7 +308,7 @@ def test_summaries_of_the_conversation(service: Service) -> None:
     doors.session.close()
 
 
-def test_a_mark_holds_back_what_ran_before_it_and_taking_it_away_gives_it_back(
+def test_marking_withholds_earlier_output_and_unmarking_restores_it(
     service: Service,
 ) -> None:
     doors = open_doors(service)
@@ -330,7 +330,7 @@ def test_a_mark_holds_back_what_ran_before_it_and_taking_it_away_gives_it_back(
     doors.session.close()
 
 
-def test_suggestions(service: Service) -> None:
+def test_suggestions_hide_private_values(service: Service) -> None:
     doors = open_doors(service, suggestion_model="openai:our-own")
     doors.run(MAKE, *(f"private({name!r})" for name in NAMES))
     service.replies = [OPENAI.reply("ello")]
@@ -359,7 +359,7 @@ def serving_agent(it: Doors, frames: list[Any]) -> Callable[..., str]:
     return serve
 
 
-def test_agents_of_other_programs(it: Doors) -> None:
+def test_other_agents_see_no_private_values(it: Doors) -> None:
     frames: list[Any] = []
     serve = serving_agent(it, frames)
     it.run("word", "alias")
@@ -381,7 +381,7 @@ def test_agents_of_other_programs(it: Doors) -> None:
     assert CANARY not in it.ask("What did the agent do?")
 
 
-def test_changes_and_undo(it: Doors) -> None:
+def test_changes_and_undo_hide_private_values(it: Doors) -> None:
     it.run("df = df[df.n > 2]")
     it.session.undo.undo(it.session.cells.last)
     told = it.ask("What changed?")
@@ -390,7 +390,7 @@ def test_changes_and_undo(it: Doors) -> None:
     assert "2 × 2" not in told
 
 
-def test_a_value_that_has_changed_is_covered_too(it: Doors) -> None:
+def test_changed_private_value_is_covered_too(it: Doors) -> None:
     it.run(
         f"word = '{CANARY} another'",
         "harmless = ''.join(reversed(''.join(reversed(word))))",
@@ -399,7 +399,7 @@ def test_a_value_that_has_changed_is_covered_too(it: Doors) -> None:
     assert CANARY not in it.ask("What is $harmless?")
 
 
-def test_another_mark_does_not_forget_what_a_value_was(it: Doors) -> None:
+def test_marking_another_variable_still_covers_old_values(it: Doors) -> None:
     it.run(
         f"word = '{CANARY} another'", "word = 5", "private('open_one')", f"{CANARY!r} + ' another'"
     )

@@ -48,7 +48,7 @@ class _Recording(threading.Event):
         ),
     ],
 )
-def test_a_refusal_is_one_sentence(
+def test_refusal_gives_one_sentence(
     service: Service, protocol: Protocol, status: int, kind: str, sentence: str
 ) -> None:
     answer = ask(
@@ -67,7 +67,7 @@ def test_a_refusal_is_one_sentence(
         (413, "request_too_large", "Too big."),
     ],
 )
-def test_a_conversation_that_is_too_long_is_told_apart(
+def test_too_long_conversation_is_recognised(
     service: Service, protocol: Protocol, status: int, kind: str, message: str
 ) -> None:
     answer = ask(service, protocol, refusing(status, message, kind=kind, plain=protocol is OLLAMA))
@@ -75,7 +75,7 @@ def test_a_conversation_that_is_too_long_is_told_apart(
     assert answer.failure.startswith("The conversation is too long for the model: ")
 
 
-def test_an_account_without_money_is_not_asked_again(service: Service) -> None:
+def test_account_without_credit_is_not_retried(service: Service) -> None:
     answer = ask(
         service,
         OPENAI,
@@ -88,7 +88,7 @@ def test_an_account_without_money_is_not_asked_again(service: Service) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 529])
-def test_a_busy_service_is_asked_again_after_the_pause_that_it_asks_for(
+def test_busy_service_is_retried_after_its_requested_pause(
     service: Service, protocol: Protocol, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_calls, "_PAUSES", (0.01, 0.01))
@@ -109,7 +109,7 @@ def test_a_busy_service_is_asked_again_after_the_pause_that_it_asks_for(
     assert cancelled.waited == [0.2]
 
 
-def test_a_service_that_stays_busy_has_failed(
+def test_permanently_busy_service_is_a_failure(
     service: Service, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_calls, "_PAUSES", (0.01, 0.01))
@@ -118,7 +118,7 @@ def test_a_service_that_stays_busy_has_failed(
     assert len(service.asked) == 3
 
 
-def test_a_service_that_asks_for_an_hour_has_failed_at_once(service: Service) -> None:
+def test_service_requesting_an_hour_fails_at_once(service: Service) -> None:
     answer = ask(
         service, OPENAI, refusing(429, "Later.", kind="x", headers={"retry-after": "3600"})
     )
@@ -147,7 +147,7 @@ def test_waiting_for_a_busy_service_can_be_stopped(
     assert len(service.asked) == 1
 
 
-def test_an_overload_in_the_middle_keeps_what_was_said_and_is_not_repeated(
+def test_overload_in_midstream_keeps_the_partial_answer_without_a_retry(
     service: Service, protocol: Protocol
 ) -> None:
     answer = ask(service, protocol, protocol.sending([protocol.words("Half"), protocol.broken]))
@@ -169,7 +169,7 @@ def test_an_overload_in_the_middle_keeps_what_was_said_and_is_not_repeated(
         ),
     ],
 )
-def test_openrouter_tells_an_error_beside_an_empty_choice(
+def test_openrouter_error_with_an_empty_choice_is_reported(
     service: Service, error: str, failure: str
 ) -> None:
     choice = '"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}]'
@@ -178,7 +178,7 @@ def test_openrouter_tells_an_error_beside_an_empty_choice(
     assert (answer.text, answer.failure) == ("Half", failure)
 
 
-def test_openrouter_tells_an_error_of_a_choice(service: Service) -> None:
+def test_openrouter_error_inside_a_choice_is_reported(service: Service) -> None:
     choice = {
         "index": 0,
         "delta": {},
@@ -191,7 +191,7 @@ def test_openrouter_tells_an_error_of_a_choice(service: Service) -> None:
 
 
 @pytest.mark.parametrize("drop", [True, False])
-def test_a_dropped_connection_keeps_what_was_said_and_an_estimate_of_its_cost(
+def test_dropped_connection_keeps_the_partial_answer_and_a_cost_estimate(
     service: Service, protocol: Protocol, drop: bool
 ) -> None:
     answer = ask(service, protocol, protocol.sending([protocol.words("Half of it")], drop=drop))
@@ -201,7 +201,7 @@ def test_a_dropped_connection_keeps_what_was_said_and_an_estimate_of_its_cost(
     assert answer.usage.output_tokens > 0
 
 
-def test_a_service_that_is_not_there_is_one_sentence(
+def test_unreachable_service_gives_one_sentence(
     protocol: Protocol, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving() as gone:
@@ -232,7 +232,7 @@ def test_a_stream_that_stalls_is_given_up(service: Service, protocol: Protocol) 
     assert service.left.wait(PATIENCE), "the connection is closed"
 
 
-def test_signs_of_life_between_words_are_no_stall(service: Service) -> None:
+def test_keepalives_between_tokens_do_not_count_as_a_stall(service: Service) -> None:
     alive = [
         piece
         for _ in range(12)
@@ -248,9 +248,7 @@ def test_signs_of_life_between_words_are_no_stall(service: Service) -> None:
 
 
 @pytest.mark.parametrize("silent", ["before", "between"])
-def test_a_stop_closes_the_connection_though_nothing_comes(
-    service: Service, protocol: Protocol, silent: str
-) -> None:
+def test_stop_closes_a_silent_connection(service: Service, protocol: Protocol, silent: str) -> None:
     cancelled = threading.Event()
     begin = [] if silent == "before" else [protocol.words("Well")]
     service.replies = [protocol.sending([*begin, cancelled.set, service.stall])]
@@ -272,7 +270,9 @@ def test_a_stop_closes_the_connection_though_nothing_comes(
         [b"\x00" * 100_000],
     ],
 )
-def test_garbage_is_one_sentence(service: Service, protocol: Protocol, pieces: list[bytes]) -> None:
+def test_garbage_gives_one_sentence(
+    service: Service, protocol: Protocol, pieces: list[bytes]
+) -> None:
     answer = ask(service, protocol, Reply(pieces, headers={"content-type": protocol.content}))
     assert answer.text == ""
     assert answer.failure
@@ -280,9 +280,7 @@ def test_garbage_is_one_sentence(service: Service, protocol: Protocol, pieces: l
     assert len(answer.failure) < 400
 
 
-def test_a_page_in_the_place_of_an_answer_is_one_sentence(
-    service: Service, protocol: Protocol
-) -> None:
+def test_html_page_as_a_reply_gives_one_sentence(service: Service, protocol: Protocol) -> None:
     answer = ask(
         service,
         protocol,
@@ -291,20 +289,20 @@ def test_a_page_in_the_place_of_an_answer_is_one_sentence(
     assert answer.failure == "The service sent something that is not a model's answer."
 
 
-def test_a_word_of_two_million_characters_comes_whole(service: Service, protocol: Protocol) -> None:
+def test_two_million_character_token_arrives_whole(service: Service, protocol: Protocol) -> None:
     answer = ask(service, protocol, protocol.reply("x" * 2_000_000, "y"))
     assert len(answer.text) == 2_000_001
     assert answer.ended
 
 
-def test_an_address_that_is_none_is_one_sentence() -> None:
+def test_invalid_address_gives_one_sentence() -> None:
     failure = read_answer(
         get_llm("openai:x", base_url="http://[broken"), [HumanMessage("hi")], threading.Event()
     ).failure
     assert failure.startswith("The service cannot be reached: ")
 
 
-def test_a_model_without_its_error_classes_raises_sentences(service: Service) -> None:
+def test_model_without_error_classes_raises_sentences(service: Service) -> None:
     service.replies = [refusing(401, "Incorrect API key provided.")]
     with pytest.raises(
         ModelError,
@@ -313,7 +311,7 @@ def test_a_model_without_its_error_classes_raises_sentences(service: Service) ->
         get_llm(OPENAI.spec).invoke("hi")
 
 
-def test_a_service_that_says_too_long_is_asked_once_more_with_less(
+def test_too_long_error_leads_to_one_shorter_retry(
     service: Service, protocol: Protocol, tmp_path: Path
 ) -> None:
     desk = Desk(tmp_path)

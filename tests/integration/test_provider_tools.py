@@ -99,7 +99,7 @@ def calling(protocol: Protocol) -> Reply:
     return protocol.sending([*pieces, *end])
 
 
-def test_calls_run_and_their_results_are_sent_back_as_the_protocol_wants_them(
+def test_calls_run_and_results_are_returned_in_the_protocols_format(
     service: Service, protocol: Protocol, desk: Desk
 ) -> None:
     service.replies = [calling(protocol), protocol.reply("x is 1.")]
@@ -140,7 +140,7 @@ def test_calls_run_and_their_results_are_sent_back_as_the_protocol_wants_them(
         assert len(second["messages"][-3]["tool_calls"]) == 2
 
 
-def test_a_service_that_refuses_tools_is_asked_without_them(
+def test_service_refusing_tools_is_asked_without_them(
     service: Service, protocol: Protocol, desk: Desk
 ) -> None:
     service.replies = [

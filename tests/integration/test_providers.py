@@ -33,7 +33,7 @@ from tests.services import (
 )
 
 
-def test_an_answer_is_seen_word_by_word_as_it_comes(service: Service, protocol: Protocol) -> None:
+def test_answer_streams_token_by_token(service: Service, protocol: Protocol) -> None:
     """The service goes on only when each word has been seen."""
     seen: list[str | None] = []
     arrived = threading.Semaphore(0)
@@ -59,7 +59,7 @@ def test_an_answer_is_seen_word_by_word_as_it_comes(service: Service, protocol: 
     assert (answer.text, answer.ended) == ("It is so.", True)
 
 
-def test_what_was_used_and_what_it_cost_is_told(service: Service, protocol: Protocol) -> None:
+def test_usage_and_cost_are_reported(service: Service, protocol: Protocol) -> None:
     usage = ask(service, protocol, protocol.reply("Hello")).usage
     assert usage is not None
     assert (usage.input_tokens, usage.output_tokens) == (1000, 100)
@@ -74,7 +74,7 @@ def test_what_was_used_and_what_it_cost_is_told(service: Service, protocol: Prot
     assert not usage.estimated
 
 
-def test_what_anthropic_counts_from_the_beginning_is_counted_once(service: Service) -> None:
+def test_cumulative_counts_of_anthropic_are_counted_once(service: Service) -> None:
     (_, counts, _) = ANTHROPIC.end
     usage = ask(
         service,
@@ -97,7 +97,7 @@ THOUGHTS = {
 }
 
 
-def test_what_a_model_thinks_is_shown_and_not_told_again(
+def test_thoughts_are_shown_and_not_sent_again(
     service: Service, protocol: Protocol, tmp_path: Path
 ) -> None:
     thought = next(piece for name, piece in THOUGHTS.items() if PROTOCOLS[name] is protocol)
@@ -120,11 +120,11 @@ def test_what_a_model_thinks_is_shown_and_not_told_again(
     assert "Let me" not in str(service.asked[1]["messages"])
 
 
-def test_an_answer_at_the_limit_of_tokens_was_cut(service: Service, protocol: Protocol) -> None:
+def test_answer_at_the_token_limit_is_cut(service: Service, protocol: Protocol) -> None:
     assert ask(service, protocol, protocol.sending([protocol.words("It is"), *protocol.cut])).cut
 
 
-def test_that_an_answer_was_cut_is_said(
+def test_truncated_answer_gives_a_warning(
     service: Service, protocol: Protocol, tmp_path: Path
 ) -> None:
     service.replies = [protocol.sending([protocol.words("It is"), *protocol.cut])]
@@ -138,7 +138,7 @@ def test_that_an_answer_was_cut_is_said(
     ]
 
 
-def test_many_threads_ask_one_model_at_once(service: Service, protocol: Protocol) -> None:
+def test_many_threads_can_ask_one_model_at_once(service: Service, protocol: Protocol) -> None:
     service.replies = [protocol.reply("Hello ", "there")]
     llm = get_llm(protocol.spec, timeout=PATIENCE)
     answers: list[str] = []
@@ -153,14 +153,14 @@ def test_many_threads_ask_one_model_at_once(service: Service, protocol: Protocol
     assert answers == ["Hello there"] * 8
 
 
-def test_asking_again_is_left_to_the_caller(service: Service, protocol: Protocol) -> None:
+def test_retrying_is_left_to_the_caller(service: Service, protocol: Protocol) -> None:
     service.replies = [refusing(429, "Later.", kind="x", plain=protocol is OLLAMA)]
     with pytest.raises(ModelBusy):
         get_llm(protocol.spec).invoke("hi")
     assert len(service.asked) == 1
 
 
-def test_a_service_at_a_base_url_is_not_sent_the_key_of_openai(
+def test_service_at_a_base_url_does_not_receive_the_openai_key(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL")
@@ -185,12 +185,12 @@ def test_a_service_at_a_base_url_is_not_sent_the_key_of_openai(
     assert service.headers[1]["authorization"] == "Bearer of-our-own"
 
 
-def test_the_key_of_an_answer_is_that_of_its_provider(service: Service, protocol: Protocol) -> None:
+def test_each_answer_uses_the_key_of_its_provider(service: Service, protocol: Protocol) -> None:
     ask(service, protocol, protocol.reply("Hello"))
     assert ("no-secret" in str(service.headers)) == (protocol is not OLLAMA)
 
 
-def test_with_tools_it_is_still_known_what_it_costs_and_reads(
+def test_cost_and_context_size_are_known_with_tools_too(
     service: Service, protocol: Protocol
 ) -> None:
     def find(words: str) -> str:
@@ -220,7 +220,7 @@ def test_a_bounded_answer_asks_for_no_more_tokens(service: Service, protocol: Pr
     )
 
 
-def test_a_tool_is_bound_as_the_package_has_it(service: Service, protocol: Protocol) -> None:
+def test_tool_is_bound_in_the_packages_format(service: Service, protocol: Protocol) -> None:
     def find(words: str) -> str:
         """Find words."""
         return words
@@ -230,7 +230,7 @@ def test_a_tool_is_bound_as_the_package_has_it(service: Service, protocol: Proto
     assert "find" in str(service.asked[0]["tools"])
 
 
-def test_a_price_that_nobody_knows_is_none(service: Service) -> None:
+def test_unknown_price_is_none(service: Service) -> None:
     service.replies = [
         Reply(
             [piece.replace(b"gpt-4o", b"our-own-model") for piece in OPENAI.end if piece],

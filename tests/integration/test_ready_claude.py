@@ -26,7 +26,7 @@ def fake(project: Path, monkeypatch: pytest.MonkeyPatch) -> FakeClaude:
     return fake
 
 
-def test_the_process_starts_when_a_question_is_begun_and_answers_it(fake: FakeClaude) -> None:
+def test_process_starts_while_a_question_is_typed_and_answers_it(fake: FakeClaude) -> None:
     store = Watched()
     it = Opened(
         Session(
@@ -55,7 +55,7 @@ def test_the_process_starts_when_a_question_is_begun_and_answers_it(fake: FakeCl
         it.session.close()
 
 
-def test_a_process_for_the_check_waits_too_where_there_are_checks(fake: FakeClaude) -> None:
+def test_process_for_the_check_is_prestarted_if_checks_are_on(fake: FakeClaude) -> None:
     store = Watched()
     session = Session(
         load_settings(model="claude", reflection="always"),
@@ -73,7 +73,7 @@ def test_a_process_for_the_check_waits_too_where_there_are_checks(fake: FakeClau
     assert not any(_runs(start["pid"]) for start in fake.starts)
 
 
-def test_without_checks_no_process_waits_for_one(fake: FakeClaude, project: Path) -> None:
+def test_no_check_process_is_prestarted_without_checks(fake: FakeClaude, project: Path) -> None:
     desk = Desk(project)
     agent = create_repl_agent(desk.session, "claude", reflection="always")
     try:

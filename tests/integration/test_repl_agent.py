@@ -52,7 +52,7 @@ def test_a_question_is_answered_with_code_in_the_callers_namespace(desk: Desk) -
     ]
 
 
-def test_a_replay_is_had_by_its_name(tmp_path: Path) -> None:
+def test_replay_model_is_selected_by_name(tmp_path: Path) -> None:
     (tmp_path / "answers.jsonl").write_text('{"text": "Yes."}\n')
     session = SessionState()
     assert (
@@ -64,12 +64,12 @@ def test_a_replay_is_had_by_its_name(tmp_path: Path) -> None:
     session.close()
 
 
-def test_an_unknown_model_is_a_sentence(desk: Desk) -> None:
+def test_unknown_model_gives_one_sentence(desk: Desk) -> None:
     with pytest.raises(ModelError, match="There is no model 'nonesuch'"):
         create_repl_agent(desk.session, "nonesuch")
 
 
-def test_the_question_comes_with_the_variables_and_what_the_person_did(desk: Desk) -> None:
+def test_question_includes_the_variables_and_the_users_actions(desk: Desk) -> None:
     desk.namespace["n"] = 42
     execute_code("print(n + 1)", desk.session)
     agent = agent_of(desk, words("Yes."), words("Yes."))
@@ -82,7 +82,7 @@ def test_the_question_comes_with_the_variables_and_what_the_person_did(desk: Des
     assert "repl-out" not in human(agent)[1], "what was told already is not told again"
 
 
-def test_the_conversation_goes_on_and_nothing_is_told_twice(desk: Desk) -> None:
+def test_conversation_continues_and_sends_nothing_twice(desk: Desk) -> None:
     agent = agent_of(
         desk,
         code("secret = 'mark'\nprint(secret)"),
@@ -104,7 +104,7 @@ def test_the_conversation_goes_on_and_nothing_is_told_twice(desk: Desk) -> None:
     assert "repl-out" not in human(agent)[-1], "the result is a message already"
 
 
-def test_a_session_knows_what_was_said_and_what_it_cost(desk: Desk) -> None:
+def test_session_knows_its_messages_and_costs(desk: Desk) -> None:
     agent = agent_of(
         desk,
         code("a = 1"),
@@ -128,14 +128,14 @@ def test_a_session_knows_what_was_said_and_what_it_cost(desk: Desk) -> None:
     )
 
 
-def test_earlier_messages_begin_the_conversation(desk: Desk) -> None:
+def test_earlier_messages_start_the_conversation(desk: Desk) -> None:
     desk.session.add_user_message("my name is Ada")
     desk.session.add_assistant_message("Hello Ada.")
     agent = agent_of(desk, words("Ada."))
     assert [str(message.text) for message in agent.messages] == ["my name is Ada", "Hello Ada."]
 
 
-async def test_the_callbacks_come_in_order(desk: Desk) -> None:
+async def test_callbacks_are_called_in_order(desk: Desk) -> None:
     told: list[tuple[Any, ...]] = []
     agent = agent_of(
         desk,
@@ -169,7 +169,7 @@ async def test_the_callbacks_come_in_order(desk: Desk) -> None:
     assert told[-1][0] == "token"
 
 
-async def test_the_loop_goes_on_while_the_agent_works(desk: Desk) -> None:
+async def test_event_loop_keeps_running_while_the_agent_works(desk: Desk) -> None:
     loop = asyncio.get_running_loop()
     reached = asyncio.Event()
     agent = agent_of(desk, words("one two three", tokens_per_second=100))
@@ -196,7 +196,7 @@ async def test_cancelling_the_task_stops_the_turn(desk: Desk) -> None:
     assert ended.wait(PATIENCE)
 
 
-async def test_cancelling_a_question_that_waits_leaves_the_running_one_alone(desk: Desk) -> None:
+async def test_cancelling_a_waiting_question_leaves_the_running_one(desk: Desk) -> None:
     loop = asyncio.get_running_loop()
     reached = asyncio.Event()
     agent = agent_of(desk, words("one two three", tokens_per_second=50))
@@ -228,7 +228,7 @@ def test_a_keyboard_interrupt_stops_the_turn(desk: Desk) -> None:
     assert agent.ask_sync("still there?") == "Here I am."
 
 
-def test_questions_of_two_threads_wait_for_each_other(desk: Desk) -> None:
+def test_questions_of_two_threads_are_serialised(desk: Desk) -> None:
     agent = agent_of(desk, words("Yes, yes, yes.", tokens_per_second=200, repeat=True))
     threads = [
         threading.Thread(target=agent.ask_sync, args=(f"question {number}",)) for number in range(4)
@@ -241,7 +241,7 @@ def test_questions_of_two_threads_wait_for_each_other(desk: Desk) -> None:
     assert [message.type for message in agent.messages] == ["human", "ai"] * 4
 
 
-def test_two_agents_at_once_do_not_mix(tmp_path: Path) -> None:
+def test_two_concurrent_agents_do_not_mix(tmp_path: Path) -> None:
     desks = [Desk(tmp_path, {"mark": number}) for number in range(2)]
     meet = threading.Barrier(2)
     agents = []
@@ -261,13 +261,13 @@ def test_two_agents_at_once_do_not_mix(tmp_path: Path) -> None:
         desk.session.close()
 
 
-def test_the_questions_of_two_agents_over_one_session_are_told_apart(desk: Desk) -> None:
+def test_turn_numbers_of_two_agents_in_one_session_are_distinct(desk: Desk) -> None:
     for answer in ("One.", "Two."):
         agent_of(desk, words(answer)).ask_sync("hello")
     assert [record.attrs["turn"] for record in desk.of(tags.USER_CHAT)] == [1, 2]
 
 
-def test_a_failing_model_raises_and_what_was_said_stays(desk: Desk) -> None:
+def test_failing_model_raises_and_the_messages_stay(desk: Desk) -> None:
     agent = agent_of(
         desk, code("a = 1"), INCOMPLETE, {"error": "The model is away."}, words("Back again.")
     )
@@ -278,7 +278,7 @@ def test_a_failing_model_raises_and_what_was_said_stays(desk: Desk) -> None:
     assert agent.ask_sync("and now?") == "Back again."
 
 
-def test_a_callback_that_raises_ends_the_turn_and_raises_here(desk: Desk) -> None:
+def test_raising_callback_ends_the_turn_and_reaches_the_caller(desk: Desk) -> None:
     def refuse(text: str, i: int) -> None:
         raise LookupError("no room")
 
@@ -291,7 +291,7 @@ def test_a_callback_that_raises_ends_the_turn_and_raises_here(desk: Desk) -> Non
     assert agent.ask_sync("and now?") == "Fine."
 
 
-def test_another_model_goes_on_with_the_conversation(desk: Desk) -> None:
+def test_another_model_continues_the_conversation(desk: Desk) -> None:
     agent = agent_of(desk, words("I am the first."))
     agent.ask_sync("who are you?")
     agent.set_model(desk.replay(words("I am the second.")))
@@ -304,7 +304,7 @@ def test_ask_in_a_cell_is_answered_while_the_cell_waits(desk: Desk) -> None:
     assert execute_code("print(ask('what is n?'), n)", desk.session) == ("It is 42. 42\n", False)
 
 
-def test_the_models_own_code_cannot_ask(desk: Desk) -> None:
+def test_code_of_the_model_cannot_ask(desk: Desk) -> None:
     agent = agent_of(desk, code("ask('what shall I do?')"), COMPLETE, words("I cannot ask."))
     assert agent.ask_sync("go") == "I cannot ask."
     assert "Code from the model or an agent cannot call ask()" in human(agent)[1]
@@ -352,7 +352,7 @@ def test_stopping_interrupts_the_kernel_process(tmp_path: Path, project: Path) -
         kernel.close()
 
 
-def test_a_person_at_a_screen_may_decide_from_another_thread(desk: Desk) -> None:
+def test_user_at_a_screen_may_decide_from_another_thread(desk: Desk) -> None:
     desk.host.profile.approval = "ask"
 
     def decide(record: Record) -> None:
@@ -371,7 +371,7 @@ def other_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name != "agent-turn"}
 
 
-def test_hours_of_turns_keep_no_checkpoints_and_no_threads(desk: Desk) -> None:
+def test_hours_of_turns_leave_no_checkpoints_and_no_threads(desk: Desk) -> None:
     agent = agent_of(
         desk,
         *(
@@ -388,7 +388,7 @@ def test_hours_of_turns_keep_no_checkpoints_and_no_threads(desk: Desk) -> None:
     assert not other_threads() - threads
 
 
-def test_a_prompt_that_is_no_unicode_is_asked_all_the_same(desk: Desk) -> None:
+def test_invalid_unicode_prompt_is_asked_anyway(desk: Desk) -> None:
     agent = agent_of(desk, words("Pardon?"))
     emit(desk.session.log, tags.USER_REPL_OUT, "\ud800", cell=1)
     assert agent.ask_sync("half \ud800 a pair \ud83c\udf19") == "Pardon?"

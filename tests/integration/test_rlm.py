@@ -56,7 +56,7 @@ def test_a_script_gets_an_answer() -> None:
 @pytest.mark.parametrize(
     ("yes", "answer"), [(False, "60 parts at once were not allowed."), (True, "60")]
 )
-def test_a_large_fan_out_runs_only_where_the_script_says_so(yes: bool, answer: str) -> None:
+def test_large_fan_out_runs_only_if_the_script_allows_it(yes: bool, answer: str) -> None:
     code = "try:\n    FINAL(len(rlm_map('count', partition(60))))\nexcept Exception as error:\n    FINAL(str(error)[:34])"
     assert (
         rlm(
@@ -70,7 +70,7 @@ def test_a_large_fan_out_runs_only_where_the_script_says_so(yes: bool, answer: s
     )
 
 
-def test_an_answer_may_be_long_and_a_sub_answer_less_so() -> None:
+def test_answer_may_be_longer_than_a_sub_answer() -> None:
     pairs = "[(n, n + 1) for n in range(40_000)]"
     story = Story()
     answer = rlm(
@@ -95,7 +95,7 @@ class Counted(BaseModel):
     first: str
 
 
-def test_an_answer_has_the_form_that_was_asked_for() -> None:
+def test_answer_has_the_requested_type() -> None:
     story = Story()
     asked: list[str] = []
 
@@ -118,7 +118,7 @@ def test_an_answer_has_the_form_that_was_asked_for() -> None:
     )
 
 
-def test_an_answer_whose_correction_fails_is_still_there() -> None:
+def test_answer_survives_a_failed_correction() -> None:
     with pytest.warns(UserWarning, match="budget of 2 model calls"):
         answer = rlm(
             "how many?",
@@ -130,7 +130,7 @@ def test_an_answer_whose_correction_fails_is_still_there() -> None:
     assert (answer, answer.value, answer.state) == ("twenty", None, "partial")
 
 
-def test_searches_that_are_awaited_run_at_once_and_end_when_they_are_cancelled() -> None:
+def test_awaited_searches_run_concurrently_and_end_when_cancelled() -> None:
     story = Story()
     both = threading.Barrier(2, timeout=60)
 
@@ -162,7 +162,7 @@ def test_searches_that_are_awaited_run_at_once_and_end_when_they_are_cancelled()
     assert story.of(tags.RLM_FINAL)[0].attrs["state"] == "stopped"
 
 
-def test_reading_forty_large_parts_costs_a_call_each() -> None:
+def test_reading_forty_large_parts_costs_one_call_each() -> None:
     """By rlm_map they cost as many calls as each of forty models makes that write code."""
     text = LOG
     explored = [python(f"print({turn})") for turn in range(3)]
@@ -200,21 +200,21 @@ def test_reading_forty_large_parts_costs_a_call_each() -> None:
     assert calls == {"map": 41, "each": 41, "explore": 161}
 
 
-def test_variables_stay_and_failures_are_told() -> None:
+def test_variables_persist_and_failures_are_reported() -> None:
     story = Story()
     script = {"what?": [python("found = 41\nfound + nothing"), python("FINAL(found + 1)")]}
     assert rlm("what?", LOG, model=scripted(script), on_event=story.append) == "42"
     assert "NameError" in story.of(tags.RLM_REPL_OUT)[0].text
 
 
-def test_it_works_within_a_running_loop() -> None:
+def test_rlm_works_inside_a_running_loop() -> None:
     async def program() -> str:
         return rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2)
 
     assert asyncio.run(program()) == "20"
 
 
-def test_contexts_of_any_kind(tmp_path: Path) -> None:
+def test_any_kind_of_context_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(LOG)
     kinds: dict[str, Any] = {
         "str": LOG.encode(),
@@ -230,7 +230,7 @@ def test_contexts_of_any_kind(tmp_path: Path) -> None:
         rlm("what?", 5, model="demo")
 
 
-def test_bytes_that_are_not_utf_8_are_told_of() -> None:
+def test_invalid_utf_8_bytes_give_a_notice() -> None:
     story = Story()
     assert rlm(
         "what?",
@@ -241,7 +241,7 @@ def test_bytes_that_are_not_utf_8_are_told_of() -> None:
     assert "were read as Latin-1" in story.of(tags.NOTICE)[0].text
 
 
-def test_a_partial_answer_is_told_of_and_a_missing_one_is_raised() -> None:
+def test_partial_answer_gives_a_notice_and_a_missing_one_raises() -> None:
     story = Story()
     script = {"what?": [python("print(1)")] * 2}
     assert (
@@ -259,7 +259,7 @@ OSC_52 = "it is\x1b]52;c;aGFybQ==\x07 here\x1b[2J\u202e"
 """An answer that writes the clipboard, clears the screen and turns what follows around."""
 
 
-def test_an_answer_cannot_drive_a_terminal_unless_it_is_asked_for_raw() -> None:
+def test_answer_cannot_drive_a_terminal_unless_requested_raw() -> None:
     script = {"what?": python(f"FINAL({OSC_52!r})"), "fail": python("FINAL('x')")}
     clean = rlm("what?", LOG, model=scripted(script))
     assert clean.startswith("it is")
@@ -274,7 +274,7 @@ def test_an_answer_cannot_drive_a_terminal_unless_it_is_asked_for_raw() -> None:
     assert "\x1b" not in str(failed.value)
 
 
-def test_a_log_holds_the_whole_search(tmp_path: Path) -> None:
+def test_log_contains_the_whole_search(tmp_path: Path) -> None:
     story = Story()
     rlm(
         "how many errors?",
@@ -293,7 +293,7 @@ def test_a_log_holds_the_whole_search(tmp_path: Path) -> None:
     assert tree.used.calls == 6
 
 
-def test_replayed_models_make_the_same_search_at_any_concurrency(tmp_path: Path) -> None:
+def test_replayed_models_repeat_the_search_at_any_concurrency(tmp_path: Path) -> None:
     lines = [
         {
             "match": "how many errors",
@@ -344,7 +344,7 @@ def test_replayed_models_make_the_same_search_at_any_concurrency(tmp_path: Path)
     assert told(16) == first
 
 
-def test_searches_run_at_the_same_time() -> None:
+def test_searches_run_concurrently() -> None:
     story = Story()
     search = Search(story.append)
     answers: list[str] = []
@@ -367,15 +367,15 @@ def test_searches_run_at_the_same_time() -> None:
     assert len({record.attrs["tree"] for record in story}) == 4
 
 
-def test_a_query_that_asks_nothing_is_refused() -> None:
+def test_empty_query_is_refused() -> None:
     with pytest.raises(ValueError, match="query is empty"):
         rlm(" ", LOG, model="demo")
 
 
-def test_a_depth_beyond_all_bounds_costs_nothing() -> None:
+def test_huge_depth_limit_costs_nothing() -> None:
     assert rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=10**12) == "20"
 
 
-def test_limits_that_are_none_are_refused() -> None:
+def test_invalid_limits_are_refused() -> None:
     with pytest.raises(ValueError, match="max_calls must be at least 1"):
         rlm("what?", LOG, model="demo", max_calls=0)

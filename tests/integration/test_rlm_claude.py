@@ -55,7 +55,7 @@ def alive(fake: FakeClaude) -> int:
     return sum(Path(f"/proc/{start['pid']}").exists() for start in fake.starts)
 
 
-def test_a_node_keeps_its_process_which_hears_the_whole_only_once(
+def test_node_keeps_its_process_and_sends_the_text_only_once(
     install: Install, search: Search, story: Story
 ) -> None:
     answers = [
@@ -79,7 +79,7 @@ def test_a_node_keeps_its_process_which_hears_the_whole_only_once(
     assert [record.attrs["cost"] for record in story.of(tags.USAGE)] == [0.25] * 3
 
 
-def test_a_fan_out_uses_few_processes_and_none_is_left(install: Install, search: Search) -> None:
+def test_fan_out_uses_few_processes_and_leaves_none(install: Install, search: Search) -> None:
     fake = install(
         "answers", answers=[python("FINAL(len(rlm_map('read', partition(7))))"), "never said"]
     )

@@ -31,7 +31,7 @@ from tests.records import read_log
 from tests.recursion_scripts import ScriptedModel, Story
 
 
-def test_an_answer_carries_the_calls_and_events_of_its_search(tmp_path: Path) -> None:
+def test_answer_carries_the_calls_and_events_of_its_search(tmp_path: Path) -> None:
     answer = rlm(
         "how many errors?", LOG, model=scripted(SEARCH), max_depth=2, log=tmp_path / "log.jsonl"
     )
@@ -60,7 +60,7 @@ def test_an_answer_carries_the_calls_and_events_of_its_search(tmp_path: Path) ->
         )
 
 
-def test_an_answer_that_was_corrected_has_its_last_tree() -> None:
+def test_corrected_answer_has_its_last_tree() -> None:
     answers = [python("FINAL('twenty')"), python("FINAL(20)")]
     answer = rlm(
         "how many?", LOG, model=ScriptedModel(reply=lambda messages: answers.pop(0)), returns=int
@@ -74,7 +74,7 @@ def test_an_answer_that_was_corrected_has_its_last_tree() -> None:
     )
 
 
-def test_a_search_that_fails_carries_its_tree() -> None:
+def test_failed_search_carries_its_tree() -> None:
     with pytest.raises(mahtab_tui.SearchFailed) as failed:
         rlm("what?", LOG, model=scripted({"what?": python("print(1)")}), max_calls=1)
     tree = failed.value.tree
@@ -88,7 +88,7 @@ def test_a_search_that_fails_carries_its_tree() -> None:
     assert SearchFailed("why").tree is None
 
 
-def test_a_log_takes_little_memory_and_ends_with_a_sentence(
+def test_log_uses_little_memory_and_ends_with_a_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     story = Story()
@@ -117,7 +117,7 @@ CONTRACT = (
 MAILS = ["Dear landlord,\nmay I have a cat?", "No.\n", "Cats are forbidden, says the landlord.\n"]
 
 
-def test_several_contexts_are_variables_and_spans_say_which_they_are_of() -> None:
+def test_several_contexts_are_variables_and_spans_name_theirs() -> None:
     told: list[Any] = []
 
     def reply(messages: Sequence[Any]) -> str:
@@ -153,7 +153,7 @@ def test_several_contexts_are_variables_and_spans_say_which_they_are_of() -> Non
     assert "says the landlord." in first
 
 
-def test_contexts_of_all_kinds_go_together_and_to_sub_calls() -> None:
+def test_contexts_of_all_kinds_combine_and_reach_sub_calls() -> None:
     code = "FINAL([type(table).__name__, table['b'], notes, llm('read', notes), llm_map('read', list(table.values()))[1]])"
     model = ScriptedModel(
         reply=lambda messages: "read" if PLAIN in str(messages[0].content) else python(code)
@@ -195,7 +195,7 @@ def test_contexts_of_any_name_are_given_as_a_dict() -> None:
         ({f"a{number}": "" for number in range(101)}, "At most 100 contexts"),
     ],
 )
-def test_contexts_that_cannot_be_are_refused(given: dict[str, Any], said: str) -> None:
+def test_unsupported_contexts_are_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ContextError, match=said):
         rlm("what?", model="demo", **given)
 
@@ -214,7 +214,7 @@ class SampledModel(ScriptedModel):
             yield chunk
 
 
-def test_sampling_options_go_to_models_that_take_them() -> None:
+def test_sampling_options_reach_models_that_accept_them() -> None:
     SampledModel.used.clear()
     model = SampledModel(reply=lambda messages: python("FINAL(1)"))
     with Searcher(model=model, temperature=0.5) as searcher:
@@ -230,7 +230,7 @@ def test_sampling_options_go_to_models_that_take_them() -> None:
         rlm("what?", LOG, model=model, seed=0.5)  # type: ignore[arg-type]
 
 
-def test_a_searcher_keeps_its_server_and_tells_each_caller_of_its_own_search() -> None:
+def test_searcher_reuses_its_server_and_separates_its_callers() -> None:
     who = python("import os\nFINAL(os.getppid())")
     stories = [Story(), Story()]
     with Searcher(
@@ -262,7 +262,7 @@ def test_a_searcher_keeps_its_server_and_tells_each_caller_of_its_own_search() -
     assert os.getpid() != int(first)
 
 
-def test_one_search_of_a_searcher_is_cancelled_and_the_others_go_on() -> None:
+def test_cancelling_one_search_of_a_searcher_spares_the_others() -> None:
     story = Story()
 
     async def reply(messages: Sequence[Any]) -> str:

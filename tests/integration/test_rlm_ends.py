@@ -23,7 +23,7 @@ from tests.recursion_scripts import ScriptedModel, Story, replies
 from tests.waiting import wait_for
 
 
-def test_a_listener_that_wants_to_leave_ends_nothing() -> None:
+def test_listener_raising_system_exit_ends_nothing() -> None:
     def leave(record: Any) -> None:
         sys.exit(3)
 
@@ -33,7 +33,7 @@ def test_a_listener_that_wants_to_leave_ends_nothing() -> None:
         )
 
 
-def test_a_sandbox_that_reads_no_answers_is_ended() -> None:
+def test_sandbox_that_reads_no_answers_is_ended() -> None:
     """Calls that come to nothing cost no model call: their answers would pile up in the memory of
     the host."""
     deaf = """
@@ -60,7 +60,7 @@ time.sleep(20)
     assert "it did not read its answers" in story.of(tags.RLM_REPL_OUT)[0].text
 
 
-def test_a_hostile_frame_from_a_sandbox_holds_nothing_up() -> None:
+def test_hostile_frame_from_a_sandbox_blocks_nothing() -> None:
     """Reading it must not keep the other threads from running: then no limit of time and no Ctrl+C
     would end the search."""
     body = "b'\"' + b'\\\\\"' * 2_200_000"
@@ -79,7 +79,7 @@ def test_a_hostile_frame_from_a_sandbox_holds_nothing_up() -> None:
     assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
 
 
-def test_code_that_never_ends_is_stopped_and_the_search_goes_on() -> None:
+def test_endless_code_is_stopped_and_the_search_continues() -> None:
     story = Story()
     search = Search(story.append)
     script = {
@@ -104,7 +104,7 @@ def test_code_that_never_ends_is_stopped_and_the_search_goes_on() -> None:
         "import time\nwhile True:\n  try: time.sleep(9)\n  except BaseException: pass",
     ],
 )
-def test_a_node_whose_code_runs_is_stopped(code: str) -> None:
+def test_node_with_running_code_can_be_stopped(code: str) -> None:
     story = Story()
     search = Search(story.append)
     script = {
@@ -158,7 +158,7 @@ except KeyboardInterrupt:
     assert child.returncode == 0
 
 
-def test_a_failing_on_event_does_not_end_the_search() -> None:
+def test_failing_on_event_callback_does_not_end_the_search() -> None:
     called = 0
 
     def on_event(record: Any) -> None:
@@ -176,7 +176,7 @@ def test_a_failing_on_event_does_not_end_the_search() -> None:
     assert called == 1
 
 
-def test_a_log_that_breaks_off_does_not_end_the_search(tmp_path: Path) -> None:
+def test_broken_log_does_not_end_the_search(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     readers = [os.open(path, os.O_RDONLY | os.O_NONBLOCK)]
@@ -199,7 +199,7 @@ def test_a_log_that_breaks_off_does_not_end_the_search(tmp_path: Path) -> None:
         )
 
 
-def test_the_text_that_is_searched_is_not_overwritten_by_the_log(tmp_path: Path) -> None:
+def test_log_does_not_overwrite_the_searched_text(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     path.write_text(LOG)
     with pytest.raises(FileExistsError):

@@ -22,7 +22,7 @@ from tests.integration.scripted_searches import LOG, python
 Messages = list[dict[str, str]]
 
 
-def test_a_function_gets_the_messages_and_returns_the_answer() -> None:
+def test_function_receives_the_messages_and_returns_the_answer() -> None:
     told: list[Messages] = []
 
     def model(messages: Messages) -> str:
@@ -48,7 +48,7 @@ def test_a_function_gets_the_messages_and_returns_the_answer() -> None:
     assert answer.tree.calls[0].model == "model"
 
 
-def test_an_asynchronous_function_is_awaited_and_calls_go_at_once() -> None:
+def test_async_function_is_awaited_and_calls_run_concurrently() -> None:
     both = asyncio.Barrier(2)
 
     async def model(messages: Messages) -> str:
@@ -60,7 +60,7 @@ def test_an_asynchronous_function_is_awaited_and_calls_go_at_once() -> None:
     assert rlm("what?", LOG, model=model) == '["read", "read"]'
 
 
-def test_functions_run_on_threads_at_once() -> None:
+def test_functions_run_concurrently_on_threads() -> None:
     both = threading.Barrier(2, timeout=60)
 
     class Caller:
@@ -85,19 +85,19 @@ def leaving(messages: Messages) -> str:
         (leaving, "SystemExit 3"),
     ],
 )
-def test_what_a_function_does_wrong_is_a_sentence(model: Any, said: str) -> None:
+def test_function_error_gives_one_sentence(model: Any, said: str) -> None:
     with pytest.raises(SearchFailed, match=said):
         rlm("what?", LOG, model=model)
 
 
-def test_options_that_a_function_cannot_have_are_refused() -> None:
+def test_options_unsupported_by_functions_are_refused() -> None:
     with pytest.raises(ModelError, match="is a function, which takes no temperature"):
         rlm("what?", LOG, model=leaving, temperature=0.5)
     with pytest.raises(ModelError, match="The price of leaving is unknown"):
         rlm("what?", LOG, model=leaving, max_usd=1)
 
 
-def test_a_function_is_told_no_secret() -> None:
+def test_function_receives_no_secrets() -> None:
     secrets = Secrets()
     secrets.add("hunter2hunter2")
     told: list[Messages] = []

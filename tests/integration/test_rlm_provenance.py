@@ -49,7 +49,7 @@ FIND = "hits = grep('needle')\nFINAL(hits[-1])"
         "FINAL(rlm('between', context[len(context) // 2 :]))",
     ],
 )
-def test_what_a_sub_call_quotes_is_where_the_answer_is_from(code: str) -> None:
+def test_answer_cites_the_text_quoted_by_a_sub_call(code: str) -> None:
     found = answer(
         {
             "what?": code,
@@ -62,7 +62,7 @@ def test_what_a_sub_call_quotes_is_where_the_answer_is_from(code: str) -> None:
     assert found.spans == ((start, TEXT.index("\n", start)),)
 
 
-def test_an_answer_that_was_reused_is_from_the_part_that_was_asked_about() -> None:
+def test_reused_answer_cites_the_part_that_was_asked_about() -> None:
     found = answer(
         {
             "what?": "FINAL([rlm('find', partition(4)[2]), rlm('find', partition(4)[0])])",
@@ -78,7 +78,7 @@ def test_an_answer_that_was_reused_is_from_the_part_that_was_asked_about() -> No
     assert found.spans == (), "both answers are equal, and it is unknown which one is meant"
 
 
-def test_parts_that_are_handed_on_together_keep_their_places() -> None:
+def test_combined_parts_keep_their_offsets() -> None:
     code = "FINAL(rlm('find', [context[len(context) // 2 + 50_000 :], context[:30_000]]))"
     found = answer({"what?": code, "find": "FINAL([hit for hit in grep('needle')])"}, max_depth=2)
     starts = sorted(
@@ -87,7 +87,7 @@ def test_parts_that_are_handed_on_together_keep_their_places() -> None:
     assert found.spans == tuple((start, TEXT.index("\n", start)) for start in starts)
 
 
-def test_the_answer_of_a_plain_call_is_from_where_its_part_has_it_once() -> None:
+def test_plain_call_answer_cites_its_unique_occurrence() -> None:
     code = f"FINAL(llm('read it', context[{HALF + 90}:{HALF + 1_050}]))"
     start = TEXT.index("00007", HALF)
     for said, spans in (
@@ -98,7 +98,7 @@ def test_the_answer_of_a_plain_call_is_from_where_its_part_has_it_once() -> None
         assert answer({"what?": code}, said=said).spans == spans
 
 
-def test_parts_are_handed_on_and_read_and_answers_rest_on_some() -> None:
+def test_parts_are_passed_on_and_read_and_answers_cite_some() -> None:
     story = Story()
     answer(
         {"what?": "context[100:150]\ngrep('00007')\nFINAL(llm('read it', partition(40)[1]))"},
@@ -120,7 +120,7 @@ def test_parts_are_handed_on_and_read_and_answers_rest_on_some() -> None:
     }
 
 
-def test_what_a_sandbox_makes_up_is_left_out() -> None:
+def test_forged_sandbox_spans_are_ignored() -> None:
     text = Text.root("The text of a node.").joined([(4, 19)])
     final = read_final(
         {"text": "It says: text, of a.", "spans": [[0, 4], [0, 9], [3], "x", [5, 9], [0, 10**20]]},

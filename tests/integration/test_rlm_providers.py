@@ -93,7 +93,7 @@ def _server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         over.set()
 
 
-def test_searches_one_after_the_other_each_with_a_loop_of_its_own() -> None:
+def test_consecutive_searches_use_their_own_loops() -> None:
     story = Story()
     for _ in range(3):
         assert (
@@ -113,7 +113,7 @@ def test_searches_one_after_the_other_each_with_a_loop_of_its_own() -> None:
     assert all(record.attrs["cost"] > 0 for record in usage)
 
 
-def test_a_model_that_another_loop_has_used() -> None:
+def test_model_used_by_another_loop_works() -> None:
     from langchain_openai import ChatOpenAI
 
     model = ChatOpenAI(model="gpt-4o")
@@ -127,7 +127,7 @@ def test_a_model_that_another_loop_has_used() -> None:
     assert asyncio.run(program()) == "fine" * 2 + " fine" * 5 + "fine"
 
 
-def test_a_service_that_is_busy_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_busy_service_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "_FIRST_PAUSE", 0.02)
     monkeypatch.setattr(Completions, "overloads", 12)
     story = Story()
@@ -137,12 +137,12 @@ def test_a_service_that_is_busy_is_asked_again(monkeypatch: pytest.MonkeyPatch) 
     )
 
 
-def test_a_limit_in_dollars_needs_a_price() -> None:
+def test_dollar_limit_needs_a_price() -> None:
     with pytest.raises(ModelError, match="The price of openai:our-own is unknown"):
         rlm("what?", TEXT * 10, model="openai:our-own", max_usd=1)
 
 
-def test_a_silent_service_is_left_at_once_when_the_time_is_up(
+def test_silent_service_is_abandoned_when_time_is_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Completions, "silent", True)

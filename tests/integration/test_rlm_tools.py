@@ -65,7 +65,7 @@ def told(code: str, **options: Any) -> str:
     )
 
 
-def test_tools_run_in_the_callers_process_on_threads_of_their_own() -> None:
+def test_tools_run_in_the_callers_process_on_their_own_threads() -> None:
     process, thread = answer("FINAL(where())")
     assert process == os.getpid()
     assert thread != threading.get_ident()
@@ -75,7 +75,7 @@ def test_tools_run_in_the_callers_process_on_threads_of_their_own() -> None:
     assert answer("FINAL([later(context[5:9])])") == [LOG[5:9]]
 
 
-def test_sub_searches_have_them_too_and_calls_go_at_once() -> None:
+def test_sub_searches_have_tools_too_and_calls_run_concurrently() -> None:
     both = threading.Barrier(2, timeout=60)
 
     def meet(name: str) -> str:
@@ -88,7 +88,7 @@ def test_sub_searches_have_them_too_and_calls_go_at_once() -> None:
     assert answer(sub, max_depth=2) == os.getpid()
 
 
-def test_the_model_is_told_what_they_do() -> None:
+def test_model_gets_a_description_of_the_tools() -> None:
     prompts: list[str] = []
 
     def reply(messages: Sequence[Any]) -> str:
@@ -143,7 +143,7 @@ def endless() -> list[Any]:
         ("later(10 ** 5000)", "a number in it that is too long"),
     ],
 )
-def test_errors_come_back_as_text_and_only_plain_data_passes(code: str, said: str) -> None:
+def test_errors_return_as_text_and_only_plain_data_passes(code: str, said: str) -> None:
     assert said in told(code, tools=[price, later, raising, leaving, strange, endless])
 
 
@@ -164,7 +164,7 @@ def test_a_hostile_call_is_refused(args: Any) -> None:
         read_tool_call(args)
 
 
-def test_a_call_that_is_made_up_reaches_no_other_function() -> None:
+def test_forged_call_reaches_no_other_function() -> None:
     """The code writes the frame itself: another name, more arguments, no tools at all."""
     forged = """
 import gc
@@ -183,7 +183,7 @@ FINAL(said)
     assert answer(forged, tools=()) == ["There is no such tool."] * 4
 
 
-def test_a_tool_that_hangs_is_ended_by_the_time_of_the_turn() -> None:
+def test_hanging_tool_is_ended_by_the_turns_time_limit() -> None:
     ended = threading.Event()
 
     def hang() -> None:
@@ -198,7 +198,7 @@ def test_a_tool_that_hangs_is_ended_by_the_time_of_the_turn() -> None:
     assert ended.wait(60)
 
 
-def test_a_search_that_ends_ends_its_tools() -> None:
+def test_ending_search_ends_its_tools() -> None:
     ended, begun = threading.Event(), threading.Event()
 
     def hang() -> None:
@@ -222,7 +222,7 @@ def lambda_named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return tool
 
 
-def test_there_is_a_limit_of_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_calls_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_tools, "MOST_CALLS", 3)
     assert "may be called 3 times, and have been" in told("[later(1) for _ in range(4)]")
 
@@ -238,12 +238,12 @@ def test_there_is_a_limit_of_calls(monkeypatch: pytest.MonkeyPatch) -> None:
         ([lambda_named(f"t{number}", len) for number in range(51)], "at most 50 tools"),
     ],
 )
-def test_what_cannot_be_a_tool_is_refused(tools: list[Any], said: str) -> None:
+def test_unusable_tool_is_refused(tools: list[Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         rlm("what?", LOG, model="demo", tools=tools)
 
 
-def test_plain_data_is_a_copy_of_plain_types() -> None:
+def test_plain_data_is_copied_to_plain_types() -> None:
     class Word(str):
         def __str__(self) -> str:
             return "another"
@@ -261,7 +261,7 @@ def test_plain_data_is_a_copy_of_plain_types() -> None:
         plain_data(["x" * 400_000] * 3, "It")
 
 
-def test_a_call_that_comes_after_the_end_does_not_run() -> None:
+def test_call_after_the_end_does_not_run() -> None:
     called: list[str] = []
 
     def note(line: str) -> None:

@@ -19,7 +19,7 @@ from tests.integration.sandboxes import RecordingNode, echo, never, printed, run
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_prints_values_and_names_are_kept(sandbox: Sandbox) -> None:
+async def test_printed_values_and_names_persist(sandbox: Sandbox) -> None:
     assert await printed(sandbox, "x = len(context)\nprint('a')\nx") == "a\n14\n"
     assert await printed(sandbox, "x + 1") == "15\n"
     assert await printed(sandbox, "None") == ""
@@ -31,7 +31,7 @@ async def test_prints_values_and_names_are_kept(sandbox: Sandbox) -> None:
     )
 
 
-async def test_a_failed_turn_shows_its_own_lines_and_keeps_what_it_had(sandbox: Sandbox) -> None:
+async def test_failed_turn_shows_its_own_lines_and_keeps_its_names(sandbox: Sandbox) -> None:
     result = await run(sandbox, "x = 1\ndef f():\n    return 1 / 0\nf()")
     assert result.status == "error"
     assert result.output.startswith(
@@ -46,13 +46,13 @@ async def test_a_failed_turn_shows_its_own_lines_and_keeps_what_it_had(sandbox: 
     assert "_compile" not in broken.output
 
 
-async def test_frames_of_the_library_do_not_say_where_it_is(sandbox: Sandbox) -> None:
+async def test_library_frames_do_not_reveal_their_location(sandbox: Sandbox) -> None:
     result = await run(sandbox, "import statistics\nstatistics.mean([])")
     assert "  … 1 frame in statistics\n" in result.output
     assert sys.prefix not in result.output
 
 
-async def test_what_python_reads_from_files_is_there(sandbox: Sandbox) -> None:
+async def test_stdlib_data_files_are_available(sandbox: Sandbox) -> None:
     code = "import zoneinfo, datetime\nsummer = datetime.datetime(2024, 7, 1)\n[summer.replace(tzinfo=zoneinfo.ZoneInfo(n)).utcoffset() for n in ('UTC', 'Asia/Kolkata')]"
     if zoneinfo.available_timezones():
         assert (
@@ -77,14 +77,14 @@ async def test_what_python_reads_from_files_is_there(sandbox: Sandbox) -> None:
     assert "No module named 'numpy' in this sandbox" in result.output
 
 
-async def test_the_machine_stays_unknown(sandbox: Sandbox) -> None:
+async def test_machine_details_stay_hidden(sandbox: Sandbox) -> None:
     code = "import os, sys, platform, socket\n"
     code += "for ask in (platform.node, os.uname, socket.gethostname, os.getcwd, lambda: os.environ, lambda: (sys.executable, sys.path, sys.argv)):\n"
     code += "    try: print(ask())\n    except OSError: print('-')"
     assert await printed(sandbox, code) == "\n-\n-\n/\nenviron({})\n('', [], [''])\n"
 
 
-async def test_the_system_says_that_it_is_locked(sandbox: Sandbox) -> None:
+async def test_kernel_reports_that_the_process_is_locked(sandbox: Sandbox) -> None:
     """No capability, whoever runs this; no way to new rights; a filter; a session of its own."""
     pid = int(await printed(sandbox, "import os\nos.getpid()"))
     status = dict(
@@ -110,7 +110,7 @@ async def test_long_output_keeps_its_ends(sandbox: Sandbox) -> None:
     assert result.output.endswith("end\n")
 
 
-async def test_a_closed_or_replaced_stream_is_there_again_in_the_next_turn(
+async def test_closed_or_replaced_stream_is_restored_in_the_next_turn(
     sandbox: Sandbox,
 ) -> None:
     await run(sandbox, "import sys\nprint('before')\nsys.stdout.close()")
@@ -121,7 +121,7 @@ async def test_a_closed_or_replaced_stream_is_there_again_in_the_next_turn(
     assert await printed(sandbox, "print('c')") == "c\n"
 
 
-async def test_the_context_is_of_the_kind_that_it_was(
+async def test_context_has_its_original_type(
     sandboxes: ProcessSandboxes, node: RecordingNode
 ) -> None:
     text = Text.root("ab\ncd", kind="dict", parts=[("first", 0, 2), ("second", 3, 5)])
@@ -132,16 +132,16 @@ async def test_the_context_is_of_the_kind_that_it_was(
     )
 
 
-async def test_a_text_of_any_characters_arrives_as_it_is(
-    sandboxes: ProcessSandboxes, node: RecordingNode
-) -> None:
+async def test_any_text_arrives_unchanged(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
     sandbox = await sandboxes.start(Text.root("a\0\ud800😀\r\n"), node)
     assert await printed(sandbox, "ascii(context)") == ascii(ascii("a\0\ud800😀\r\n")) + "\n"
     empty = await sandboxes.start(Text.root(""), node)
     assert await printed(empty, "context") == "''\n"
 
 
-async def test_threads_and_coroutines_call_at_once(sandbox: Sandbox, node: RecordingNode) -> None:
+async def test_threads_and_coroutines_make_concurrent_calls(
+    sandbox: Sandbox, node: RecordingNode
+) -> None:
     both = asyncio.Event()
 
     async def answer(name: str, args: dict[str, object]) -> object:
@@ -159,7 +159,7 @@ async def test_threads_and_coroutines_call_at_once(sandbox: Sandbox, node: Recor
     assert await printed(sandbox, code) == "<a> <b>\n"
 
 
-async def test_a_refused_call_is_an_exception_of_the_code(
+async def test_refused_call_is_an_exception_in_the_code(
     sandbox: Sandbox, node: RecordingNode
 ) -> None:
     async def refuse(name: str, args: dict[str, object]) -> object:
@@ -172,7 +172,7 @@ async def test_a_refused_call_is_an_exception_of_the_code(
     assert "conversation" not in result.output
 
 
-async def test_final_ends_the_turn_whatever_the_code_does_about_it(
+async def test_final_ends_the_turn_whatever_the_code_catches(
     sandbox: Sandbox, node: RecordingNode
 ) -> None:
     result = await run(
@@ -188,7 +188,7 @@ async def test_final_ends_the_turn_whatever_the_code_does_about_it(
     assert (result.status, node.finals) == ("final", ["answer", "2"])
 
 
-async def test_a_turn_begins_with_all_names_and_with_the_way_to_answer(
+async def test_turn_starts_with_all_names_and_the_answer_function(
     sandbox: Sandbox, node: RecordingNode
 ) -> None:
     await run(
@@ -199,7 +199,7 @@ async def test_a_turn_begins_with_all_names_and_with_the_way_to_answer(
     assert (await run(sandbox, "FINAL('found')")).status == "final"
 
 
-async def test_an_interrupt_stops_the_code_and_keeps_its_names(
+async def test_interrupt_stops_the_code_and_keeps_its_names(
     sandbox: Sandbox, node: RecordingNode
 ) -> None:
     node.answer = never
@@ -214,7 +214,7 @@ async def test_an_interrupt_stops_the_code_and_keeps_its_names(
     assert node.cancelled == ["llm", "llm"]
 
 
-async def test_code_that_cannot_be_interrupted_is_killed_and_the_next_turn_has_the_text(
+async def test_uninterruptible_code_is_killed_and_the_next_turn_has_the_text(
     sandbox: Sandbox,
 ) -> None:
     result = await run(
@@ -227,7 +227,7 @@ async def test_code_that_cannot_be_interrupted_is_killed_and_the_next_turn_has_t
     assert await printed(sandbox, "len(context), 'x' in globals()") == "(14, False)\n"
 
 
-async def test_the_time_limit_is_of_the_own_running_time(
+async def test_time_limit_counts_only_own_running_time(
     sandbox: Sandbox, node: RecordingNode
 ) -> None:
     result = await run(sandbox, "while True: pass", 0.1)
@@ -247,7 +247,7 @@ async def test_the_time_limit_is_of_the_own_running_time(
     assert (await run(sandbox, busy, 0.2)).status == "timed out"
 
 
-async def test_a_cancelled_turn_ends_its_process_at_once(
+async def test_cancelled_turn_ends_its_process_at_once(
     sandbox: Sandbox, node: RecordingNode
 ) -> None:
     node.answer = never
@@ -268,7 +268,7 @@ async def test_nothing_runs_between_turns(sandbox: Sandbox) -> None:
     assert await printed(sandbox, "threading.active_count() >= 2") == "True\n"
 
 
-async def test_an_interrupt_right_at_the_beginning_stops_the_code_too(sandbox: Sandbox) -> None:
+async def test_immediate_interrupt_stops_the_code_too(sandbox: Sandbox) -> None:
     await run(sandbox, "x = 1")
     for _ in range(5):
         turn = asyncio.create_task(run(sandbox, "while True: pass"))
@@ -278,7 +278,7 @@ async def test_an_interrupt_right_at_the_beginning_stops_the_code_too(sandbox: S
     assert await printed(sandbox, "x") == "1\n"
 
 
-async def test_a_thread_that_still_waits_for_a_call_hears_that_the_turn_is_over(
+async def test_thread_waiting_for_a_call_learns_that_the_turn_is_over(
     sandbox: Sandbox, node: RecordingNode
 ) -> None:
     asked = asyncio.Event()

@@ -85,7 +85,7 @@ def _pid(sandbox: Any) -> int | None:
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("escape", some_quick([*ESCAPES, *ATTACKS]))
-async def test_nothing_gets_out(
+async def test_no_escape_attempt_succeeds(
     escape: Escape,
     sandboxes: ProcessSandboxes,
     bystander: Sandbox,
@@ -115,7 +115,7 @@ async def test_nothing_gets_out(
 
 @pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
-async def test_all_attacks_at_once_leave_the_others_alone(
+async def test_all_attacks_at_once_leave_other_processes_alone(
     sandboxes: ProcessSandboxes, bystander: Sandbox, canary: Canaries
 ) -> None:
 
@@ -137,7 +137,7 @@ async def test_all_attacks_at_once_leave_the_others_alone(
 
 @pytest.mark.skipif(os.getuid() != 0, reason="some ways are open to root alone")
 @pytest.mark.parametrize("escape", some_quick(one for one in ESCAPES if one.works))
-def test_the_canaries_notice_it_without_a_sandbox(
+def test_canaries_detect_escapes_without_a_sandbox(
     escape: Escape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipe = subprocess.PIPE

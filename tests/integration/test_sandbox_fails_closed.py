@@ -59,7 +59,7 @@ def first_words(change: str) -> dict[str, str]:
     return message
 
 
-def test_what_is_whole_is_used() -> None:
+def test_intact_sandbox_is_used() -> None:
     assert first_words("") == {"op": "ready"}
 
 
@@ -85,7 +85,7 @@ def test_what_is_whole_is_used() -> None:
         ("def no(text): raise MemoryError('no memory')\\nlockdown.rlimits.limit = no", "no memory"),
     ],
 )
-def test_what_does_not_hold_is_not_used(change: str, why: str) -> None:
+def test_broken_sandbox_is_not_used(change: str, why: str) -> None:
     message = first_words(change.replace("\\n", "\n"))
     assert message["op"] == "refused"
     assert why in message["why"]
@@ -99,12 +99,12 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("bare")
-def test_a_system_that_lacks_something_is_told() -> None:
+def test_missing_system_feature_is_reported() -> None:
     with pytest.raises(SandboxError, match="its kernel has no Landlock"):
         open.open_sandboxes()
 
 
-async def test_an_interpreter_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unusable_interpreter_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     for executable, why in (
         ("/nowhere/python", "cannot be started"),
         ("/bin/false", "does not work as a sandbox"),
@@ -118,19 +118,19 @@ def _of_the_sandbox() -> str:
     return next(line for line in doctor.report() if line[2:].startswith("sandbox"))
 
 
-def test_the_doctor_names_the_sandbox_that_works() -> None:
+def test_doctor_names_the_working_sandbox() -> None:
     assert _of_the_sandbox() == "✓ sandbox     a process under Landlock and seccomp"
 
 
 @pytest.mark.usefixtures("bare")
-def test_the_doctor_says_what_is_missing() -> None:
+def test_doctor_reports_missing_features() -> None:
     line = _of_the_sandbox()
     assert line.startswith("! sandbox     none")
     assert "its kernel has no Landlock" in line
     assert "pydantic-monty" in line
 
 
-def test_the_doctor_says_why_it_is_another_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_explains_why_monty_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pydantic_monty")
     monkeypatch.setattr(lockdown, "missing", lambda: "its kernel has no Landlock")
     line = _of_the_sandbox()

@@ -21,7 +21,7 @@ from tests.integration.sandboxes import RecordingNode, printed, run
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_a_process_that_dies_says_how_and_is_followed_by_another(sandbox: Sandbox) -> None:
+async def test_dying_process_reports_how_and_is_replaced(sandbox: Sandbox) -> None:
     result = await run(sandbox, "import os\nos._exit(3)")
     assert result.status == "died"
     assert "exited with code 3" in result.output
@@ -31,7 +31,7 @@ async def test_a_process_that_dies_says_how_and_is_followed_by_another(sandbox: 
 
 
 @pytest.mark.parametrize("known", [False, True])
-async def test_the_server_is_started_again_if_it_ends(
+async def test_server_is_restarted_if_it_ends(
     sandboxes: ProcessSandboxes, node: RecordingNode, known: bool
 ) -> None:
     """Whether or not the loop has heard of its end."""
@@ -49,7 +49,7 @@ async def test_the_server_is_started_again_if_it_ends(
     assert await printed(sandbox, "context") == "'a'\n"
 
 
-async def test_without_descriptors_a_start_fails_and_a_later_one_works(
+async def test_start_without_free_descriptors_fails_and_a_later_one_works(
     sandboxes: ProcessSandboxes, node: RecordingNode
 ) -> None:
     """Whichever of those that a start needs is the one that is lacking."""
@@ -76,7 +76,7 @@ async def test_without_descriptors_a_start_fails_and_a_later_one_works(
     await sandbox.close()
 
 
-async def test_a_server_without_descriptors_says_so_and_lives_on(
+async def test_server_without_free_descriptors_reports_it_and_survives(
     sandboxes: ProcessSandboxes, node: RecordingNode
 ) -> None:
     await (await sandboxes.start(Text.root("x"), node)).close()
@@ -97,7 +97,7 @@ async def test_a_server_without_descriptors_says_so_and_lives_on(
     await sandbox.close()
 
 
-async def test_many_sandboxes_run_side_by_side(sandboxes: ProcessSandboxes) -> None:
+async def test_many_sandboxes_run_concurrently(sandboxes: ProcessSandboxes) -> None:
     async def one(number: int) -> str:
         sandbox = await sandboxes.start(Text.root(str(number)), RecordingNode())
         text = await printed(sandbox, "print(context * 2)")
@@ -109,7 +109,7 @@ async def test_many_sandboxes_run_side_by_side(sandboxes: ProcessSandboxes) -> N
     ]
 
 
-async def test_a_start_that_is_cancelled_leaves_no_process(
+async def test_cancelled_start_leaves_no_process(
     sandboxes: ProcessSandboxes, node: RecordingNode
 ) -> None:
     await sandboxes.start(Text.root("a"), node)
@@ -127,7 +127,7 @@ async def test_a_start_that_is_cancelled_leaves_no_process(
         await asyncio.sleep(0.01)
 
 
-async def test_starts_that_are_cancelled_at_any_point_leave_the_next_ones_alone(
+async def test_starts_cancelled_at_any_point_do_not_affect_later_ones(
     sandboxes: ProcessSandboxes, node: RecordingNode
 ) -> None:
     await sandboxes.start(Text.root("a"), node)
@@ -149,7 +149,7 @@ async def test_starts_that_are_cancelled_at_any_point_leave_the_next_ones_alone(
         await following.result().close()
 
 
-async def test_a_large_text_whose_start_is_cancelled_leaves_no_file(
+async def test_cancelled_start_with_a_large_text_leaves_no_file(
     sandboxes: ProcessSandboxes, node: RecordingNode
 ) -> None:
     def memory_files() -> list[str]:
@@ -182,7 +182,7 @@ async def test_closing_ends_all_processes(node: RecordingNode) -> None:
     assert (await turn).status in ("died", "killed")
 
 
-async def test_nothing_is_left_when_the_host_is_killed(tmp_path: Path) -> None:
+async def test_killed_host_leaves_nothing(tmp_path: Path) -> None:
     host = """
 import asyncio, sys
 from mahtab_tui.sandbox.open import open_sandboxes
@@ -215,7 +215,7 @@ def _alive(pid: int) -> bool:
         return False
 
 
-async def test_closed_sandboxes_stay_closed(node: RecordingNode) -> None:
+async def test_closed_sandboxes_cannot_be_reused(node: RecordingNode) -> None:
     sandboxes = open_sandboxes()
     sandbox = await sandboxes.start(Text.root("a"), node)
     await sandboxes.close()
@@ -224,7 +224,7 @@ async def test_closed_sandboxes_stay_closed(node: RecordingNode) -> None:
         await sandboxes.start(Text.root("a"), node)
 
 
-async def test_no_memory_left_ends_this_sandbox_only_and_the_next_turn_works(
+async def test_memory_exhaustion_ends_only_this_sandbox_and_the_next_turn_works(
     sandbox: Sandbox,
 ) -> None:
     result = await run(sandbox, "hoard = []\nwhile True: hoard.append(bytearray(2**22))")
@@ -244,7 +244,7 @@ while lib.clone(work, top, 0x100 | 0x200 | 0x400 | 0x800 | 0x10000, None) > 0 an
 """Threads that share one stack, so that no limit of memory counts them."""
 
 
-async def test_the_kernel_itself_limits_the_threads_of_a_sandbox(
+async def test_operating_system_limits_the_threads_of_a_sandbox(
     sandboxes: ProcessSandboxes, node: RecordingNode
 ) -> None:
     """However busy its host is: they would take every process number that the machine has."""
@@ -254,7 +254,7 @@ async def test_the_kernel_itself_limits_the_threads_of_a_sandbox(
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
-async def test_the_threads_of_a_user_who_is_not_root_are_limited() -> None:
+async def test_threads_of_a_non_root_user_are_limited() -> None:
     code = f"import ctypes, os\nfrom mahtab_tui.kernel.worker.sandbox import rlimits\nos.setresuid(54321, 54321, 54321)\nrlimits.limit(2**30)\n{THREADS}"
     ended = "print(made, flush=True)\nos.kill(os.getpid(), 9)"
     process = await asyncio.create_subprocess_exec(
@@ -264,7 +264,7 @@ async def test_the_threads_of_a_user_who_is_not_root_are_limited() -> None:
     assert rlimits.THREADS < int(made) <= rlimits.SHARED_THREADS
 
 
-async def test_a_large_text_is_delivered_once_and_takes_the_memory_that_it_has(
+async def test_large_text_is_delivered_once_and_uses_only_its_own_memory(
     sandboxes: ProcessSandboxes, node: RecordingNode
 ) -> None:
     text = "0123456789abcde\n" * (100 * 2**20 // 16)

@@ -114,7 +114,7 @@ def type_hidden(it: Doors, name: str, text: str) -> Record:
 # The bus: the screen, the store, watchers
 
 
-def test_what_a_cell_prints_shows_and_raises(it: Doors) -> None:
+def test_output_displays_and_errors_of_a_cell_hide_the_key(it: Doors) -> None:
     shown = it.run(f"{SAY}\nkey")
     assert shown.text.count(MASK) > 10
     assert_masked(shown.text)
@@ -133,7 +133,7 @@ def test_what_a_cell_prints_shows_and_raises(it: Doors) -> None:
     assert_masked(it.everything.told())
 
 
-def test_the_code_that_has_it_and_the_question_that_asks_it(it: Doors, service: Service) -> None:
+def test_code_and_questions_containing_the_key_hide_it(it: Doors, service: Service) -> None:
     it.run(f"x = {KEY!r}")
     service.replies = [OPENAI.reply("So.")]
     it.session.submit("ask", f"is {KEY} right, or {KEY[:9]}\0{KEY[9:]}?")
@@ -145,7 +145,7 @@ def test_the_code_that_has_it_and_the_question_that_asks_it(it: Doors, service: 
 # The model
 
 
-def test_nothing_that_goes_to_a_model_holds_it(it: Doors, service: Service) -> None:
+def test_nothing_sent_to_a_model_contains_the_key(it: Doors, service: Service) -> None:
     it.run(f"{SAY}\npair = (key, 1)")
     say = "```python\nsay(key); key\n```"
     service.replies = [
@@ -162,7 +162,7 @@ def test_nothing_that_goes_to_a_model_holds_it(it: Doors, service: Service) -> N
     assert "cat key.txt" in json.dumps(service.asked)
 
 
-def test_no_model_of_a_search_is_told_it(it: Doors, service: Service) -> None:
+def test_no_model_of_a_search_receives_the_key(it: Doors, service: Service) -> None:
     it.run("key = open('key.txt').read()")
     service.replies = [
         OPENAI.reply("```python\nprint(context, peek(50))\nFINAL(context[:60])\n```")
@@ -182,7 +182,7 @@ def test_no_model_of_a_search_is_told_it(it: Doors, service: Service) -> None:
 # Files
 
 
-def test_the_input_history(it: Doors, service: Service, home: Path) -> None:
+def test_input_history_hides_the_key(it: Doors, service: Service, home: Path) -> None:
     history = History(home / ".mahtab" / "history.db", "here", it.session.secrets.mask)
     history.add(f"x = {KEY!r}", "python")
     history.close()
@@ -190,7 +190,7 @@ def test_the_input_history(it: Doors, service: Service, home: Path) -> None:
         assert_masked(str(connection.execute("select text from input").fetchall()))
 
 
-def test_the_database_of_sessions_has_it_nowhere(service: Service, home: Path) -> None:
+def test_session_database_does_not_contain_the_key(service: Service, home: Path) -> None:
     path = home / ".mahtab" / "sessions.db"
     session = Session(
         load_settings(model="demo"),
@@ -212,7 +212,7 @@ def test_the_database_of_sessions_has_it_nowhere(service: Service, home: Path) -
 # Agents
 
 
-def test_an_agent_of_another_program_is_not_told_it(it: Doors) -> None:
+def test_agent_of_another_program_does_not_receive_the_key(it: Doors) -> None:
     frames: list[Any] = []
     guest, calls = (
         it.session.joined_agents.join("codex", lambda sentence: None, None),
@@ -235,7 +235,7 @@ def test_an_agent_of_another_program_is_not_told_it(it: Doors) -> None:
 # The inspector and the editor
 
 
-def test_no_page_of_the_inspector_shows_it(it: Doors) -> None:
+def test_no_inspector_page_shows_the_key(it: Doors) -> None:
     it.run(
         "key = open('key.txt').read()\nlong = 'x' * 90 + key + 'y' * 90\ndata = long.encode()\nhome = {'a': key, key: 1}\n"
         "class It:\n    '''Its doc.'''\n    def __init__(self): self.k = key\n    def __repr__(self): return f'It({key})'\n    @property\n"
@@ -265,7 +265,7 @@ def test_no_page_of_the_inspector_shows_it(it: Doors) -> None:
     look.close()
 
 
-def test_completion_and_help_do_not_show_it(it: Doors) -> None:
+def test_completion_and_help_hide_the_key(it: Doors) -> None:
     it.run(
         "key = open('key.txt').read()\nd = {key: 1, 'other': key}\ndef f(x=key):\n    'The doc.'\n"
     )
@@ -278,7 +278,7 @@ def test_completion_and_help_do_not_show_it(it: Doors) -> None:
 # Without a screen
 
 
-def test_a_question_without_a_screen(
+def test_headless_question_hides_the_key(
     service: Service,
     project: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -298,7 +298,7 @@ def test_a_question_without_a_screen(
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_search_without_a_screen(
+def test_headless_search_hides_the_key(
     service: Service, project: Path, capsys: pytest.CaptureFixture[str], as_json: bool
 ) -> None:
     (project / "long.txt").write_text(f"the key is {KEY}\n" * 3000)
@@ -330,9 +330,7 @@ def test_a_search_without_a_screen(
 # What was typed hidden
 
 
-def test_what_getpass_returned_is_known_to_the_code_and_shown_nowhere(
-    it: Doors, service: Service
-) -> None:
+def test_getpass_value_is_usable_in_code_and_shown_nowhere(it: Doors, service: Service) -> None:
     type_hidden(it, "word", "xyzzy-of-mine")
     assert (
         it.run("len(word), word == 'xyzzy' + '-of-mine', word[::-1]").text
@@ -354,7 +352,7 @@ def test_what_getpass_returned_is_known_to_the_code_and_shown_nowhere(
     assert (row["type"], row["summary"]) == ("str", f"'{MASK}'")
 
 
-def test_it_is_a_secret_before_anything_of_it_can_be_printed(it: Doors) -> None:
+def test_hidden_input_is_secret_before_it_can_be_printed(it: Doors) -> None:
     it.session.submit(
         "python",
         "import getpass\nfor letter in getpass.getpass(): print(letter, end='', flush=True)",
@@ -364,7 +362,7 @@ def test_it_is_a_secret_before_anything_of_it_can_be_printed(it: Doors) -> None:
     assert "xyzz" not in it.everything.streamed()
 
 
-def test_a_short_one_is_masked_alone_and_nothing_else_with_it(it: Doors) -> None:
+def test_short_secret_is_masked_alone_and_nothing_else_with_it(it: Doors) -> None:
     type_hidden(it, "number", "12")
     assert it.run("print('12 of 12')").text == "12 of 12\n"
     assert it.run("number").text == f"{MASK}\n"
@@ -375,7 +373,7 @@ def test_a_short_one_is_masked_alone_and_nothing_else_with_it(it: Doors) -> None
     assert look.text((["name", "number"],), 0, 99).text == "••"
 
 
-def test_what_an_agents_cell_asks_for_hidden_is_a_secret_too(it: Doors) -> None:
+def test_hidden_input_of_an_agents_cell_is_secret_too(it: Doors) -> None:
     calls, guest, answers = (
         AgentCalls(it.session),
         it.session.joined_agents.join("codex", lambda sentence: None, None),
@@ -394,7 +392,7 @@ def test_what_an_agents_cell_asks_for_hidden_is_a_secret_too(it: Doors) -> None:
     assert "xyzzy" not in it.everything.told()
 
 
-def test_a_line_that_was_typed_openly_is_no_secret(it: Doors) -> None:
+def test_openly_typed_line_is_not_a_secret(it: Doors) -> None:
     it.session.submit("python", "word = input()")
     record = it.store.wait(tags.INPUT, state="waiting")
     it.session.answer_input(record.attrs["request"], "open-and-seen")
@@ -416,7 +414,7 @@ def test_a_line_that_was_typed_openly_is_no_secret(it: Doors) -> None:
         "None",
     ],
 )
-def test_a_session_goes_on_when_a_word_of_its_own_was_typed_hidden(
+def test_session_continues_when_one_of_its_own_words_was_typed_hidden(
     it: Doors, service: Service, typed: str
 ) -> None:
     type_hidden(it, "word", typed)
@@ -434,9 +432,7 @@ def test_a_session_goes_on_when_a_word_of_its_own_was_typed_hidden(
 # Names that look like secrets
 
 
-def test_values_under_names_that_look_like_secrets_are_in_no_list(
-    it: Doors, service: Service
-) -> None:
+def test_values_of_secret_looking_names_are_not_listed(it: Doors, service: Service) -> None:
     it.run(
         "password = 'opensesame'; API_KEY = b'opensesame'; token = 70707070; tokens = 70; config = {'db_password': 'opensesame'}"
     )

@@ -63,14 +63,14 @@ def kept(it: Opened) -> str:
     return "".join(f"{record.text}{json.dumps(record.attrs)}" for record in it.store.records)
 
 
-def test_a_key_in_env_reaches_its_provider(it: Opened, service: Service) -> None:
+def test_key_in_env_file_reaches_its_provider(it: Opened, service: Service) -> None:
     service.replies = [OPENAI.reply("Hello")]
     assert it.session.agent.ask("hi") == "Hello"
     assert service.headers[0]["authorization"] == f"Bearer {IN_ENV}"
     assert IN_ENV not in kept(it)
 
 
-def test_the_kernel_has_the_persons_variables_and_no_key_of_the_configuration(it: Opened) -> None:
+def test_kernel_has_the_users_variables_but_no_configured_key(it: Opened) -> None:
     # Counted in the kernel: what it prints is masked.
     count = "import os, subprocess\nseen = str(os.environ) + subprocess.run(['env'], capture_output=True, text=True).stdout\n"
     it.session.submit("python", f"{count}seen.count('sk-in-'), seen.count('{OF_THE_PERSON}')")
@@ -78,7 +78,7 @@ def test_the_kernel_has_the_persons_variables_and_no_key_of_the_configuration(it
     assert not any("sk-in-" in value for value in os.environ.values())
 
 
-def test_the_claude_program_is_not_handed_a_key_of_the_configuration(
+def test_claude_program_does_not_receive_a_configured_key(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = install_fake_claude(tmp_path / "bin", "answers", answers=["Hi."])
@@ -99,7 +99,7 @@ def test_the_claude_program_is_not_handed_a_key_of_the_configuration(
     assert "sk-in-" not in json.dumps(fake.told) + kept(Opened(session, store))
 
 
-def test_an_error_that_repeats_the_key_is_told_without_it(it: Opened, service: Service) -> None:
+def test_error_quoting_the_key_is_masked(it: Opened, service: Service) -> None:
     service.replies = [refusing(401, f"Incorrect API key provided: {IN_ENV}.")]
     it.session.submit("ask", "hi")
     told = it.store.wait(tags.NOTICE, level="error").text
@@ -107,7 +107,7 @@ def test_an_error_that_repeats_the_key_is_told_without_it(it: Opened, service: S
     assert IN_ENV not in kept(it)
 
 
-def test_what_a_cell_prints_is_kept_and_told_without_the_keys(it: Opened, service: Service) -> None:
+def test_cell_output_is_stored_and_sent_without_keys(it: Opened, service: Service) -> None:
     it.session.submit("python", "text = open('.env').read()\nprint(text)")
     shown = it.store.wait(tags.USER_REPL_OUT, cell=1).text
     assert "OPENAI_COMPATIBLE_API_KEY=••••••••" in shown
@@ -117,7 +117,7 @@ def test_what_a_cell_prints_is_kept_and_told_without_the_keys(it: Opened, servic
     assert IN_ENV not in json.dumps(service.asked) + kept(it)
 
 
-def test_a_search_without_a_session_does_not_tell_the_key_either(service: Service) -> None:
+def test_search_without_a_session_hides_the_key_too(service: Service) -> None:
     service.replies = [refusing(401, f"Incorrect API key provided: {IN_ENV}.")]
     llm = get_llm("openai:our-own", **load_settings().model_access())
     with pytest.raises(ModelError, match=r"Incorrect API key provided: ••••••••\."):
@@ -125,9 +125,7 @@ def test_a_search_without_a_session_does_not_tell_the_key_either(service: Servic
     assert IN_ENV not in repr(llm)
 
 
-def test_what_a_cell_prints_piece_by_piece_is_shown_without_the_keys(
-    it: Opened, project: Path
-) -> None:
+def test_streamed_cell_output_is_shown_without_keys(it: Opened, project: Path) -> None:
     shown: list[str] = []
 
     class Screen(logging.Handler):

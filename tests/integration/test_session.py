@@ -39,7 +39,7 @@ COMPLETE = {
 }
 
 
-def test_cells_run_in_order_and_changes_are_told(open_session: Callable[..., Opened]) -> None:
+def test_cells_run_in_order_and_changes_are_reported(open_session: Callable[..., Opened]) -> None:
     it = open_session()
     it.session.submit("python", "x = 1")
     it.session.submit("python", "x + 1")
@@ -74,7 +74,9 @@ def test_a_question_runs_code_after_approval_and_shares_the_namespace(
     assert said[-1] == "It is 42."
 
 
-def test_run_all_from_now_on_changes_the_session(open_session: Callable[..., Opened]) -> None:
+def test_run_all_changes_the_approval_mode_of_the_session(
+    open_session: Callable[..., Opened],
+) -> None:
     it = open_session(CODE, COMPLETE, "Done.", CODE, COMPLETE, "Done again.")
     it.session.submit("ask", "first")
     waiting = it.store.wait(tags.APPROVAL, state="waiting")
@@ -98,7 +100,7 @@ def test_stopping_while_code_waits_ends_the_turn(open_session: Callable[..., Ope
     assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "False\n"
 
 
-def test_a_question_is_stopped_while_the_agent_is_being_made(
+def test_question_can_be_stopped_while_the_agent_is_being_created(
     open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = open_session("First.", "Second.")
@@ -130,7 +132,7 @@ def test_a_question_is_stopped_while_the_agent_is_being_made(
     ]
 
 
-def test_a_question_is_shown_before_the_agent_is_there(
+def test_question_is_shown_before_the_agent_exists(
     open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = open_session("First.")
@@ -153,7 +155,7 @@ def test_a_question_is_shown_before_the_agent_is_there(
     assert sum(record.tag == tags.USER_CHAT for record in it.store.records) == 1
 
 
-def test_a_model_that_cannot_be_made_is_said_and_nothing_is_shown_as_thinking(
+def test_unavailable_model_is_reported_without_a_lasting_thinking_state(
     open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = open_session()
@@ -182,7 +184,7 @@ def test_stopping_a_cell_interrupts_it_and_the_next_one_runs(
     assert it.session.stop() is None
 
 
-def test_stopping_a_cell_that_searches_the_source_ends_the_search(
+def test_stopping_a_cell_ends_its_code_search(
     open_session: Callable[..., Opened], project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "endless.txt").write_text("a" * 100)
@@ -207,7 +209,7 @@ def test_stopping_a_cell_that_searches_the_source_ends_the_search(
     assert results[0].ended == "cancelled"
 
 
-def test_a_broken_skill_is_a_notice_at_the_start(
+def test_broken_skill_gives_a_notice_at_startup(
     open_session: Callable[..., Opened], project: Path
 ) -> None:
     path = project / ".mahtab" / "skills" / "broken" / "SKILL.md"
@@ -217,7 +219,7 @@ def test_a_broken_skill_is_a_notice_at_the_start(
     assert it.store.wait(tags.NOTICE, level="warning").text.startswith(str(path))
 
 
-def test_a_skill_that_a_cell_loads_goes_to_the_model_with_the_next_question(
+def test_skill_loaded_by_a_cell_is_sent_with_the_next_question(
     open_session: Callable[..., Opened], project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
@@ -267,7 +269,7 @@ def test_ask_in_a_cell_returns_the_answer_and_its_code_runs_inside(
     assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "It is 42. 42\n"
 
 
-def test_ask_in_the_models_own_code_is_a_clear_error(open_session: Callable[..., Opened]) -> None:
+def test_ask_in_the_models_code_is_a_clear_error(open_session: Callable[..., Opened]) -> None:
     it = open_session("```python\nask('more')\n```", COMPLETE, "No.", approval="auto")
     it.session.submit("ask", "go")
     it.store.wait(tags.AGENT, state="done")
@@ -277,7 +279,7 @@ def test_ask_in_the_models_own_code_is_a_clear_error(open_session: Callable[...,
     )
 
 
-def test_input_is_asked_and_answered(open_session: Callable[..., Opened]) -> None:
+def test_input_is_requested_and_answered(open_session: Callable[..., Opened]) -> None:
     it = open_session()
     it.session.submit("python", "name = input('who? ')")
     asked = it.store.wait(tags.INPUT, state="waiting")
@@ -287,7 +289,7 @@ def test_input_is_asked_and_answered(open_session: Callable[..., Opened]) -> Non
     assert changes[0]["summary"] == "'Ada'"
 
 
-def test_a_kernel_that_dies_is_replaced_and_the_namespace_is_said_to_be_empty(
+def test_dead_kernel_is_replaced_with_an_empty_namespace(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session()
@@ -298,7 +300,7 @@ def test_a_kernel_that_dies_is_replaced_and_the_namespace_is_said_to_be_empty(
     assert it.store.wait(tags.USER_REPL_OUT, cell=2).text == "2\n"
 
 
-def test_a_kernel_that_is_killed_while_idle_takes_its_variables_along_and_the_new_one_is_told(
+def test_kernel_killed_while_idle_is_replaced_with_one_notice(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session()
@@ -313,7 +315,7 @@ def test_a_kernel_that_is_killed_while_idle_takes_its_variables_along_and_the_ne
     assert notes(records) == [records[died].text, "Started a new kernel; its namespace is empty."]
 
 
-def test_a_reset_is_told_once(open_session: Callable[..., Opened]) -> None:
+def test_reset_is_reported_once(open_session: Callable[..., Opened]) -> None:
     it = open_session()
     it.session.submit("python", "x = 1")
     it.store.wait(tags.NAMESPACE, cell=1)
@@ -329,7 +331,7 @@ def notes(records: Sequence[Record]) -> list[str]:
     return [entry.text for entry in transcript.entries if isinstance(entry, Note)]
 
 
-def test_a_model_that_fails_is_said_and_the_session_goes_on(
+def test_failing_model_is_reported_and_the_session_continues(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session({"error": "The service is down."}, "Better now.")
@@ -364,7 +366,7 @@ def test_closing_leaves_no_thread_and_no_process(project: Path) -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_a_variable_that_hides_a_tool_is_noticed(open_session: Callable[..., Opened]) -> None:
+def test_variable_shadowing_a_tool_is_noticed(open_session: Callable[..., Opened]) -> None:
     it = open_session()
     it.session.submit("python", "grep = 3")
     notice = it.store.wait(tags.NOTICE)
@@ -374,7 +376,7 @@ def test_a_variable_that_hides_a_tool_is_noticed(open_session: Callable[..., Ope
     assert len([record for record in it.store.records if record.tag == tags.NOTICE]) == 1
 
 
-def test_what_was_printed_over_is_told_as_it_stands_in_the_end(
+def test_overwritten_output_is_sent_in_its_final_form(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session("It is done.", COMPLETE)

@@ -81,7 +81,7 @@ def texts(id: str) -> list[str]:
     ]
 
 
-def test_a_copy_before_an_answer_leaves_out_the_question(open_saved: OpenSaved) -> None:
+def test_copy_before_an_answer_excludes_the_question(open_saved: OpenSaved) -> None:
     session = open_saved()
     run(session, "items = [1]")
     session.submit("ask", "add two")
@@ -98,7 +98,7 @@ def test_a_copy_before_an_answer_leaves_out_the_question(open_saved: OpenSaved) 
     assert value(again, "'items' in globals()") == "False"
 
 
-def test_a_private_variable_is_private_in_every_copy_and_however_long_ago_it_was_marked(
+def test_private_variable_is_private_in_every_copy_however_old_its_mark(
     open_saved: OpenSaved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = open_saved()
@@ -120,7 +120,7 @@ def test_a_private_variable_is_private_in_every_copy_and_however_long_ago_it_was
         assert left_out.private == {"pay"}
 
 
-def test_a_resumed_session_says_how_many_records_are_not_shown(
+def test_resumed_session_counts_the_records_not_shown(
     open_saved: OpenSaved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = open_saved()

@@ -23,7 +23,7 @@ def ask(it: Opened, turn: int) -> None:
     it.store.wait(tags.AGENT, turn=turn, state="done")
 
 
-def test_what_is_trusted_is_told_with_every_question_and_a_change_is_held_back_again(
+def test_trusted_instructions_are_sent_with_questions_until_they_change(
     open_session: Callable[..., Opened], service: Service, home: Path, project: Path
 ) -> None:
     (home / ".mahtab").mkdir(exist_ok=True)
@@ -54,7 +54,7 @@ def test_what_is_trusted_is_told_with_every_question_and_a_change_is_held_back_a
     ) == 2
 
 
-def test_a_file_that_cannot_be_read_is_told_once_and_questions_are_answered(
+def test_unreadable_instructions_are_reported_once_and_questions_answered(
     open_session: Callable[..., Opened], project: Path
 ) -> None:
     (project / "AGENTS.md").mkdir()
@@ -66,7 +66,7 @@ def test_a_file_that_cannot_be_read_is_told_once_and_questions_are_answered(
     ]
 
 
-def test_what_the_next_question_would_send_is_counted(
+def test_context_use_counts_what_the_next_question_would_send(
     open_session: Callable[..., Opened], home: Path, project: Path
 ) -> None:
     it = open_session("Yes.", "Yes.")

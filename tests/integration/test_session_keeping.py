@@ -51,7 +51,7 @@ def states(it: Opened) -> list[tuple[str, str, str]]:
     ]
 
 
-def test_each_name_is_told_and_the_model_hears_of_it(open_session: Open, kept: Kept) -> None:
+def test_each_restored_name_is_reported_also_to_the_model(open_session: Open, kept: Kept) -> None:
     first = open_session(keep=kept.place)
     first.run("items = [1]; lock = __import__('threading').Lock()")
     it = again(open_session, kept, first)
@@ -76,7 +76,7 @@ def test_each_name_is_told_and_the_model_hears_of_it(open_session: Open, kept: K
     assert it.run("items").text == "[1]\n"
 
 
-def test_what_is_not_kept_is_told_again_until_a_cell_makes_it(
+def test_unsaved_names_are_reported_again_until_a_cell_defines_them(
     open_session: Open, kept: Kept
 ) -> None:
     first = open_session(keep=kept.place)
@@ -101,7 +101,7 @@ class Slow:
 """
 
 
-def test_a_cell_waits_for_what_it_mentions_only(
+def test_cell_waits_only_for_the_variables_it_mentions(
     open_session: Open, kept: Kept, project: Path
 ) -> None:
     first = open_session(keep=kept.place)
@@ -120,7 +120,7 @@ def test_a_cell_waits_for_what_it_mentions_only(
     assert it.store.wait(tags.RESTORE).text == "6 variables restored."
 
 
-def test_esc_stops_reading_and_the_variable_stays_on_disk(
+def test_escape_stops_restoring_and_the_variable_stays_on_disk(
     open_session: Open, kept: Kept, project: Path
 ) -> None:
     first = open_session(keep=kept.place)
@@ -135,7 +135,7 @@ def test_esc_stops_reading_and_the_variable_stays_on_disk(
     assert third.store.wait(tags.RESTORE).text == "5 variables restored."
 
 
-def test_a_new_kernel_is_said_to_be_empty_only_if_nothing_comes_back(
+def test_new_kernel_is_called_empty_only_if_nothing_is_restored(
     open_session: Open, kept: Kept
 ) -> None:
     it = open_session(keep=kept.place)
@@ -152,7 +152,7 @@ def test_a_new_kernel_is_said_to_be_empty_only_if_nothing_comes_back(
     assert not any("empty" in text for text in texts)
 
 
-def test_a_reset_forgets_what_was_kept(open_session: Open, kept: Kept) -> None:
+def test_reset_forgets_the_saved_variables(open_session: Open, kept: Kept) -> None:
     first = open_session(keep=kept.place)
     first.run("items = [1]")
     it = again(open_session, kept, first)
@@ -165,7 +165,7 @@ def test_a_reset_forgets_what_was_kept(open_session: Open, kept: Kept) -> None:
     assert third.run("other, 'items' in globals()").text == "(1, False)\n"
 
 
-def test_variables_that_cannot_be_written_are_told_once(open_session: Open, kept: Kept) -> None:
+def test_unwritable_variables_are_reported_once(open_session: Open, kept: Kept) -> None:
     it = open_session(keep=kept.place)
     it.run(
         "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); limits = resource.getrlimit(resource.RLIMIT_FSIZE)"
@@ -181,7 +181,7 @@ def test_variables_that_cannot_be_written_are_told_once(open_session: Open, kept
     assert it.session.keeping.behind
 
 
-def test_an_undo_is_kept_too(open_session: Open, kept: Kept) -> None:
+def test_undo_is_saved_too(open_session: Open, kept: Kept) -> None:
     first = open_session(keep=kept.place)
     first.run("items = [1]", "items.append(2)")
     wait_for(kept.files)
@@ -191,7 +191,7 @@ def test_an_undo_is_kept_too(open_session: Open, kept: Kept) -> None:
     assert it.run("items").text == "[1]\n"
 
 
-def test_files_of_others_are_a_warning_and_stay(open_session: Open, kept: Kept) -> None:
+def test_files_of_others_give_a_warning_and_stay(open_session: Open, kept: Kept) -> None:
     first = open_session(keep=kept.place)
     first.run("items = [1]")
     first.session.close()
@@ -221,7 +221,7 @@ def test_files_of_others_are_a_warning_and_stay(open_session: Open, kept: Kept) 
         ),
     ],
 )
-def test_the_sentence(back: int, missing: int, said: str) -> None:
+def test_restore_sentence_is_well_formed(back: int, missing: int, said: str) -> None:
     assert (
         sentence(
             ["x"] * back,
@@ -231,7 +231,7 @@ def test_the_sentence(back: int, missing: int, said: str) -> None:
     )
 
 
-def test_coming_back_alone_is_not_stored(tmp_path: Path) -> None:
+def test_restoring_alone_is_not_stored(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "sessions.db", "one")
     store.append(records.Restore("1 variable restored.", time=1.0))
     assert not store.begun
@@ -243,7 +243,7 @@ def test_coming_back_alone_is_not_stored(tmp_path: Path) -> None:
     ]
 
 
-def test_a_variable_that_ends_the_kernel_while_it_is_read_is_named_and_the_others_are_back(
+def test_variable_that_kills_the_kernel_while_loading_is_named(
     open_session: Open, kept: Kept
 ) -> None:
     first = open_session(keep=kept.place)

@@ -49,7 +49,7 @@ def opened(
     return it, it.session.notebook, path
 
 
-def test_opening_runs_nothing_and_running_replaces_what_was_stored(
+def test_opening_runs_nothing_and_running_replaces_stored_outputs(
     open_session: OpenSession, project: Path
 ) -> None:
     it, notebook, path = opened(open_session, project)
@@ -70,7 +70,7 @@ def test_opening_runs_nothing_and_running_replaces_what_was_stored(
     assert [cell.source for cell in made.cells[7:]] == ["'x' in globals()"]
 
 
-def test_running_all_stops_at_the_first_error_and_says_so(
+def test_run_all_stops_at_the_first_error_with_a_notice(
     open_session: OpenSession, project: Path
 ) -> None:
     it, notebook, _ = opened(open_session, project)
@@ -88,7 +88,7 @@ def test_running_all_stops_at_the_first_error_and_says_so(
     ] == [2, 3]
 
 
-def test_escape_stops_all_that_waits(open_session: OpenSession, project: Path) -> None:
+def test_escape_cancels_all_waiting_cells(open_session: OpenSession, project: Path) -> None:
     it, notebook, _ = opened(
         open_session,
         project,
@@ -103,7 +103,7 @@ def test_escape_stops_all_that_waits(open_session: OpenSession, project: Path) -
     assert it.value("'y' in globals()") == "False"
 
 
-def test_what_waits_can_be_taken_back(open_session: OpenSession, project: Path) -> None:
+def test_waiting_cell_can_be_withdrawn(open_session: OpenSession, project: Path) -> None:
     cells = [
         new_code_cell("import time\nwhile not done: time.sleep(0.01)"),
         new_code_cell("1/0"),
@@ -129,7 +129,7 @@ def test_what_waits_can_be_taken_back(open_session: OpenSession, project: Path) 
         (lambda notebook: notebook.run_up_to(1), "The notebook has no code cell there."),
     ],
 )
-def test_what_cannot_run_is_a_sentence(
+def test_unrunnable_cell_gives_one_sentence(
     start: Callable[[Notebook], None], sentence: str, open_session: OpenSession, project: Path
 ) -> None:
     _, notebook, _ = opened(open_session, project)
@@ -138,7 +138,7 @@ def test_what_cannot_run_is_a_sentence(
     assert str(raised.value) == sentence
 
 
-def test_a_cell_with_a_secret_runs_as_it_stands_in_the_file(
+def test_cell_with_a_secret_runs_as_written_in_the_file(
     open_session: OpenSession, project: Path
 ) -> None:
     it, notebook, path = opened(
@@ -156,7 +156,7 @@ def test_a_cell_with_a_secret_runs_as_it_stands_in_the_file(
     )
 
 
-def test_the_model_is_told_the_cells_as_text_that_has_not_run_and_no_stored_output(
+def test_model_receives_notebook_cells_without_stored_outputs(
     open_session: OpenSession, project: Path
 ) -> None:
     it, notebook, _ = opened(
@@ -189,7 +189,7 @@ def test_nothing_in_a_notebook_can_forge_a_record(open_session: OpenSession, pro
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_notebook_kept_up_to_date_runs_from_scratch_with_the_same_outputs(
+def test_autosaved_notebook_runs_from_scratch_with_the_same_outputs(
     open_session: OpenSession, project: Path
 ) -> None:
     path = project / "kept.ipynb"
@@ -213,7 +213,9 @@ def test_a_notebook_kept_up_to_date_runs_from_scratch_with_the_same_outputs(
     assert nbformat.read(path, as_version=4).cells[-1].source == "last = 1"
 
 
-def test_saving_and_running_at_once_lose_nothing(open_session: OpenSession, project: Path) -> None:
+def test_concurrent_saving_and_running_lose_nothing(
+    open_session: OpenSession, project: Path
+) -> None:
     it, notebook, path = opened(
         open_session, project, cells=[new_code_cell(f"print({number})") for number in range(30)]
     )

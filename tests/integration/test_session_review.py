@@ -44,7 +44,7 @@ def reviews(it: Opened) -> list[str]:
     return [record.state for record in it.store.records if isinstance(record, records.Review)]
 
 
-def test_changes_are_shown_and_kept(open_session: Callable[..., Opened]) -> None:
+def test_reviewed_changes_are_shown_and_accepted(open_session: Callable[..., Opened]) -> None:
     it = open_session(APPEND, "Done.", approval="review")
     ask(it)
     review = waiting(it)
@@ -63,7 +63,7 @@ def test_changes_are_shown_and_kept(open_session: Callable[..., Opened]) -> None
     assert not any(record.tag in (tags.APPROVAL, tags.UNDO) for record in it.store.records)
 
 
-def test_undone_changes_are_gone_the_model_is_told_and_later_blocks_do_not_run(
+def test_undone_changes_are_reported_to_the_model_and_later_blocks_skipped(
     open_session: Callable[..., Opened],
 ) -> None:
     told = r"The person undid this code \(block 1\) after it had run: not so(.|\n)*Block 2 of your code was not run, because the one before it was undone"
@@ -86,7 +86,7 @@ def test_undone_changes_are_gone_the_model_is_told_and_later_blocks_do_not_run(
     ] == [True]
 
 
-def test_each_block_is_reviewed_and_keeping_all_ends_reviews(
+def test_each_block_is_reviewed_and_keep_all_ends_reviews(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session(TWO, "Done.", approval="review")
@@ -97,7 +97,7 @@ def test_each_block_is_reviewed_and_keeping_all_ends_reviews(
     assert it.value("items") == "[1, 2, 3]"
 
 
-def test_stopping_keeps_the_changes_which_can_still_be_undone(
+def test_stop_keeps_the_changes_which_can_still_be_undone(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session(TWO, "Never said.", approval="review")
@@ -123,7 +123,7 @@ def test_escape_outside_the_row_stops_the_turn_and_withdraws_the_question(
 
 
 @pytest.mark.parametrize("block", ["1 + 1", "print(len(items))", "items[:]"])
-def test_a_cell_that_changes_nothing_needs_no_answer(
+def test_cell_without_changes_needs_no_review(
     open_session: Callable[..., Opened], block: str
 ) -> None:
     it = open_session(f"Look.\n\n```python\n{block}\n```\n", "Done.", approval="review")
@@ -132,7 +132,7 @@ def test_a_cell_that_changes_nothing_needs_no_answer(
     assert reviews(it) == []
 
 
-def test_what_a_cell_did_outside_all_the_same_is_named(open_session: Callable[..., Opened]) -> None:
+def test_external_side_effects_are_named_in_the_review(open_session: Callable[..., Opened]) -> None:
     hidden = "import os\ngetattr(os, 'mk' + 'dir')('made')"
     it = open_session(f"Make.\n\n```python\n{hidden}\n```\n", "Done.", approval="review")
     ask(it)
@@ -144,7 +144,7 @@ def test_what_a_cell_did_outside_all_the_same_is_named(open_session: Callable[..
     end(it)
 
 
-def test_a_cell_that_ran_meanwhile_is_shown_before_both_are_undone(
+def test_cell_run_meanwhile_is_shown_before_both_are_undone(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session(APPEND, "Then not.", approval="review")
@@ -162,7 +162,7 @@ def test_a_cell_that_ran_meanwhile_is_shown_before_both_are_undone(
     assert it.value("items, 'mine' in globals()") == "([1], False)"
 
 
-def test_undo_while_another_cell_runs_undoes_nothing_and_asks_again(
+def test_undo_during_another_cell_is_refused_and_asks_again(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session(APPEND, "Done.", approval="review")
@@ -185,7 +185,7 @@ def test_undo_while_another_cell_runs_undoes_nothing_and_asks_again(
     assert it.value("items") == "[1, 2]"
 
 
-def test_nobody_undoes_from_elsewhere_while_changes_wait(
+def test_undo_from_elsewhere_is_refused_during_a_review(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session(APPEND, "Done.", approval="review")
@@ -197,7 +197,7 @@ def test_nobody_undoes_from_elsewhere_while_changes_wait(
     end(it)
 
 
-def test_without_undo_all_code_asks_before(open_session: Callable[..., Opened]) -> None:
+def test_all_code_asks_first_when_undo_is_off(open_session: Callable[..., Opened]) -> None:
     it = open_session(APPEND, "Done.", approval="review", undo_steps=0)
     ask(it)
     asked = it.store.wait(tags.APPROVAL, state="waiting")
@@ -208,7 +208,7 @@ def test_without_undo_all_code_asks_before(open_session: Callable[..., Opened]) 
     assert reviews(it) == []
 
 
-def test_code_that_a_cell_waits_for_asks_before(open_session: Callable[..., Opened]) -> None:
+def test_code_awaited_by_a_cell_asks_first(open_session: Callable[..., Opened]) -> None:
     it = open_session(APPEND, "Done.", approval="review")
     it.run("items = [1]; old = 1")
     it.session.submit("python", "answer = ask('change it')")
@@ -219,7 +219,7 @@ def test_code_that_a_cell_waits_for_asks_before(open_session: Callable[..., Open
     it.store.wait(tags.USER_REPL_OUT, cell=2)
 
 
-def test_a_kernel_in_this_process_asks_before(tmp_path: Path) -> None:
+def test_in_process_kernel_asks_first(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     desk.decide(Decision("run"))
     desk.host.profile.approval = "review"
@@ -233,7 +233,7 @@ def test_a_kernel_in_this_process_asks_before(tmp_path: Path) -> None:
     desk.session.close()
 
 
-def test_a_kernel_that_is_reset_meanwhile_has_nothing_to_undo(
+def test_kernel_reset_during_a_review_leaves_nothing_to_undo(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session(APPEND, "Done.", approval="review")
@@ -247,7 +247,7 @@ def test_a_kernel_that_is_reset_meanwhile_has_nothing_to_undo(
     assert reviews(it)[-2:] == ["waiting", "kept"]
 
 
-def test_code_in_which_something_may_hide_is_refused(open_session: Callable[..., Opened]) -> None:
+def test_code_with_hidden_characters_is_refused(open_session: Callable[..., Opened]) -> None:
     it = open_session(
         "Look.\n\n```python\nitems.append('\x1bP')\n```\n", "Done.", approval="review"
     )
@@ -257,7 +257,7 @@ def test_code_in_which_something_may_hide_is_refused(open_session: Callable[...,
     assert (reviews(it), it.value("items")) == ([], "[1]")
 
 
-def test_an_agents_code_asks_before(open_session: Callable[..., Opened]) -> None:
+def test_agent_code_asks_first(open_session: Callable[..., Opened]) -> None:
     it = open_session(approval="review")
     it.run("items = [1]")
     agent = it.session.joined_agents.join("codex", lambda sentence: None, None)

@@ -31,7 +31,7 @@ def events(it: Opened, tag: str) -> list[dict[str, Any]]:
     return [record.attrs for record in it.store.records if record.tag == tag]
 
 
-def test_the_answer_comes_back_to_the_cell_and_every_event_goes_over_the_bus(
+def test_answer_returns_to_the_cell_and_every_event_is_on_the_bus(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session(PART, HAND_DOWN)
@@ -58,7 +58,7 @@ def test_documents_and_tables_keep_their_names(open_session: Callable[..., Opene
     assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "dict one.txt, two.txt\n"
 
 
-def test_an_answer_in_a_cell_is_clean_unless_it_is_asked_for_raw(
+def test_answer_in_a_cell_is_clean_unless_requested_raw(
     open_session: Callable[..., Opened],
 ) -> None:
     look = {"text": "```python\nFINAL('a' + chr(27) + ']52;c;eA==' + chr(7) + 'b')\n```"}
@@ -76,7 +76,7 @@ class Needle:
 """
 
 
-def test_an_answer_is_data_in_the_form_that_the_cell_asks_for(
+def test_answer_has_the_type_requested_by_the_cell(
     open_session: Callable[..., Opened],
 ) -> None:
     wrong = {"text": "```python\nFINAL([{'line': 'seven'}])\n```"}
@@ -103,7 +103,7 @@ def test_an_answer_is_data_in_the_form_that_the_cell_asks_for(
     assert it.store.wait(tags.USER_REPL_OUT, cell=5).text == "Needle(line=5008)\n"
 
 
-def test_searches_are_awaited_and_stopped(open_session: Callable[..., Opened]) -> None:
+def test_searches_can_be_awaited_and_stopped(open_session: Callable[..., Opened]) -> None:
     it = open_session(
         {"match": "<search-query>\nfirst\n", "text": "```python\nFINAL(1)\n```"},
         {"match": "<search-query>\nsecond\n", "text": "```python\nFINAL(2)\n```"},
@@ -122,12 +122,12 @@ def test_searches_are_awaited_and_stopped(open_session: Callable[..., Opened]) -
     it.store.wait(tags.RLM_FINAL, state="stopped")
 
 
-def test_a_long_answer_is_all_there(open_session: Callable[..., Opened]) -> None:
+def test_long_answer_is_complete(open_session: Callable[..., Opened]) -> None:
     it = open_session({"text": "```python\nFINAL((f'{n} é {n}' for n in range(40_000)))\n```"})
     assert ask(it, "import json; json.loads(rlm('Find it', log))[-1]") == "'39999 é 39999'\n"
 
 
-def test_a_search_that_fails_raises_a_sentence(open_session: Callable[..., Opened]) -> None:
+def test_failing_search_raises_a_sentence(open_session: Callable[..., Opened]) -> None:
     it = open_session({"error": "The model is not at home."})
     code = "try:\n    rlm('Find the needles', log)\nexcept SearchFailed as error:\n    failed = error\n    print(error.tree.state)\n    raise"
     said = ask(it, code)
@@ -140,7 +140,7 @@ def test_a_search_that_fails_raises_a_sentence(open_session: Callable[..., Opene
     assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "(True, True)\n"
 
 
-def test_the_tree_and_the_log_of_a_search_are_data_also_when_they_are_large(
+def test_search_tree_and_log_are_data_even_when_large(
     open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = open_session(PART, HAND_DOWN)
@@ -187,7 +187,7 @@ def test_several_contexts_have_names_in_a_cell(open_session: Callable[..., Opene
     )
 
 
-def test_wrong_limits_and_contexts_are_sentences(open_session: Callable[..., Opened]) -> None:
+def test_wrong_limits_and_contexts_give_sentences(open_session: Callable[..., Opened]) -> None:
     it = open_session()
     assert "max_turns must be at least 1, not 0." in ask(it, "rlm('x', log, max_turns=0)")
     it.session.submit("python", "rlm('x', 42)")
@@ -198,7 +198,7 @@ def test_wrong_limits_and_contexts_are_sentences(open_session: Callable[..., Ope
     assert "There is no model" in it.store.wait(tags.USER_REPL_OUT, cell=4).text
 
 
-def test_a_partial_answer_is_said_to_be_partial(open_session: Callable[..., Opened]) -> None:
+def test_partial_answer_gives_a_notice(open_session: Callable[..., Opened]) -> None:
     it = open_session(
         {"match": "limit|used up|Answer the query now", "text": "About twenty."},
         "```python\nprint(len(context))\n```",
@@ -219,7 +219,7 @@ def test_escape_stops_the_cell_and_its_search(open_session: Callable[..., Opened
     assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "42\n"
 
 
-def test_nothing_is_left_of_the_text_where_the_kernel_is_killed(
+def test_killed_kernel_leaves_nothing_of_the_text(
     open_session: Callable[..., Opened], tmp_path: Path
 ) -> None:
     it = open_session("```python\nwhile True:\n    pass\n```")
@@ -230,7 +230,7 @@ def test_nothing_is_left_of_the_text_where_the_kernel_is_killed(
     assert it.session.stop() == "cell"
 
 
-def test_the_screen_stops_and_retries_nodes(open_session: Callable[..., Opened]) -> None:
+def test_screen_can_stop_and_retry_nodes(open_session: Callable[..., Opened]) -> None:
     it = open_session("```python\nwhile True:\n    pass\n```")
     it.session.submit("python", LOG)
     it.session.submit("python", "rlm('Find the needles', log)")
@@ -245,7 +245,7 @@ def test_the_screen_stops_and_retries_nodes(open_session: Callable[..., Opened])
     it.store.wait(tags.RLM_FINAL, node="2", state="stopped")
 
 
-def test_an_answer_that_comes_late_is_made_a_variable_and_overwrites_none(
+def test_late_answer_becomes_a_new_variable(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session({"text": "```python\nFINAL('first line\\nit is \"here\"')\n```"})
@@ -263,7 +263,7 @@ def test_an_answer_that_comes_late_is_made_a_variable_and_overwrites_none(
     assert it.value("answer_2 == answer") == "True"
 
 
-def test_the_models_own_code_searches_too(open_session: Callable[..., Opened]) -> None:
+def test_model_code_can_search_too(open_session: Callable[..., Opened]) -> None:
     code = "I search.\n\n```python\nanswer = rlm('Find the needles', log)\nprint(answer)\n```"
     complete = {
         "match": "is_complete",

@@ -49,7 +49,7 @@ def opened(open_session: Callable[..., Opened], code: str) -> Opened:
     return it
 
 
-def test_they_run_in_the_kernel_and_change_its_variables(
+def test_tools_run_in_the_kernel_and_change_its_variables(
     open_session: Callable[..., Opened],
 ) -> None:
     it = opened(open_session, "FINAL([*(note(hit) for hit in grep('needle')), kernel()])")
@@ -64,7 +64,7 @@ def test_they_run_in_the_kernel_and_change_its_variables(
     )
 
 
-def test_errors_are_text_and_what_cannot_be_a_tool_is_a_sentence(
+def test_tool_errors_are_text_and_unusable_tools_give_a_sentence(
     open_session: Callable[..., Opened],
 ) -> None:
     it = opened(open_session, "try:\n    note()\nexcept Exception as error:\n    FINAL(error)")
@@ -74,7 +74,7 @@ def test_errors_are_text_and_what_cannot_be_a_tool_is_a_sentence(
     assert "a tool cannot be named '<lambda>'" in run(it, "rlm('Note', log, tools=[lambda: 1])", 4)
 
 
-def test_an_interrupt_of_the_cell_ends_a_tool_that_hangs(
+def test_interrupting_the_cell_ends_a_hanging_tool(
     open_session: Callable[..., Opened],
 ) -> None:
     it = opened(open_session, "hang()")
@@ -86,7 +86,7 @@ def test_an_interrupt_of_the_cell_ends_a_tool_that_hangs(
     assert run(it, f"{OVER.format('hang')}\n'over'", 4) == "'over'\n"
 
 
-def test_a_kernel_that_is_killed_meanwhile_leaves_nothing_that_waits(
+def test_kernel_killed_meanwhile_leaves_no_waiting_calls(
     open_session: Callable[..., Opened],
 ) -> None:
     it = opened(open_session, "while True:\n    pass")
@@ -105,7 +105,7 @@ def test_a_kernel_that_is_killed_meanwhile_leaves_nothing_that_waits(
     wait_for(lambda: not calls())
 
 
-def test_a_kernel_is_not_believed() -> None:
+def test_messages_of_a_kernel_are_not_trusted() -> None:
     got: list[Any] = []
     tools = KernelTools()
     tools.start(1, "note", ["x"], {}, got.append)

@@ -21,7 +21,7 @@ COMPLETE = {
 }
 
 
-def test_an_undo_is_told_to_the_panes_the_model_and_the_store(
+def test_undo_is_reported_to_the_panes_the_model_and_the_store(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session()
@@ -71,7 +71,7 @@ def test_an_answer_with_two_cells_is_undone_in_one_step(
     assert it.session.undo.cells_from(1) == (1, 4)
 
 
-def test_a_redo_brings_back_names_and_authors_until_another_cell_runs(
+def test_redo_restores_names_and_authors_until_another_cell_runs(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session()
@@ -89,7 +89,7 @@ def test_a_redo_brings_back_names_and_authors_until_another_cell_runs(
     assert it.value("items") == "[1]"
 
 
-def test_nothing_is_undone_while_a_cell_runs_and_where_nothing_ran(
+def test_nothing_is_undone_during_a_cell_or_before_any_cell(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session()

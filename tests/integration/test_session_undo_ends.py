@@ -21,7 +21,7 @@ from tests.integration.sessions import Opened
 ENDLESS = "```python\nwhile True:\n    pass\n```"
 
 
-def test_a_kernel_killed_in_the_middle_of_a_checkpoint_is_replaced_and_undo_begins_anew(
+def test_kernel_killed_during_a_checkpoint_is_replaced_and_undo_restarts(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session()
@@ -79,7 +79,7 @@ def test_undo_waits_for_a_cell_that_searches(open_session: Callable[..., Opened]
     assert it.value("items") == "[1]"
 
 
-def test_undo_while_a_search_goes_on_that_was_retried_without_a_cell(
+def test_undo_works_while_a_search_retried_without_a_cell_runs(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session(ENDLESS)
@@ -99,7 +99,7 @@ def test_undo_while_a_search_goes_on_that_was_retried_without_a_cell(
 
 
 @pytest.mark.parametrize("how", ["reset", "activate"])
-def test_after_another_kernel_earlier_cells_cannot_be_undone_and_later_ones_can(
+def test_after_a_kernel_change_only_later_cells_can_be_undone(
     open_session: Callable[..., Opened], how: str
 ) -> None:
     it = open_session()
@@ -119,7 +119,7 @@ def test_after_another_kernel_earlier_cells_cannot_be_undone_and_later_ones_can(
     assert it.value("items") == "[3]"
 
 
-def test_a_redo_is_gone_with_the_kernel_that_could_do_it(
+def test_redo_is_lost_with_its_kernel(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session()
@@ -135,7 +135,7 @@ def test_a_redo_is_gone_with_the_kernel_that_could_do_it(
 
 
 @pytest.mark.parametrize("move", ["%cd inner", "import os; os.chdir('inner')"])
-def test_the_folder_is_the_one_before_the_cell_that_left_it(
+def test_undo_restores_the_folder_left_by_the_cell(
     open_session: Callable[..., Opened], project: Path, move: str
 ) -> None:
     (project / "inner").mkdir()
@@ -154,7 +154,7 @@ def test_the_folder_is_the_one_before_the_cell_that_left_it(
     assert it.session.kernel.info().cwd == str(project / "inner")
 
 
-def test_another_size_of_the_screen_is_no_change_of_a_cell(
+def test_screen_resize_does_not_count_as_a_change(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session()
@@ -166,7 +166,7 @@ def test_another_size_of_the_screen_is_no_change_of_a_cell(
     assert it.value("items, os.environ['COLUMNS']") == "([1], '50')"
 
 
-def test_what_is_no_variable_does_not_get_into_the_namespace_pane(
+def test_non_variables_do_not_appear_in_the_namespace_pane(
     open_session: Callable[..., Opened],
 ) -> None:
     it = open_session()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 
-def test_slow_imports_on_several_threads_end_well() -> None:
+def test_slow_imports_on_several_threads_succeed() -> None:
     """Once here; `python -m tests.slow_imports 200` tries as many as it takes to meet a rare
     order."""
     done = subprocess.run(

@@ -56,7 +56,7 @@ def started(server: SshServer, *, session: str = "", **answers: str) -> Cells:
     return Cells(kernel, host)
 
 
-def test_a_kernel_over_ssh_runs_cells_after_the_user_has_accepted_the_hosts_key(
+def test_ssh_kernel_runs_cells_after_the_host_key_is_accepted(
     server: SshServer,
 ) -> None:
     cells = started(server, authenticity="yes")
@@ -71,12 +71,12 @@ def test_a_kernel_over_ssh_runs_cells_after_the_user_has_accepted_the_hosts_key(
     again.kernel.close()
 
 
-def test_a_refused_key_of_the_host_is_a_sentence(server: SshServer) -> None:
+def test_refused_host_key_gives_one_sentence(server: SshServer) -> None:
     with pytest.raises(KernelError, match="Host key verification failed"):
         started(server, authenticity="no")
 
 
-def test_a_hosts_key_that_has_changed_is_refused(server: SshServer) -> None:
+def test_changed_host_key_is_refused(server: SshServer) -> None:
     started(server, authenticity="yes").kernel.close()
     server.new_host_key()
     server.start()
@@ -84,7 +84,7 @@ def test_a_hosts_key_that_has_changed_is_refused(server: SshServer) -> None:
         started(server, authenticity="yes")
 
 
-def test_a_passphrase_is_asked_for_hidden(server: SshServer) -> None:
+def test_passphrase_is_requested_hidden(server: SshServer) -> None:
     server.new_user_key("locked", "open sesame")
     config = server.folder / "config"
     config.write_text(
@@ -112,7 +112,7 @@ def test_a_passphrase_is_asked_for_hidden(server: SshServer) -> None:
         ),
     ],
 )
-def test_the_users_configuration_holds(server: SshServer, host: str, more: str) -> None:
+def test_users_ssh_configuration_applies(server: SshServer, host: str, more: str) -> None:
     config = server.folder / "config"
     names = f"Host near far\nHostName 127.0.0.1\nPort {server.port}\nStrictHostKeyChecking no\n"
     config.write_text(config.read_text() + names + more.format(folder=server.folder))
@@ -123,13 +123,13 @@ def test_the_users_configuration_holds(server: SshServer, host: str, more: str) 
         kernel.close()
 
 
-def test_a_host_that_is_not_there_is_a_sentence(server: SshServer) -> None:
+def test_unreachable_host_gives_one_sentence(server: SshServer) -> None:
     server.close()
     with pytest.raises(KernelError, match="Connection refused"):
         started(server)
 
 
-def test_a_kernel_over_ssh_is_found_again_by_another_host(server: SshServer, project: Path) -> None:
+def test_ssh_kernel_is_reattached_by_another_host(server: SshServer, project: Path) -> None:
     first = started(server, session="far", authenticity="yes")
     assert first.text("import os; kept = os.getpid(); kept > 0") == "True\n"
     first.kernel.close(leave=True)

@@ -28,11 +28,11 @@ from tests.integration.sessions import Watched
         ("x", "\x1b]52;c;eA==\x07y", "y"),
     ],
 )
-def test_the_rest_of_the_line(text: str, said: str, rest: str) -> None:
+def test_rest_of_the_line_is_suggested(text: str, said: str, rest: str) -> None:
     assert rest_of_line(text, said) == rest
 
 
-def test_off_by_default(home: Path) -> None:
+def test_suggestions_are_off_by_default(home: Path) -> None:
     assert load_settings().suggestion_model is None
 
 
@@ -42,7 +42,7 @@ def session_with(project: Path, line: str, store: Watched) -> Session:
     return Session(settings, ProcessKernel(), HeadlessFrontend(), store=store, name="test")
 
 
-def test_it_comes_from_its_own_model_and_is_counted(project: Path) -> None:
+def test_suggestions_use_their_own_model_and_are_counted(project: Path) -> None:
     store = Watched()
     session = session_with(project, '{"text": "m(y)", "repeat": true}', store)
     session.start()
@@ -55,7 +55,7 @@ def test_it_comes_from_its_own_model_and_is_counted(project: Path) -> None:
         session.close()
 
 
-def test_claude_does_not_think_for_them_and_keeps_to_what_the_session_may_cost(
+def test_claude_suggests_without_thinking_and_within_the_cost_limit(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = install_fake_claude(
@@ -83,7 +83,7 @@ def test_claude_does_not_think_for_them_and_keeps_to_what_the_session_may_cost(
         session.close()
 
 
-def test_a_model_that_fails_is_told_of_once(project: Path) -> None:
+def test_failing_suggestion_model_is_reported_once(project: Path) -> None:
     store = Watched()
     session = session_with(project, '{"text": "m(y)"}', store)
     session.start()

@@ -10,14 +10,14 @@ from tests.integration.kernels import Cells
 from tests.integration.undoing import kinds, undone
 
 
-def test_names_that_were_rebound_deleted_and_added_are_as_before(cells: Cells) -> None:
+def test_rebound_deleted_and_added_names_are_restored(cells: Cells) -> None:
     done = undone(cells, "a = 1\nb = [1]\nkept = b", "a = 2\ndel b\nc = 3")
     assert kinds(done) == {"a": "rebound", "b": "added", "c": "deleted"}
     assert done.exact
     assert cells.text("a, b, b is kept, 'c' in globals()") == "(1, [1], True, False)\n"
 
 
-def test_the_description_before_and_after_is_told(cells: Cells) -> None:
+def test_summaries_before_and_after_are_reported(cells: Cells) -> None:
     (change,) = undone(cells, "a = [1]", "a += [2, 3]").changes
     assert change.before is not None
     assert change.variable is not None
@@ -83,9 +83,7 @@ def test_the_description_before_and_after_is_told(cells: Cells) -> None:
         ("v = [-1, 0.0, 1, True]", "v[:] = [-2, -0.0, True, 1]", "v"),
     ],
 )
-def test_what_was_changed_in_place_is_as_before(
-    cells: Cells, setup: str, change: str, look: str
-) -> None:
+def test_mutations_are_undone(cells: Cells, setup: str, change: str, look: str) -> None:
     cells.run(setup)
     before = cells.text(look)
     cells.text(change)
@@ -94,7 +92,7 @@ def test_what_was_changed_in_place_is_as_before(
     assert cells.text(look) == before
 
 
-def test_other_references_see_what_came_back(cells: Cells) -> None:
+def test_other_references_see_the_restored_object(cells: Cells) -> None:
     undone(
         cells,
         "v = [1]; w = {'v': v}; f = lambda: v; address = id(v)",
@@ -103,14 +101,14 @@ def test_other_references_see_what_came_back(cells: Cells) -> None:
     assert cells.text("v is w['v'] is f(), v, id(v) == address") == "(True, [1], True)\n"
 
 
-def test_an_object_that_holds_itself_and_what_was_taken_out_are_the_same_objects(
+def test_self_reference_and_removed_items_keep_their_identity(
     cells: Cells,
 ) -> None:
     undone(cells, "v = [[1]]; v.append(v); inner = v[0]", "del v[0]; v.append(5); inner.append(9)")
     assert cells.text("v[0] is inner, v[1] is v, len(v), inner") == "(True, True, 2, [1])\n"
 
 
-def test_an_object_that_only_the_changed_one_held_comes_back(cells: Cells) -> None:
+def test_object_referenced_only_by_a_changed_one_is_restored(cells: Cells) -> None:
     undone(
         cells,
         "class C: pass\nv = [{'k': [1, 2]}, C()]; v[1].x = v[0]['k']",
@@ -119,7 +117,7 @@ def test_an_object_that_only_the_changed_one_held_comes_back(cells: Cells) -> No
     assert cells.text("v[0], v[1].x is v[0]['k']") == "({'k': [1, 2]}, True)\n"
 
 
-def test_what_takes_the_address_of_a_value_that_is_gone_is_not_taken_for_it(cells: Cells) -> None:
+def test_value_at_a_reused_address_is_not_mistaken_for_the_old_one(cells: Cells) -> None:
     """So many objects cannot all be kept alive, and new ones get the addresses of those that were
     dropped."""
     cells.text(
@@ -147,7 +145,7 @@ def test_undo_of_an_earlier_cell_undoes_the_later_ones_too(cells: Cells) -> None
     assert cells.text("v, n") == "([1], 1)\n"
 
 
-def test_redo_goes_forward_until_another_cell_runs(cells: Cells) -> None:
+def test_redo_works_until_another_cell_runs(cells: Cells) -> None:
     cells.text("v = [1]; n = 1")
     cells.text("v.append(2); n = 2")
     cells.text("v.append(3); n = 3")
@@ -166,7 +164,7 @@ def test_redo_goes_forward_until_another_cell_runs(cells: Cells) -> None:
         cells.kernel.redo()
 
 
-def test_a_preview_changes_nothing_and_tells_the_same(cells: Cells) -> None:
+def test_preview_changes_nothing_and_matches_the_undo(cells: Cells) -> None:
     cells.text("v = [1]; n = 1")
     cells.text("v.append(2); n = 2; m = 3")
     before = cells.kernel.preview_undo(cells.number)
@@ -178,7 +176,7 @@ def test_a_preview_changes_nothing_and_tells_the_same(cells: Cells) -> None:
     assert cells.kernel.undo(cells.number) == before
 
 
-def test_what_cannot_be_undone_is_a_sentence(cells: Cells) -> None:
+def test_impossible_undo_gives_one_sentence(cells: Cells) -> None:
     cells.text("v = 1")
     with pytest.raises(KernelError, match="Cell 99 cannot be undone"):
         cells.kernel.undo(99)

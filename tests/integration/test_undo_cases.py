@@ -73,7 +73,7 @@ from tests.integration.undoing import kinds, undone
         ),
     ],
 )
-def test_it_is_as_before(cells: Cells, setup: str, change: str, look: str) -> None:
+def test_undo_restores_the_previous_state(cells: Cells, setup: str, change: str, look: str) -> None:
     cells.text(setup)
     before = cells.text(look)
     cells.text(change)
@@ -118,7 +118,7 @@ def test_it_is_as_before(cells: Cells, setup: str, change: str, look: str) -> No
         ("import subprocess", "subprocess.run(['true'])", "true", "program"),
     ],
 )
-def test_what_cannot_come_back_is_named_with_the_reason(
+def test_unrestorable_object_is_named_with_the_reason(
     cells: Cells, setup: str, change: str, name: str, reason: str
 ) -> None:
     cells.text(setup)
@@ -134,20 +134,20 @@ def test_what_cannot_come_back_is_named_with_the_reason(
     assert cells.text("'also' in globals()") == "False\n"
 
 
-def test_a_file_that_is_read_is_set_back(cells: Cells) -> None:
+def test_file_position_is_restored(cells: Cells) -> None:
     Path("in.txt").write_text("one\ntwo\nthree\n")
     done = undone(cells, "f = open('in.txt'); f.readline()", "f.read()")
     assert done.exact, done.kept_as_is
     assert cells.text("f.readline()") == "'two\\n'\n"
 
 
-def test_an_iterator_is_where_it_was(cells: Cells) -> None:
+def test_iterator_position_is_restored(cells: Cells) -> None:
     done = undone(cells, "it = iter([1, 2, 3]); next(it)", "rest = list(it)")
     assert done.exact, done.kept_as_is
     assert cells.text("next(it)") == "2\n"
 
 
-def test_objects_that_a_generator_holds_are_as_before(cells: Cells) -> None:
+def test_objects_referenced_by_a_generator_are_restored(cells: Cells) -> None:
     undone(
         cells,
         "def walk(items):\n    for item in items:\n        yield item\nv = [1, 2]; g = walk(v); next(g)",
@@ -156,7 +156,7 @@ def test_objects_that_a_generator_holds_are_as_before(cells: Cells) -> None:
     assert cells.text("list(g)") == "[2]\n"
 
 
-def test_modules_of_your_own_are_as_before(cells: Cells) -> None:
+def test_state_of_user_modules_is_restored(cells: Cells) -> None:
     Path("mine.py").write_text(
         "state = {'n': 1}\ncount = 1\nclass C:\n    x = 1\ndef bump():\n    global count\n    count += 1\n    state['n'] += 1\n    C.x += 1\n"
     )
@@ -183,7 +183,7 @@ def test_modules_of_your_own_are_as_before(cells: Cells) -> None:
         "return (exec, ('while True: pass',))",
     ],
 )
-def test_an_object_with_a_hostile_reduce_is_named_or_never_asked(cells: Cells, reduce: str) -> None:
+def test_object_with_a_hostile_reduce_is_named_or_never_called(cells: Cells, reduce: str) -> None:
     """It is out of reach of what is kept alive: it hangs deep below many others."""
     cells.text(f"class Hostile:\n    def __reduce__(self):\n        {reduce}\n")
     cells.text(
@@ -203,7 +203,7 @@ def test_an_object_with_a_hostile_reduce_is_named_or_never_asked(cells: Cells, r
     assert cells.host.late.empty(), cells.host.late.get()
 
 
-def test_hostile_hashes_and_comparisons_are_not_needed(cells: Cells) -> None:
+def test_hostile_hashes_and_comparisons_are_not_called(cells: Cells) -> None:
     setup = "class H:\n    broken = False\n    def __hash__(self):\n        if H.broken: raise ValueError\n        return 1\n    __eq__ = lambda self, other: self is other\nv = {H(): 1}"
     cells.text(setup)
     cells.text("v[1] = 2; other = 3")

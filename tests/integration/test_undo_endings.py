@@ -57,7 +57,7 @@ from tests.integration.undoing import undone
         ),
     ],
 )
-def test_what_is_deleted_ends(
+def test_deleted_objects_are_finalised(
     cells: Cells, setup: str, change: str, look: str, expected: str
 ) -> None:
     cells.text(setup)
@@ -65,7 +65,7 @@ def test_what_is_deleted_ends(
     assert cells.text(look) == expected
 
 
-def test_each_step_knows_what_a_library_had_before_it(cells: Cells) -> None:
+def test_each_step_knows_the_previous_state_of_a_library(cells: Cells) -> None:
     cells.text("import textwrap\nclass P: pass\ntextwrap.one, textwrap.other = 1, P()")
     cells.text("textwrap.one; seen = []")
     cells.text("textwrap.one = 2")
@@ -77,7 +77,7 @@ def test_each_step_knows_what_a_library_had_before_it(cells: Cells) -> None:
     assert cells.text("textwrap.one, textwrap.other is p") == "(2, True)\n"
 
 
-def test_a_file_that_has_ended_is_named_and_an_object_comes_back(cells: Cells) -> None:
+def test_finalised_file_is_named_and_an_object_is_restored(cells: Cells) -> None:
     done = undone(
         cells,
         "f = open('out.txt', 'w')\nclass D:\n    def __del__(self): pass\nd = D(); d.x = [1]",
@@ -124,7 +124,7 @@ def test_a_file_that_has_ended_is_named_and_an_object_comes_back(cells: Cells) -
         ),
     ],
 )
-def test_it_is_as_before(cells: Cells, setup: str, change: str, look: str) -> None:
+def test_undo_restores_the_previous_state(cells: Cells, setup: str, change: str, look: str) -> None:
     cells.text(setup)
     before = cells.text(look)
     cells.text(change)
@@ -141,16 +141,14 @@ def test_it_is_as_before(cells: Cells, setup: str, change: str, look: str) -> No
         ("import itertools; i = itertools.cycle('abc')", "next(i)", "i"),
     ],
 )
-def test_what_is_not_in_the_tables_is_named(
-    cells: Cells, setup: str, change: str, name: str
-) -> None:
+def test_unsupported_type_is_named(cells: Cells, setup: str, change: str, name: str) -> None:
     done = undone(cells, setup, change)
     assert [(each.name, each.reason.partition(":")[0]) for each in done.kept_as_is] == [
         (name, "not compared")
     ]
 
 
-def test_a_thread_of_the_program_is_not_named(cells: Cells) -> None:
+def test_thread_of_the_program_is_not_named(cells: Cells) -> None:
     start = "import sys, types; m = types.FunctionType((lambda: __import__('time').sleep(60)).__code__, {**globals(), '__package__': PACKAGE})"
     package = cells.text(
         "import threading; [t._target.__func__.__globals__['__package__'] for t in threading.enumerate() if hasattr(t, '_target') and t._target]"

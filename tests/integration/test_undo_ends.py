@@ -36,7 +36,7 @@ def small(project: Path) -> Iterator[Cells]:
     kernel.close()
 
 
-def test_a_checkpoint_that_was_killed_is_told_and_what_is_left_can_be_undone(cells: Cells) -> None:
+def test_killed_checkpoint_is_reported_and_the_rest_can_be_undone(cells: Cells) -> None:
     cells.text("v = [1]; n = 1")
     cells.text("v.append(2); n = 2")
     last = cells.number
@@ -52,7 +52,7 @@ def test_a_checkpoint_that_was_killed_is_told_and_what_is_left_can_be_undone(cel
     assert cells.text("v, n") == "([1, 2], 1)\n"
 
 
-def test_no_checkpoint_outlives_its_kernel(cells: Cells) -> None:
+def test_no_checkpoint_survives_its_kernel(cells: Cells) -> None:
     for number in range(4):
         cells.text(f"v = [{number}]; print(v)")
     pids = children(cells.kernel.info().pid)
@@ -64,7 +64,7 @@ def test_no_checkpoint_outlives_its_kernel(cells: Cells) -> None:
         cells.kernel.undo(1)
 
 
-def test_a_kernel_killed_in_the_middle_of_an_undo_is_a_sentence(cells: Cells) -> None:
+def test_kernel_killed_during_an_undo_gives_one_sentence(cells: Cells) -> None:
     cells.text(
         "class Slow:\n    def __hash__(self):\n        import time\n        if slow: print('hashing', flush=True); time.sleep(60)\n        return 1\nslow = False\nv = {Slow(): 1}"
     )
@@ -82,7 +82,7 @@ def test_a_kernel_killed_in_the_middle_of_an_undo_is_a_sentence(cells: Cells) ->
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_code_that_hangs_while_objects_are_made_again_ends_and_nothing_has_changed(
+def test_hanging_reconstruction_is_stopped_and_nothing_changes(
     cells: Cells,
 ) -> None:
     cells.text(
@@ -94,7 +94,7 @@ def test_code_that_hangs_while_objects_are_made_again_ends_and_nothing_has_chang
     assert cells.text("slow = False\nlen(v), n") == "(2, 2)\n"
 
 
-def test_a_hundred_steps_keep_to_their_number_and_memory(small: Cells) -> None:
+def test_a_hundred_steps_respect_the_count_and_memory_limits(small: Cells) -> None:
     small.text("import array; v = array.array('b', bytes(8_000_000)); w = [0]")
     for number in range(100):
         small.text(f"v[:] = array.array('b', bytes([{number}])) * 8_000_000; w.append({number})")
@@ -109,7 +109,7 @@ def test_a_hundred_steps_keep_to_their_number_and_memory(small: Cells) -> None:
     assert small.text("v[0], len(w)") == f"({oldest - 3}, {oldest - 1})\n"
 
 
-def test_arrays_that_only_steps_hold_count(small: Cells) -> None:
+def test_arrays_referenced_only_by_steps_count(small: Cells) -> None:
     pytest.importorskip("numpy")
     small.text("import numpy as np")
     for _ in range(6):
@@ -117,7 +117,7 @@ def test_arrays_that_only_steps_hold_count(small: Cells) -> None:
     assert len(small.kernel.undo_steps()) <= 4
 
 
-def test_a_fork_that_fails_leaves_undo_of_names(cells: Cells) -> None:
+def test_failing_fork_leaves_undo_of_names(cells: Cells) -> None:
     few = "resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))"
     cells.text(f"import resource\n{few}\nv = [1]; n = 1")
     done = undone(cells, "n = 1", "v.append(2); n = 2")
@@ -126,7 +126,7 @@ def test_a_fork_that_fails_leaves_undo_of_names(cells: Cells) -> None:
     assert cells.text("v, n") == "([1, 2], 1)\n"
 
 
-def test_twenty_thousand_names(cells: Cells) -> None:
+def test_twenty_thousand_names_can_be_undone(cells: Cells) -> None:
     cells.text("globals().update((f'v{i}', [i]) for i in range(20_000))")
     done = undone(
         cells, "1", "for i in range(0, 20_000, 100): globals()[f'v{i}'].append(1)\ndel v7"
@@ -136,7 +136,7 @@ def test_twenty_thousand_names(cells: Cells) -> None:
     assert cells.text("v100, v7, v19900") == "([100], [7], [19900])\n"
 
 
-def test_an_interrupt_while_it_undoes_leaves_nothing_halfway(cells: Cells) -> None:
+def test_interrupted_undo_leaves_nothing_halfway(cells: Cells) -> None:
     cells.text("many = {i: [i] for i in range(20_000)}; n = 1")
     cells.text("for each in many.values(): each.append(1)\nn = 2")
     stop = threading.Event()
@@ -156,7 +156,7 @@ def test_an_interrupt_while_it_undoes_leaves_nothing_halfway(cells: Cells) -> No
     assert cells.text("n, sum(map(len, many.values()))") == "(1, 20000)\n"
 
 
-def test_pipes_and_ports_are_not_kept_open(cells: Cells) -> None:
+def test_pipes_and_ports_are_closed(cells: Cells) -> None:
     code = "import subprocess\np = subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)"
     cells.text(code)
     assert cells.text("p.stdin.write(b'x')\np.stdin.close()\np.wait(20)") == "0\n"
@@ -182,7 +182,7 @@ def test_undo_after_reset_knows_only_the_new_kernel(cells: Cells) -> None:
         cells.kernel.undo(1)
 
 
-def test_switched_off_nothing_is_kept(project: Path) -> None:
+def test_disabled_undo_stores_nothing(project: Path) -> None:
     kernel = ProcessKernel(undo_steps=0)
     host = RecordingHost()
     kernel.start(host)
@@ -197,7 +197,7 @@ def test_switched_off_nothing_is_kept(project: Path) -> None:
         kernel.close()
 
 
-def test_inside_the_callers_program_names_come_back_and_one_sentence_says_the_rest() -> None:
+def test_embedded_kernel_restores_names_and_explains_the_rest() -> None:
     host = RecordingHost()
     namespace = {"v": [1], "n": 1}
     kernel = InProcessKernel(namespace)
@@ -218,7 +218,7 @@ def test_inside_the_callers_program_names_come_back_and_one_sentence_says_the_re
 
 
 @pytest.mark.parametrize("python", interpreters())
-def test_every_python_undoes(python: str, project: Path) -> None:
+def test_every_python_version_supports_undo(python: str, project: Path) -> None:
     host = RecordingHost()
     kernel = ProcessKernel(python)
     kernel.start(host)

@@ -133,7 +133,7 @@ def test_numpy_random_numbers(cells: Cells) -> None:
     )
 
 
-def test_a_figure(cells: Cells) -> None:
+def test_figure_is_restored(cells: Cells) -> None:
     pytest.importorskip("matplotlib")
     setup = "import matplotlib; matplotlib.use('agg'); import matplotlib.pyplot as plt; fig, ax = plt.subplots(); line, = ax.plot([1, 2, 3]); ax.set_title('a')"
     look = (

@@ -87,7 +87,7 @@ def cells() -> Iterator[Cells]:
         ),
     ],
 )
-def test_what_was_changed_in_place_is_as_before(
+def test_changes_inside_tables_and_arrays_are_undone(
     cells: Cells, setup: str, change: str, look: str
 ) -> None:
     cells.run(f"import numpy as np, pandas as pd\n{setup}\naddress = id(v)")
@@ -103,7 +103,7 @@ def test_what_was_changed_in_place_is_as_before(
     )
 
 
-def test_a_view_still_looks_at_its_array(cells: Cells) -> None:
+def test_view_still_refers_to_its_array(cells: Cells) -> None:
     undone(
         cells,
         "import numpy as np\nv = np.arange(10)\nw = v[2:5]",
@@ -115,7 +115,7 @@ def test_a_view_still_looks_at_its_array(cells: Cells) -> None:
     )
 
 
-def test_a_column_and_its_frame(cells: Cells) -> None:
+def test_column_and_its_frame_are_restored(cells: Cells) -> None:
     undone(
         cells,
         "import pandas as pd\nv = pd.DataFrame({'a': [1, 2]})\nw = v['a']",
@@ -134,7 +134,7 @@ def test_a_frame_works_as_before_after_undo(cells: Cells) -> None:
     assert cells.text(look) == "({'q': 7, 'x': 1, 'y': 2}, (3, 3))\n"
 
 
-def test_reading_a_frame_is_no_change(cells: Cells) -> None:
+def test_reading_a_frame_is_not_a_change(cells: Cells) -> None:
     done = undone(
         cells,
         "import pandas as pd\nv = pd.DataFrame({'a': [1, 2]})",
@@ -143,7 +143,7 @@ def test_reading_a_frame_is_no_change(cells: Cells) -> None:
     assert kinds(done) == {"x": "deleted"}
 
 
-def test_a_frame_from_parquet_is_compared_exactly(cells: Cells) -> None:
+def test_parquet_frame_is_compared_exactly(cells: Cells) -> None:
     cells.text("import io, pandas as pd\nfile = io.BytesIO()")
     cells.text(
         "pd.DataFrame({'a': [1.0, 2], 'b': ['x', 'y'], 'c': pd.Categorical(['p', 'q'])}).to_parquet(file)\ndf = pd.read_parquet(file)"
@@ -157,7 +157,7 @@ def test_a_frame_from_parquet_is_compared_exactly(cells: Cells) -> None:
     assert cells.text("df.a.tolist()") == "[1.0, 2.0]\n"
 
 
-def test_values_of_libraries_that_take_the_address_of_one_that_is_gone_are_not_taken_for_it(
+def test_library_value_at_a_reused_address_is_not_mistaken_for_the_old_one(
     cells: Cells,
 ) -> None:
     cells.text(
@@ -174,7 +174,7 @@ def test_values_of_libraries_that_take_the_address_of_one_that_is_gone_are_not_t
     assert cells.text("repr(v)") == before
 
 
-def test_where_the_columns_of_a_block_are_is_carried_by_value() -> None:
+def test_column_positions_of_a_block_are_copied_by_value() -> None:
     namespace: dict[str, object] = {}
     import pandas  # not before: it takes long
 
@@ -186,7 +186,7 @@ def test_where_the_columns_of_a_block_are_is_carried_by_value() -> None:
     assert [place.indexer for place in again] == [place.indexer for place in places]
 
 
-def test_what_shares_the_data_of_an_index_is_carried_with_it() -> None:
+def test_objects_sharing_data_with_an_index_are_copied_with_it() -> None:
     import pandas
 
     series = pandas.Series([1, 2, 3])

@@ -29,7 +29,7 @@ class Windows(logging.Handler):
             self.told.append(found)
 
 
-def test_the_providers_count_is_taken(
+def test_token_count_of_the_provider_is_used(
     open_session: Open, service: Service, protocol: Protocol
 ) -> None:
     it = open_session(model=protocol.spec, reflection="never")
@@ -41,7 +41,7 @@ def test_the_providers_count_is_taken(
     assert window.size > 8_000
 
 
-def test_without_a_count_it_is_estimated(open_session: Open, service: Service) -> None:
+def test_missing_count_is_estimated(open_session: Open, service: Service) -> None:
     it = open_session(model=OPENAI.spec, reflection="never")
     windows = Windows(it)
     end = [piece for piece in OPENAI.end if b"usage" not in piece]
@@ -56,7 +56,7 @@ def test_without_a_count_it_is_estimated(open_session: Open, service: Service) -
     assert abs(window.tokens / estimated_tokens([*sent, tools]) - 1) < 0.1
 
 
-def test_nothing_is_said_of_a_window_of_unknown_size_or_after_a_failure(
+def test_no_window_is_reported_for_an_unknown_size_or_after_a_failure(
     open_session: Open, service: Service
 ) -> None:
     it = open_session(model="openai:our-own-model", reflection="never")
@@ -72,7 +72,7 @@ def test_nothing_is_said_of_a_window_of_unknown_size_or_after_a_failure(
     assert not windows.told
 
 
-def test_a_summary_makes_it_smaller(open_session: Open, service: Service) -> None:
+def test_summary_makes_the_window_use_smaller(open_session: Open, service: Service) -> None:
     it = open_session(model=OPENAI.spec, reflection="never")
     windows = Windows(it)
     service.replies = [OPENAI.reply("All about pears. " * 500)]

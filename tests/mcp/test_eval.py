@@ -13,16 +13,14 @@ from tests.waiting import wait_for
 PID = "import os; os.getpid()"
 
 
-async def test_state_is_kept_and_the_answer_is_in_order() -> None:
+async def test_state_persists_and_the_answer_is_in_order() -> None:
     async with agent() as a:
         assert await a.eval("x = 5") == "[+x int 5]"
         assert await a.eval("print('printed'); x + 1") == "6\nprinted"
         assert await a.eval("None") == "(no value, no output)"
 
 
-async def test_no_tool_has_structured_output_which_a_model_would_see_in_place_of_the_answer() -> (
-    None
-):
+async def test_no_tool_has_structured_output() -> None:
     async with agent() as a:
         assert [
             tool.name
@@ -77,7 +75,7 @@ async def test_huge_output_is_cut_and_counted() -> None:
         assert len(told) < 1100
 
 
-async def test_a_cell_at_the_end_of_its_time_is_interrupted_and_its_output_is_told() -> None:
+async def test_timed_out_cell_is_interrupted_and_its_output_returned() -> None:
     async with agent() as a:
         told = await a.eval(
             "y = 1\nprint('so far')\nimport time\nwhile True: time.sleep(0.01)", timeout_s=0.5
@@ -88,7 +86,7 @@ async def test_a_cell_at_the_end_of_its_time_is_interrupted_and_its_output_is_to
         assert await a.eval("y") == "1"
 
 
-async def test_a_cell_that_does_not_react_is_killed() -> None:
+async def test_unresponsive_cell_is_killed() -> None:
     stubborn = "print('so far')\nimport signal\nsignal.signal(signal.SIGINT, lambda *signal: None)\nwhile True: pass"
     async with agent() as a:
         before = await a.value(PID)
@@ -102,7 +100,7 @@ async def test_a_cell_that_does_not_react_is_killed() -> None:
         assert await a.value(PID) != before
 
 
-async def test_a_cell_that_ends_by_itself_after_its_interrupt_is_told_so() -> None:
+async def test_cell_ending_after_its_interrupt_is_reported_so() -> None:
     async with agent() as a:
         told = await a.call(
             "eval",
@@ -116,7 +114,7 @@ async def test_a_cell_that_ends_by_itself_after_its_interrupt_is_told_so() -> No
         )
 
 
-async def test_a_worker_that_dies_is_told_and_replaced_with_the_saved_variables(home: Path) -> None:
+async def test_dead_worker_is_reported_and_replaced_with_saved_variables(home: Path) -> None:
     async with agent() as a:
         before = await a.value(PID)
         await a.eval("rows = [1, 2, 3]")
@@ -137,7 +135,7 @@ async def test_a_worker_that_dies_is_told_and_replaced_with_the_saved_variables(
         assert await a.value("rows") == "[1, 2, 3]"
 
 
-async def test_a_worker_that_dies_of_its_interrupt_has_timed_out_too() -> None:
+async def test_worker_killed_by_its_interrupt_counts_as_timed_out() -> None:
     async with agent() as a:
         told = await a.eval(
             "import os, signal, time\nsignal.signal(signal.SIGINT, lambda *signal: os._exit(9))\ntime.sleep(600)",
@@ -163,7 +161,7 @@ async def test_names_cannot_break_the_protocol_or_reach_a_terminal() -> None:
         assert len(listed) < 2_000
 
 
-async def test_an_answer_is_bounded_whatever_the_code_makes() -> None:
+async def test_answer_is_bounded_for_any_code() -> None:
     async with agent() as a:
         told = await a.eval("for number in range(2_000): globals()[f'v{number}'] = number")
         assert told.endswith(", +v18 int 18, and 1,981 more]")
@@ -176,7 +174,7 @@ async def test_an_answer_is_bounded_whatever_the_code_makes() -> None:
         assert "characters left out" in told
 
 
-async def test_what_is_printed_reaches_progress_without_control_sequences() -> None:
+async def test_output_reaches_progress_without_control_sequences() -> None:
     sentences: list[str] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -191,7 +189,7 @@ async def test_what_is_printed_reaches_progress_without_control_sequences() -> N
     assert any(sentence.endswith("last line: ␛[2Jcleared") for sentence in sentences)
 
 
-async def test_cancelling_interrupts_the_cell_and_keeps_the_state() -> None:
+async def test_cancelling_interrupts_the_cell_and_preserves_the_state() -> None:
     async with agent() as a:
         await a.eval("seen = []")
         began = anyio.Event()
@@ -225,7 +223,7 @@ async def test_long_cells_report_progress_with_their_last_line() -> None:
     assert any("last line: step 7" in sentence for sentence in sentences)
 
 
-async def test_cells_of_parallel_calls_run_one_after_the_other() -> None:
+async def test_cells_of_parallel_calls_run_one_after_another() -> None:
     async with agent() as a:
         await a.eval("log = []")
 
@@ -241,13 +239,13 @@ async def test_cells_of_parallel_calls_run_one_after_the_other() -> None:
         assert await a.eval("all(log[i][0] == log[i + 1][0] for i in range(0, 16, 2))") == "True"
 
 
-async def test_input_has_nobody_to_ask() -> None:
+async def test_input_is_refused() -> None:
     async with agent() as a:
         assert "EOFError" in await a.eval("input('name? ')")
 
 
 @pytest.mark.parametrize("value", ["Picture()", "[Picture()][0]"])
-async def test_a_value_that_knows_its_picture_comes_as_image_content(value: str) -> None:
+async def test_value_with_a_picture_is_returned_as_image_content(value: str) -> None:
     png = "b'\\x89PNG\\r\\n\\x1a\\n' + b'data'"
     async with agent() as a:
         answer = await a.call(
@@ -260,14 +258,14 @@ async def test_a_value_that_knows_its_picture_comes_as_image_content(value: str)
         )
 
 
-async def test_arguments_that_do_not_fit_are_refused_with_a_sentence() -> None:
+async def test_wrong_arguments_are_refused_with_a_sentence() -> None:
     async with agent() as a:
         assert "timeout_s" in await a.text("eval", code="1", timeout_s=-1)
         assert "timeout" in await a.text("eval", code="1", timeout=1)
         assert "There is no tool 'evil'" in await a.text("evil")
 
 
-async def test_code_in_which_something_may_hide_is_not_run() -> None:
+async def test_code_with_hidden_characters_is_not_run() -> None:
     async with agent() as a:
         answer = await a.call("eval", code="x = 1 #ok\rhidden = 1")
         assert answer.is_error
@@ -277,7 +275,7 @@ async def test_code_in_which_something_may_hide_is_not_run() -> None:
         assert await a.eval("'hidden' in globals()") == "False"
 
 
-async def test_figures_come_as_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_figures_are_returned_as_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MPLBACKEND", raising=False)
     async with agent() as a:
         for code in (

@@ -27,7 +27,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_configuration_joins_what_is_there(project: Path, home: Path) -> None:
+def test_configuration_is_merged_into_the_existing_one(project: Path, home: Path) -> None:
     file = project / ".mcp.json"
     file.write_text('{"mcpServers": {"other": {"command": "x"}}, "more": 1}')
     assert run("install").returncode == 0
@@ -46,7 +46,7 @@ def test_the_configuration_joins_what_is_there(project: Path, home: Path) -> Non
         assert path.read_text() == before
 
 
-def test_servers_in_a_form_that_cannot_be_added_to_are_left_as_they_are(home: Path) -> None:
+def test_servers_in_an_unextendable_form_are_left_unchanged(home: Path) -> None:
     codex = home / ".codex" / "config.toml"
     codex.parent.mkdir()
     codex.write_text('mcp_servers = { other = { command = "x" } }\n')
@@ -55,7 +55,7 @@ def test_servers_in_a_form_that_cannot_be_added_to_are_left_as_they_are(home: Pa
     assert codex.read_text() == 'mcp_servers = { other = { command = "x" } }\n'
 
 
-def test_a_file_that_cannot_be_read_is_left_as_it_is(project: Path) -> None:
+def test_unreadable_file_is_left_unchanged(project: Path) -> None:
     file = project / ".mcp.json"
     file.write_text("{ // a comment\n}")
     done = run("install")
@@ -76,7 +76,7 @@ def test_a_file_that_cannot_be_read_is_left_as_it_is(project: Path) -> None:
     ],
     ids=range(7),
 )
-def test_a_configuration_of_another_kind_is_left_as_it_is(
+def test_configuration_of_another_kind_is_left_unchanged(
     project: Path, home: Path, client: ClientName, text: str | bytes
 ) -> None:
     path = configuration_file(client, project)
@@ -88,7 +88,7 @@ def test_a_configuration_of_another_kind_is_left_as_it_is(
     assert path.read_bytes() == content
 
 
-def test_a_linked_configuration_stays_a_link_with_its_rights(project: Path) -> None:
+def test_linked_configuration_stays_a_link_with_its_permissions(project: Path) -> None:
     real = project / "dotfiles.json"
     real.write_text("{}")
     real.chmod(0o640)
@@ -102,7 +102,7 @@ def test_a_linked_configuration_stays_a_link_with_its_rights(project: Path) -> N
     assert sorted(path.name for path in project.iterdir()) == [".mcp.json", "dotfiles.json"]
 
 
-def test_a_configuration_that_cannot_be_written_is_left_as_it_is(
+def test_unwritable_configuration_is_left_unchanged(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / ".mcp.json").write_text("{}")
@@ -126,7 +126,7 @@ def test_printing_writes_nothing(project: Path) -> None:
     assert run("install", "--client", "emacs").returncode == 2
 
 
-def test_a_client_finds_the_server_whatever_its_path_is_and_has_its_tools_at_once(
+def test_client_finds_the_server_at_any_path_with_its_tools_at_once(
     project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "mahtab-tui").write_text("#!/bin/sh\n")
@@ -145,7 +145,7 @@ def test_a_client_finds_the_server_whatever_its_path_is_and_has_its_tools_at_onc
     assert section["tool_timeout_sec"] >= 3600  # a minute by default
 
 
-def test_the_plug_in_is_whole(home: Path) -> None:
+def test_plug_in_is_complete(home: Path) -> None:
     folder = home / ".mahtab" / "claude-plugin"
     assert run("plugin").stdout == f"{folder}\n"
     assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
@@ -180,7 +180,7 @@ def test_the_plug_in_is_whole(home: Path) -> None:
         assert all(isinstance(value, str) for value in described.values())
 
 
-def test_a_plug_in_that_cannot_be_written_is_a_sentence(home: Path) -> None:
+def test_unwritable_plug_in_gives_one_sentence(home: Path) -> None:
     (home / ".mahtab").write_text("a file where the folder would be")
     done = run("plugin")
     assert (done.returncode, done.stdout, "cannot be written" in done.stderr) == (2, "", True)
@@ -194,7 +194,7 @@ async def test_a_script_can_start_the_server() -> None:
         assert "eval" in [tool.name for tool in (await client.list_tools()).tools]
 
 
-async def test_the_written_command_serves(project: Path) -> None:
+async def test_written_command_starts_the_server(project: Path) -> None:
     entry = json.loads(run("install", "--print").stdout)["mcpServers"]["mahtab"]
     assert entry["args"][-1] == "mcp"
     async with agent(cwd=project) as a:

@@ -50,7 +50,7 @@ async def own_session(log: Journal | None = None, **settings: Any) -> AsyncItera
 
 
 @pytest.mark.usefixtures("project")
-async def test_calls_that_come_at_once_share_one_session() -> None:
+async def test_concurrent_calls_share_one_session() -> None:
     async with own_session() as own:
         first, second = await asyncio.gather(own.connection("codex"), own.connection("codex"))
         assert first is second
@@ -60,7 +60,7 @@ async def test_calls_that_come_at_once_share_one_session() -> None:
 
 
 @pytest.mark.usefixtures("project")
-async def test_a_call_that_is_cancelled_while_the_session_starts_leaves_one_session(
+async def test_call_cancelled_during_startup_leaves_one_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with own_session() as own:
@@ -82,7 +82,7 @@ async def test_a_call_that_is_cancelled_while_the_session_starts_leaves_one_sess
 
 
 @pytest.mark.usefixtures("project")
-async def test_the_time_limit_of_a_cell_is_that_of_its_pictures_too() -> None:
+async def test_time_limit_of_a_cell_includes_its_pictures() -> None:
     async with own_session() as own:
         session = await own.connection("codex")
         before = (await session.kernel()).pid
@@ -93,7 +93,7 @@ async def test_the_time_limit_of_a_cell_is_that_of_its_pictures_too() -> None:
 
 
 @pytest.mark.usefixtures("project")
-async def test_the_time_of_a_cell_begins_when_the_one_before_it_has_ended() -> None:
+async def test_time_limit_starts_when_the_previous_cell_has_ended() -> None:
     async with own_session() as own:
         session = await own.connection("codex")
         _, second = await asyncio.gather(
@@ -103,7 +103,7 @@ async def test_the_time_of_a_cell_begins_when_the_one_before_it_has_ended() -> N
     assert (second.result.output, second.timed_out) == ("'in time'\n", False)
 
 
-async def test_what_a_thread_prints_between_cells_comes_with_the_next_answer(project: Path) -> None:
+async def test_thread_output_between_cells_comes_with_the_next_answer(project: Path) -> None:
     code = "import os, threading, time\ndef late():\n    while not os.path.exists('go'): time.sleep(0.01)\n    print('late words')\n"
     async with own_session() as own:
         session = await own.connection("codex")
@@ -121,7 +121,7 @@ async def test_what_a_thread_prints_between_cells_comes_with_the_next_answer(pro
 
 
 @pytest.mark.usefixtures("project")
-async def test_a_rule_that_asks_has_nobody_to_ask() -> None:
+async def test_ask_rule_refuses_when_nobody_can_be_asked() -> None:
     async with own_session(approval_rules=("ask: os.remove(*)", "deny: os.rmdir(*)")) as own:
         session = await own.connection("codex")
         asked = await session.evaluate("import os; os.remove('x')", None, report)
@@ -131,7 +131,7 @@ async def test_a_rule_that_asks_has_nobody_to_ask() -> None:
 
 
 @pytest.mark.usefixtures("project")
-async def test_a_log_that_cannot_be_written_ends_and_the_cells_go_on(
+async def test_unwritable_log_stops_and_the_cells_continue(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     full = Path("/dev/full")
@@ -149,7 +149,7 @@ async def test_a_log_that_cannot_be_written_ends_and_the_cells_go_on(
     )
 
 
-async def test_two_calls_that_join_a_session_join_once(
+async def test_two_concurrent_calls_join_a_session_once(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handlers = ToolHandlers(
@@ -177,7 +177,7 @@ async def test_two_calls_that_join_a_session_join_once(
 
 
 @pytest.mark.usefixtures("project")
-async def test_a_worker_that_cannot_start_is_said_to_each_call() -> None:
+async def test_unstartable_worker_is_reported_to_each_call() -> None:
     async with own_session(python="/nowhere/python") as own:
         for _ in range(2):
             with pytest.raises(McpToolError, match="There is no file /nowhere/python"):
@@ -185,7 +185,7 @@ async def test_a_worker_that_cannot_start_is_said_to_each_call() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", b"no frame at all"])
-async def test_a_session_that_closes_while_it_is_joined_is_a_sentence(
+async def test_session_closing_while_being_joined_gives_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes
 ) -> None:
     path = tmp_path / "moon.sock"
@@ -211,7 +211,7 @@ async def test_a_session_that_closes_while_it_is_joined_is_a_sentence(
         await closing
 
 
-async def test_an_agents_own_worker_its_log_and_its_answers_have_no_key(
+async def test_agents_worker_log_and_answers_do_not_contain_the_key(
     project: Path, home: Path
 ) -> None:
     (project / "key.txt").write_text(KEY)

@@ -29,7 +29,7 @@ def project(tmp_path: Path) -> Path:
         (["../other", "."], [["add", "--editable", "{project}/../other"], ["sync"]]),
     ],
 )
-def test_the_project_itself_is_editable_by_being_installed(
+def test_project_itself_is_editable_when_installed(
     project: Path, packages: list[str], commands: list[list[str]]
 ) -> None:
     steps = plan("develop", packages, str(project / ".venv" / "bin" / "python"), project, uv="uv")
@@ -38,6 +38,6 @@ def test_the_project_itself_is_editable_by_being_installed(
     ]
 
 
-def test_what_lacks_packages_is_refused(project: Path) -> None:
+def test_missing_packages_are_refused(project: Path) -> None:
     with pytest.raises(PackageError, match="or folders"):
         plan("develop", [], str(project / ".venv" / "bin" / "python"), project, uv="uv")

@@ -33,7 +33,7 @@ async def opened(screen: Terminal) -> None:
     await anyio.to_thread.run_sync(wait_for, lambda: list(share_folder().glob(f"{screen.pid}*")))
 
 
-async def test_two_agents_work_in_view_and_under_approval(start: Start, project: Path) -> None:
+async def test_two_agents_work_visibly_and_under_approval(start: Start, project: Path) -> None:
     screen = start("--model", "demo", "--approval", "auto")
     await opened(screen)
     async with (
@@ -74,7 +74,7 @@ async def test_two_agents_work_in_view_and_under_approval(start: Start, project:
     assert list(share_folder().glob("*.sock")) == []
 
 
-async def test_a_crash_of_the_screen_is_told_and_cleaned_up(start: Start, project: Path) -> None:
+async def test_screen_crash_is_reported_and_cleaned_up(start: Start, project: Path) -> None:
     screen = start("--model", "demo", "--approval", "auto")
     await opened(screen)
     async with agent("--attach", cwd=project) as a:
@@ -88,7 +88,7 @@ async def test_a_crash_of_the_screen_is_told_and_cleaned_up(start: Start, projec
     assert list(share_folder().glob("*.sock")) == []
 
 
-async def test_a_second_screen_on_the_same_project_is_never_guessed(
+async def test_second_screen_on_the_same_project_is_never_guessed(
     start: Start, project: Path
 ) -> None:
     screens = [start("--model", "demo", "--approval", "auto") for _ in range(2)]

@@ -24,7 +24,7 @@ from tests.mcp.clients import agent
 from tests.mcp.conftest import Share, waited
 
 
-async def test_an_agent_sees_and_changes_the_persons_variables(share: Share, project: Path) -> None:
+async def test_agent_sees_and_changes_the_users_variables(share: Share, project: Path) -> None:
     it = share()
     it.session.submit("python", "mine = [1, 2]")
     it.store.wait(tags.USER_REPL_OUT, cell=1)
@@ -39,7 +39,7 @@ async def test_an_agent_sees_and_changes_the_persons_variables(share: Share, pro
     assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "6\n"
 
 
-async def test_agents_join_a_kernel_elsewhere(share: Share, project: Path, tmp_path: Path) -> None:
+async def test_agents_join_a_remote_kernel(share: Share, project: Path, tmp_path: Path) -> None:
     it = share(kernel=ProcessKernel(place=Elsewhere(Road(tmp_path).address, 0.01)))
     it.session.submit("python", "import os; mine = [os.path.expanduser('~')]")
     it.store.wait(tags.USER_REPL_OUT, cell=1)
@@ -58,7 +58,7 @@ def others(listed: str) -> list[str]:
     return listed.partition("run by others since you last asked:\n")[2].splitlines()
 
 
-async def test_info_lists_what_others_have_run_since_the_last_call(
+async def test_info_lists_cells_run_by_others_since_the_last_call(
     share: Share, project: Path
 ) -> None:
     it = share()
@@ -84,9 +84,7 @@ async def test_info_lists_what_others_have_run_since_the_last_call(
         ]
 
 
-async def test_info_forgets_no_cell_that_was_slow_and_tells_none_twice(
-    share: Share, project: Path
-) -> None:
+async def test_info_reports_every_slow_cell_exactly_once(share: Share, project: Path) -> None:
     it = share()
     it.session.submit(
         "python",
@@ -111,7 +109,7 @@ async def test_info_forgets_no_cell_that_was_slow_and_tells_none_twice(
         assert others(await a.text("info")) == []
 
 
-async def test_an_agent_cannot_end_the_persons_session(share: Share, project: Path) -> None:
+async def test_agent_cannot_end_the_users_session(share: Share, project: Path) -> None:
     share()
     async with agent("--attach", cwd=project) as a:
         for code in ("exit()", "quit()"):
@@ -119,9 +117,7 @@ async def test_an_agent_cannot_end_the_persons_session(share: Share, project: Pa
         assert await a.eval("1") == "1"
 
 
-async def test_a_pause_holds_back_what_waits_in_the_queue_already(
-    share: Share, project: Path
-) -> None:
+async def test_pause_applies_to_already_queued_cells(share: Share, project: Path) -> None:
     it = share()
     it.session.submit("python", "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)")
     it.store.wait(tags.USER_REPL_IN, cell=1)
@@ -147,9 +143,7 @@ async def test_a_pause_holds_back_what_waits_in_the_queue_already(
         assert order == ["you", "other", "codex"]
 
 
-async def test_joining_the_session_that_one_is_in_changes_nothing(
-    share: Share, project: Path
-) -> None:
+async def test_rejoining_the_current_session_changes_nothing(share: Share, project: Path) -> None:
     it = share()
     async with agent("--attach", cwd=project) as a:
         await a.eval("1")
@@ -158,9 +152,7 @@ async def test_joining_the_session_that_one_is_in_changes_nothing(
         assert it.session.joined_agents.names == ["mcp"]
 
 
-async def test_cells_wait_in_one_queue_and_the_persons_goes_first(
-    share: Share, project: Path
-) -> None:
+async def test_cells_wait_in_one_queue_and_the_users_go_first(share: Share, project: Path) -> None:
     it = share()
     it.session.submit("python", "import time\ngo = False\nwhile not go: time.sleep(0.01)")
     it.store.wait(tags.USER_REPL_IN, cell=1)
@@ -195,7 +187,7 @@ async def test_cells_wait_in_one_queue_and_the_persons_goes_first(
     assert order == ["you", "you", "mcp", "mcp-2"]
 
 
-async def test_the_person_takes_code_out_of_the_queue_and_stops_what_runs(
+async def test_user_removes_code_from_the_queue_and_stops_the_running_one(
     share: Share, project: Path
 ) -> None:
     it = share()
@@ -220,7 +212,7 @@ async def test_the_person_takes_code_out_of_the_queue_and_stops_what_runs(
         assert answers[1].startswith("The code was interrupted. Variables are as it left them.\n")
 
 
-async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(
+async def test_paused_agent_waits_and_a_disconnected_one_is_notified(
     share: Share, project: Path
 ) -> None:
     it = share()
@@ -253,7 +245,7 @@ async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(
         assert await a.eval("after") == "1"
 
 
-async def test_a_paused_agent_is_served_nothing_not_even_a_look_at_a_variable(
+async def test_paused_agent_is_served_nothing_not_even_a_variable(
     share: Share, project: Path
 ) -> None:
     it = share()
@@ -309,7 +301,7 @@ def test_every_kind_of_call_waits_while_its_agent_is_paused(share: Share) -> Non
         serving.join()
 
 
-async def test_cancelling_interrupts_a_running_cell_and_withdraws_what_waits(
+async def test_cancelling_interrupts_a_running_cell_and_withdraws_waiting_ones(
     share: Share, project: Path
 ) -> None:
     it = share()
@@ -346,7 +338,7 @@ async def test_cancelling_interrupts_a_running_cell_and_withdraws_what_waits(
     assert sum(record.tag == tags.ASSISTANT_REPL_IN for record in it.store.records) == 1
 
 
-async def test_a_time_limit_counts_from_the_start_and_never_kills_the_persons_kernel(
+async def test_time_limit_counts_from_the_start_and_never_kills_the_users_kernel(
     share: Share, project: Path
 ) -> None:
     it = share()

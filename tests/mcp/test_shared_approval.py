@@ -14,7 +14,9 @@ from tests.mcp.clients import agent, text_of
 from tests.mcp.conftest import Share, waited
 
 
-async def test_code_waits_for_the_person_and_its_fate_is_told(share: Share, project: Path) -> None:
+async def test_code_waits_for_the_user_and_the_decision_is_returned(
+    share: Share, project: Path
+) -> None:
     it = share("ask")
     async with agent("--attach", cwd=project) as a:
         sentences: list[str] = []
@@ -58,7 +60,7 @@ async def test_code_waits_for_the_person_and_its_fate_is_told(share: Share, proj
     ("tool", "arguments"),
     [("undo", {}), ("reset", {}), ("activate", {"path": "."}), ("pkg", {"action": "status"})],
 )
-async def test_what_touches_the_environment_always_asks(
+async def test_environment_tools_always_ask(
     share: Share, project: Path, tool: str, arguments: dict[str, Any]
 ) -> None:
     it = share("auto")
@@ -78,7 +80,7 @@ async def test_what_touches_the_environment_always_asks(
         assert await a.eval("kept") == "1"
 
 
-async def test_an_undo_that_the_person_allows(share: Share, project: Path) -> None:
+async def test_undo_allowed_by_the_user_works(share: Share, project: Path) -> None:
     it = share("auto")
     async with agent("--attach", cwd=project) as a, anyio.create_task_group() as group:
         await a.eval("items = [1]")
@@ -94,7 +96,7 @@ async def test_an_undo_that_the_person_allows(share: Share, project: Path) -> No
         assert await a.eval("items, 'other' in globals()") == "([1], False)"
 
 
-async def test_a_reset_that_the_person_allows(share: Share, project: Path) -> None:
+async def test_reset_allowed_by_the_user_works(share: Share, project: Path) -> None:
     it = share()
     async with agent("--attach", cwd=project) as a, anyio.create_task_group() as group:
         await a.eval("x = 1")

@@ -23,7 +23,7 @@ async def logged(text: str) -> str:
     return log
 
 
-async def test_what_runs_is_in_the_log_while_it_runs(share: Share, project: Path) -> None:
+async def test_running_code_is_logged_live(share: Share, project: Path) -> None:
     share()
     async with agent("--attach", cwd=project) as a:
         await a.text("log_viewer", mode="file")
@@ -39,7 +39,9 @@ async def test_what_runs_is_in_the_log_while_it_runs(share: Share, project: Path
         assert "'the value'\n── [1] ok" in log
 
 
-async def test_what_is_left_or_declined_has_an_end_in_the_log(share: Share, project: Path) -> None:
+async def test_abandoned_or_declined_code_has_an_end_in_the_log(
+    share: Share, project: Path
+) -> None:
     it = share()
     async with agent("--attach", cwd=project) as a:
         await a.text("log_viewer", mode="file")

@@ -33,12 +33,12 @@ HELLO: dict[str, Any] = {
 INITIALIZED: dict[str, Any] = {"method": "notifications/initialized"}
 
 
-def test_looking_for_sessions_makes_no_folder(home: Path) -> None:
+def test_listing_sessions_creates_no_folder(home: Path) -> None:
     assert running_sessions() == []
     assert list(home.iterdir()) == []
 
 
-def test_a_program_without_descriptors_for_a_while_still_lets_agents_in(share: Share) -> None:
+def test_program_short_of_descriptors_still_lets_agents_in_later(share: Share) -> None:
     it = share()
     listener = it.server._listener
 
@@ -60,7 +60,7 @@ def test_a_program_without_descriptors_for_a_while_still_lets_agents_in(share: S
     assert exhausted.failed
 
 
-def test_only_the_person_can_reach_the_socket(share: Share) -> None:
+def test_only_the_user_can_reach_the_socket(share: Share) -> None:
     share()
     folder = share_folder()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -70,7 +70,7 @@ def test_only_the_person_can_reach_the_socket(share: Share) -> None:
     assert stat.S_IMODE(share_folder().stat().st_mode) == 0o700
 
 
-def test_an_agent_that_is_sending_when_it_is_disconnected_still_reads_why(share: Share) -> None:
+def test_agent_disconnected_while_sending_still_reads_the_reason(share: Share) -> None:
     it = share()
     (path,) = share_folder().glob("*.sock")
     with socket.socket(socket.AF_UNIX) as client:
@@ -97,7 +97,7 @@ def test_an_agent_that_is_sending_when_it_is_disconnected_still_reads_why(share:
     assert not it.session.cells.finished
 
 
-def test_who_looks_for_sessions_while_one_opens_does_not_take_its_socket_away(
+def test_listing_sessions_does_not_remove_a_socket_being_opened(
     share: Share, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Slow(socket.socket):
@@ -124,7 +124,7 @@ def test_another_users_connection_is_closed(share: Share, monkeypatch: pytest.Mo
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
-def test_what_does_not_speak_the_protocol_harms_nobody(share: Share) -> None:
+def test_connections_not_speaking_the_protocol_do_no_harm(share: Share) -> None:
     it = share()
     (path,) = share_folder().glob("*.sock")
     for words in (
@@ -144,7 +144,7 @@ def test_what_does_not_speak_the_protocol_harms_nobody(share: Share) -> None:
     assert it.store.wait(tags.USER_REPL_OUT).text == "1\n"
 
 
-def test_a_socket_that_a_crash_has_left_is_removed(project: Path) -> None:
+def test_socket_left_by_a_crash_is_removed(project: Path) -> None:
     left = share_folder() / "999999.sock"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(left))
@@ -153,13 +153,13 @@ def test_a_socket_that_a_crash_has_left_is_removed(project: Path) -> None:
     assert not left.exists()
 
 
-async def test_a_private_server_joins_no_session(share: Share, project: Path) -> None:
+async def test_private_server_joins_no_session(share: Share, project: Path) -> None:
     share()
     async with agent("--private", cwd=project) as a:
         assert "--private" in await a.text("mode", mode="shared")
 
 
-async def test_the_end_of_the_screen_is_told_and_private_works_on(
+async def test_agent_learns_of_the_screens_end_and_private_mode_works(
     share: Share, project: Path
 ) -> None:
     it = share()
@@ -182,7 +182,7 @@ async def test_the_end_of_the_screen_is_told_and_private_works_on(
 
 
 @pytest.mark.parametrize(("setting", "status"), [("continue", "ok"), ("stop", "interrupted")])
-async def test_an_agent_that_dies_leaves_its_cell_running_or_stopped(
+async def test_dying_agent_leaves_its_cell_running_or_stopped(
     share: Share, project: Path, setting: str, status: str
 ) -> None:
     it = share(agent_gone=setting)
@@ -213,7 +213,7 @@ async def test_an_agent_that_dies_leaves_its_cell_running_or_stopped(
     )
 
 
-async def test_the_kernels_death_is_told_to_the_agent(share: Share, project: Path) -> None:
+async def test_agent_learns_of_the_kernels_death(share: Share, project: Path) -> None:
     share()
     async with agent("--attach", cwd=project) as a:
         told = await a.eval("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
@@ -222,7 +222,7 @@ async def test_the_kernels_death_is_told_to_the_agent(share: Share, project: Pat
         assert await a.eval("1") == "1"
 
 
-async def test_several_agents_lose_and_mix_nothing(share: Share, project: Path) -> None:
+async def test_several_agents_do_not_lose_or_mix_anything(share: Share, project: Path) -> None:
     it = share()
     it.session.submit("python", "log = []")
     it.store.wait(tags.USER_REPL_OUT)

@@ -23,7 +23,7 @@ CODES = {
     "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
 )
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
-def test_a_signal_ends_a_server_whose_code_runs(
+def test_signal_ends_a_server_with_running_code(
     project: Path, number: signal.Signals, code: str
 ) -> None:
     with piped("mcp") as server:

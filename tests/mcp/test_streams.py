@@ -28,7 +28,7 @@ def test_nothing_but_the_protocol_reaches_its_streams() -> None:
     assert (done.stdout, done.stderr) == ("heard a line\n", "printed\nchild\n")
 
 
-def test_a_large_log_is_put_aside_when_it_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_log_is_rotated_when_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "LARGEST", 10)
     for text in ("first text\n", "second\n", "third\n"):
         log = Journal("file")

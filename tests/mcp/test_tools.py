@@ -52,7 +52,7 @@ def without_uv(folder: Path) -> str:
     return str(folder)
 
 
-async def test_the_tools_are_listed_as_they_were() -> None:
+async def test_list_of_tools_is_unchanged() -> None:
     """Write the file anew by deleting it."""
     async with agent() as a:
         listed = [
@@ -67,7 +67,7 @@ async def test_the_tools_are_listed_as_they_were() -> None:
     assert read_only["eval"] is False
 
 
-async def test_undo_restores_what_was_changed_in_place_and_names_what_it_cannot() -> None:
+async def test_undo_restores_mutations_and_names_what_it_cannot() -> None:
     async with agent() as a:
         assert "nothing to undo" in await a.text("undo")
         await a.eval("items, numbers = [1], iter([1, 2])")
@@ -89,7 +89,7 @@ async def test_reset_gives_a_fresh_worker_in_the_same_environment(tmp_path: Path
         assert await a.value("import sys; sys.prefix") == repr(str(tmp_path / "env"))
 
 
-async def test_reset_ends_a_running_cell() -> None:
+async def test_reset_stops_a_running_cell() -> None:
     async with agent() as a:
         began = anyio.Event()
 
@@ -111,7 +111,7 @@ async def test_reset_ends_a_running_cell() -> None:
         assert "All variables are gone" in answers[0]
 
 
-async def test_info_tells_what_the_session_holds(tmp_path: Path) -> None:
+async def test_info_lists_the_session_contents(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\n")
     async with agent("--project", str(tmp_path)) as a:
         await a.eval("import json\nrows = list(range(1000))")
@@ -152,7 +152,7 @@ async def test_activate_moves_to_a_project_an_environment_and_an_interpreter(
         assert await a.eval("kept") == "2"
 
 
-async def test_a_project_is_activated_by_the_environment_variable(tmp_path: Path) -> None:
+async def test_environment_variable_activates_a_project(tmp_path: Path) -> None:
     virtual_environment(tmp_path / ".venv")
     async with agent(MAHTAB_PROJECT=str(tmp_path)) as a:
         assert await a.value("import sys, os; sys.prefix, os.getcwd()") == repr(
@@ -160,7 +160,7 @@ async def test_a_project_is_activated_by_the_environment_variable(tmp_path: Path
         )
 
 
-async def test_packages_with_pip(tmp_path: Path) -> None:
+async def test_packages_can_be_managed_with_pip(tmp_path: Path) -> None:
     wheels = tmp_path / "wheels"
     build_wheel(wheels, "tiny", "1.0")
     python = virtual_environment(tmp_path / "env", pip=True) / "bin" / "python"
@@ -207,7 +207,7 @@ async def test_packages_with_uv_keep_the_project_up_to_date(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", ["uv, a project", "uv", "pip"])
-async def test_an_editable_package_and_back(tmp_path: Path, kind: str) -> None:
+async def test_package_can_be_made_editable_and_back(tmp_path: Path, kind: str) -> None:
     if kind != "pip" and shutil.which("uv") is None:
         pytest.skip("uv is not installed")
     wheels = tmp_path / "wheels"
@@ -258,7 +258,7 @@ build_wheel = build_editable
 """
 
 
-async def test_what_a_package_manager_says_is_told_while_it_runs(tmp_path: Path) -> None:
+async def test_package_manager_output_is_reported_live(tmp_path: Path) -> None:
     heard: list[str] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -279,7 +279,7 @@ async def test_what_a_package_manager_says_is_told_while_it_runs(tmp_path: Path)
         (tmp_path / "go").touch()
 
 
-async def test_the_log_holds_what_was_evaluated(home: Path) -> None:
+async def test_log_contains_the_evaluated_code(home: Path) -> None:
     path = home / ".mahtab" / "logs" / "repl.log"
     async with agent(MAHTAB_VIEWER="auto") as a:
         await a.eval("print('in colour')")
@@ -322,7 +322,7 @@ async def test_resources_show_the_session() -> None:
             await a.client.read_resource("mahtab://session/log")
 
 
-async def test_skills_are_prompts(tmp_path: Path) -> None:
+async def test_skills_are_available_as_prompts(tmp_path: Path) -> None:
     folder = tmp_path / ".mahtab" / "skills" / "count"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text(
@@ -337,7 +337,7 @@ async def test_skills_are_prompts(tmp_path: Path) -> None:
         assert prompt.messages[0].content.text == "Count the rows.\n\nTask: in table"  # type: ignore[union-attr]
 
 
-def test_a_skill_that_cannot_be_used_is_said_once_on_stderr(
+def test_unusable_skill_is_reported_once_on_stderr(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = tmp_path / ".mahtab" / "skills" / "odd" / "SKILL.md"
@@ -367,18 +367,20 @@ def test_a_skill_that_cannot_be_used_is_said_once_on_stderr(
         ),
     ],
 )
-async def test_answers_look_as_the_settings_say(environment: dict[str, str], expected: str) -> None:
+async def test_answers_are_formatted_as_configured(
+    environment: dict[str, str], expected: str
+) -> None:
     async with agent(env=environment) as a:
         assert await a.eval("print('\\x1b[31mred\\x1b[0m\\x1b[6n', end=''); 7") == expected
 
 
-async def test_lines_that_rewrite_themselves_come_as_they_stand_at_their_end() -> None:
+async def test_overwritten_lines_are_returned_in_their_final_form() -> None:
     async with agent() as a:
         told = await a.eval("for done in range(1_000): print(f'\\r{done / 10:.1f} %', end='')")
         assert told.startswith("99.9 %\n[Text that was written over in its line is left out.]\n")
 
 
-async def test_a_wrong_setting_is_a_sentence() -> None:
+async def test_wrong_setting_gives_one_sentence() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mahtab_tui", "mcp"],
         env={**os.environ, "MAHTAB_OUTPUT_FORMAT": "pdf"},

@@ -14,7 +14,7 @@ from tests.mcp.test_screen import opened, seen
 __all__ = ["replay", "start"]
 
 
-async def test_the_log_is_followed(start: Start, project: Path) -> None:
+async def test_log_is_followed(start: Start, project: Path) -> None:
     async with agent(cwd=project, MAHTAB_VIEWER="auto") as a:
         await a.eval("'before'")
         screen = start("watch")
@@ -25,7 +25,7 @@ async def test_the_log_is_followed(start: Start, project: Path) -> None:
         assert await anyio.to_thread.run_sync(screen.wait_end) == 0
 
 
-async def test_a_session_is_followed_to_its_end(start: Start, project: Path) -> None:
+async def test_session_is_followed_to_its_end(start: Start, project: Path) -> None:
     screen = start("--model", "demo", "--approval", "auto")
     await opened(screen)
     screen.enter("early = 1")
@@ -44,7 +44,7 @@ async def test_a_session_is_followed_to_its_end(start: Start, project: Path) -> 
     assert await anyio.to_thread.run_sync(watcher.wait_end) == 0
 
 
-async def test_a_second_screen_sees_what_is_undone_and_what_is_reviewed(
+async def test_second_screen_sees_undone_and_reviewed_changes(
     start: Start, replay: Callable[..., str]
 ) -> None:
     model = replay("I add.\n\n```python\nitems.append(3)\n```\n", "As you like.")
@@ -72,7 +72,7 @@ async def test_a_second_screen_sees_what_is_undone_and_what_is_reviewed(
     assert await anyio.to_thread.run_sync(watcher.wait_end) == 0
 
 
-async def test_what_cannot_be_watched_is_a_sentence(start: Start) -> None:
+async def test_unwatchable_target_gives_one_sentence(start: Start) -> None:
     screen = start("watch", "nothing")
     await seen(screen, "There is no log nothing")
     assert await anyio.to_thread.run_sync(screen.wait_end) == 2

@@ -72,7 +72,7 @@ def test_the_light_theme(
     )
 
 
-def test_before_anything_was_said(
+def test_empty_session_snapshot(
     snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]
 ) -> None:
     first = made(tags.SESSION, "", {"name": "sales", "model": "demo", "approval": "ask"}, 1.0)
@@ -84,7 +84,7 @@ def test_help(snap_compare: Callable[..., bool], make_app: Callable[..., MahtabA
     assert snap_compare(make_app(*story()), terminal_size=(80, 24), run_before=pressing("f1"))
 
 
-async def test_the_side_panes_hide_and_come_back(make_app: Callable[..., MahtabApp]) -> None:
+async def test_side_panes_hide_and_reappear(make_app: Callable[..., MahtabApp]) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
         assert app.query_one("#side").display
@@ -94,7 +94,7 @@ async def test_the_side_panes_hide_and_come_back(make_app: Callable[..., MahtabA
         assert app.query_one("#side").display
 
 
-async def test_on_a_narrow_screen_the_side_is_a_drawer(make_app: Callable[..., MahtabApp]) -> None:
+async def test_side_is_a_drawer_on_a_narrow_screen(make_app: Callable[..., MahtabApp]) -> None:
     app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:
         assert not app.query_one("#side").display
@@ -105,7 +105,7 @@ async def test_on_a_narrow_screen_the_side_is_a_drawer(make_app: Callable[..., M
         assert app.query_one("#side").display
 
 
-async def test_the_chosen_theme_is_kept(make_app: Callable[..., MahtabApp]) -> None:
+async def test_chosen_theme_is_saved(make_app: Callable[..., MahtabApp]) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.press("f10")
@@ -115,13 +115,13 @@ async def test_the_chosen_theme_is_kept(make_app: Callable[..., MahtabApp]) -> N
     assert again.theme == "mahtab-day"
 
 
-def test_choices_that_cannot_be_kept_leave_nothing_behind(home: Path) -> None:
+def test_unsaveable_ui_state_leaves_nothing_behind(home: Path) -> None:
     UiState.path().mkdir(parents=True)
     UiState().save()
     assert list(UiState.path().parent.iterdir()) == [UiState.path()]
 
 
-async def test_a_persons_keymap_changes_a_binding(make_app: Callable[..., MahtabApp]) -> None:
+async def test_users_keymap_changes_a_binding(make_app: Callable[..., MahtabApp]) -> None:
     app = make_app()
     app.settings.keymap = {"toggle-mode": "f12"}
     async with app.run_test() as pilot:
@@ -131,7 +131,7 @@ async def test_a_persons_keymap_changes_a_binding(make_app: Callable[..., Mahtab
         assert app.editor.mode == "ask"
 
 
-async def test_an_unknown_slash_command_is_said_and_not_sent(
+async def test_unknown_slash_command_is_reported_and_not_sent(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app()
@@ -144,7 +144,7 @@ async def test_an_unknown_slash_command_is_said_and_not_sent(
         assert any("/nonsense" in notification.message for notification in app._notifications)
 
 
-async def test_in_python_mode_a_known_command_runs_and_anything_else_is_code(
+async def test_python_mode_runs_known_commands_and_treats_the_rest_as_code(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app()
@@ -159,7 +159,7 @@ async def test_in_python_mode_a_known_command_runs_and_anything_else_is_code(
         assert sent == [("python", "/nonsense"), ("python", "/ 2")]
 
 
-async def test_ctrl_c_clears_the_editor_and_undo_brings_it_back(
+async def test_ctrl_c_clears_the_editor_and_undo_restores_it(
     make_app: Callable[..., MahtabApp],
 ) -> None:
     app = make_app()
@@ -171,7 +171,7 @@ async def test_ctrl_c_clears_the_editor_and_undo_brings_it_back(
 
 
 @pytest.mark.parametrize("keys", [("ctrl+o", "e", "x", "enter"), ("enter", "r", "enter")])
-async def test_what_one_enters_is_shown_also_to_who_had_scrolled_up(
+async def test_new_input_scrolls_the_transcript_to_its_end(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
 ) -> None:
     app = make_app(*story())
@@ -189,7 +189,7 @@ async def test_what_one_enters_is_shown_also_to_who_had_scrolled_up(
         assert pane.scroll_y == pane.max_scroll_y
 
 
-async def test_what_is_wrong_with_the_input_history_is_said_once(
+async def test_broken_input_history_is_reported_once(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app()
@@ -205,7 +205,7 @@ async def test_what_is_wrong_with_the_input_history_is_said_once(
 
 
 @pytest.mark.parametrize(("height", "rows"), [(12, 1), (24, 3), (40, 3)])
-async def test_the_empty_input_has_three_rows_and_one_in_a_low_terminal(
+async def test_empty_input_has_three_rows_or_one_in_a_low_terminal(
     make_app: Callable[..., MahtabApp], height: int, rows: int
 ) -> None:
     app = make_app()
@@ -222,7 +222,7 @@ async def test_the_empty_input_has_three_rows_and_one_in_a_low_terminal(
 
 @pytest.mark.parametrize("mode", ["python", "ask"])
 @pytest.mark.parametrize("size", [(80, 24), (80, 31), (200, 50), (40, 12)])
-async def test_of_a_long_input_the_end_is_seen_and_the_transcript_keeps_its_room(
+async def test_end_of_a_long_input_is_visible_and_the_transcript_has_space(
     make_app: Callable[..., MahtabApp], size: tuple[int, int], mode: Mode
 ) -> None:
     app = make_app(*story())
@@ -240,7 +240,7 @@ async def test_of_a_long_input_the_end_is_seen_and_the_transcript_keeps_its_room
             assert app.query_one(TranscriptPane).size.height >= size[1] // 4
 
 
-async def test_long_code_that_is_edited_before_it_runs_leaves_no_blank_below_it(
+async def test_long_code_being_edited_leaves_no_blank_below_it(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chips, "DEAF", 0.0)  # The key comes at once after the focus.
@@ -261,7 +261,7 @@ async def test_long_code_that_is_edited_before_it_runs_leaves_no_blank_below_it(
         assert app.query_one(TranscriptPane).size.height > 1
 
 
-async def test_an_input_that_cannot_be_written_for_the_editor_stays(
+async def test_input_that_cannot_be_written_for_the_editor_stays(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDITOR", "true")
@@ -281,7 +281,7 @@ async def test_an_input_that_cannot_be_written_for_the_editor_stays(
         assert app.editor.text == "kept"
 
 
-async def test_in_the_smallest_terminal_one_sees_what_one_types(
+async def test_input_is_visible_in_the_smallest_terminal(
     make_app: Callable[..., MahtabApp],
 ) -> None:
     app = make_app()
@@ -295,7 +295,7 @@ async def test_in_the_smallest_terminal_one_sees_what_one_types(
         )
 
 
-async def test_a_command_or_theme_of_the_configuration_that_there_is_not_is_said(
+async def test_unknown_command_or_theme_in_the_configuration_is_reported(
     make_app: Callable[..., MahtabApp], home: Path
 ) -> None:
     path = home / ".mahtab" / "config.toml"
@@ -330,7 +330,7 @@ def test_a_crash_shows_no_values(
     assert "sk-1234" not in told
 
 
-async def test_the_key_on_an_error_begins_a_question_about_it_and_sends_nothing(
+async def test_key_on_an_error_drafts_a_question_and_sends_nothing(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attrs = {"cell": 7, "party": "you"}

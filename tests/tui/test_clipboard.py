@@ -47,7 +47,7 @@ def said(pilot: Pilot[None]) -> str:
     return " ".join(each.message for each in pilot.app._notifications)
 
 
-async def test_a_text_goes_to_the_terminal_and_to_the_system_and_where_is_said(
+async def test_text_is_copied_to_terminal_and_system_with_a_notice(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with App[None]().run_test() as pilot:
@@ -63,7 +63,7 @@ async def test_a_text_goes_to_the_terminal_and_to_the_system_and_where_is_said(
         assert written.copied == written.system == ["straw ? [bold]"]
 
 
-async def test_without_a_clipboard_of_the_system_the_terminal_is_named_alone(
+async def test_missing_system_clipboard_names_only_the_terminal(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none(text: str) -> None:
@@ -83,7 +83,7 @@ async def test_without_a_clipboard_of_the_system_the_terminal_is_named_alone(
         assert written.copied == ["x"]
 
 
-async def test_a_text_that_would_choke_a_terminal_is_not_copied_and_that_is_said(
+async def test_text_too_long_for_a_terminal_is_not_copied_and_reported(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with App[None]().run_test() as pilot:

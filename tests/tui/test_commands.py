@@ -36,7 +36,7 @@ async def help_text(pilot: Pilot[int]) -> str:
     return str(pilot.app.screen.query_one("#help-rows", Static).content)
 
 
-async def test_f1_shows_the_keys_of_the_list_of_sessions_over_it(make_app: MakeApp) -> None:
+async def test_f1_in_the_session_list_shows_its_keys(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
@@ -58,7 +58,7 @@ def test_no_two_commands_have_the_same_id_or_slash_name() -> None:
     assert len(set(slashes)) == len(slashes)
 
 
-def test_no_key_with_alt_and_a_letter_is_taken_for_another() -> None:
+def test_no_alt_letter_key_is_mistaken_for_another() -> None:
     keys = [
         *(command.keys for command in COMMANDS),
         *(command.keys for command in PANE_COMMANDS),
@@ -92,7 +92,7 @@ async def test_help_lists_every_command_with_its_key_and_every_key_of_a_pane(
             assert any(pane_row.keys in line and pane_row.help[:10] in line for line in lines)
 
 
-async def test_typing_in_the_help_filters_it(make_app: MakeApp) -> None:
+async def test_typing_in_the_help_filters_its_rows(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
@@ -124,7 +124,7 @@ async def test_the_palette_lists_every_command_with_its_key(make_app: MakeApp) -
 
 
 @pytest.mark.parametrize("theme", ["mahtab-day", "nord"])
-async def test_a_theme_chosen_by_its_name_is_kept_for_the_next_start(
+async def test_theme_chosen_by_name_is_saved_for_the_next_start(
     make_app: MakeApp, theme: str
 ) -> None:
     app = make_app(theme="")
@@ -149,7 +149,7 @@ async def test_every_theme_of_textual_draws_the_screen(make_app: MakeApp, theme:
         await pilot.press("f1", "escape", "f2")
 
 
-async def test_a_key_of_the_persons_own_takes_the_place_of_another_commands(
+async def test_users_key_overrides_another_commands(
     make_app: MakeApp,
 ) -> None:
     app = make_app()
@@ -162,7 +162,7 @@ async def test_a_key_of_the_persons_own_takes_the_place_of_another_commands(
         await until(pilot, lambda: type(app.screen).__name__ == "HistorySearch")
 
 
-def test_keys_are_named_as_they_stand_on_the_keyboard() -> None:
+def test_keys_are_named_as_on_the_keyboard() -> None:
     shown = [
         keys
         for _, keys, _ in help_rows(
@@ -173,7 +173,7 @@ def test_keys_are_named_as_they_stand_on_the_keyboard() -> None:
     assert "., ctrl+q, space  /quit" in shown
 
 
-async def test_the_palette_looks_like_the_programs_own_dialogs(make_app: MakeApp) -> None:
+async def test_palette_looks_like_our_dialogs(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 35)) as pilot:
         await drawn(pilot)
@@ -194,7 +194,7 @@ async def test_the_palette_looks_like_the_programs_own_dialogs(make_app: MakeApp
         await until(pilot, lambda: app.screen.query_one("#--input").region.width == width)
 
 
-async def test_of_a_cell_that_does_not_stop_it_is_said_that_stopping_again_kills(
+async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(interrupter, "REACTION", 0.01)

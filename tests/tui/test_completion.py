@@ -73,7 +73,7 @@ async def opened(pilot: Pilot[None], first: str) -> None:
     await until(pilot, lambda: shown(pilot).is_open and shown(pilot).items[0].label == first)
 
 
-async def test_a_list_opens_as_one_types_and_tab_takes_its_first(pilot: Pilot[None]) -> None:
+async def test_list_opens_while_typing_and_tab_inserts_its_first_item(pilot: Pilot[None]) -> None:
     await write(pilot, "x = pri")
     await opened(pilot, "price")
     await pilot.press("tab")
@@ -81,7 +81,7 @@ async def test_a_list_opens_as_one_types_and_tab_takes_its_first(pilot: Pilot[No
     assert not shown(pilot).is_open
 
 
-async def test_enter_runs_while_the_list_was_not_asked_for(pilot: Pilot[None]) -> None:
+async def test_enter_runs_the_code_if_the_list_was_not_requested(pilot: Pilot[None]) -> None:
     await write(pilot, "pri")
     await opened(pilot, "price")
     await pilot.press("enter")
@@ -89,7 +89,7 @@ async def test_enter_runs_while_the_list_was_not_asked_for(pilot: Pilot[None]) -
     assert not shown(pilot).is_open
 
 
-async def test_arrows_choose_and_enter_takes(pilot: Pilot[None]) -> None:
+async def test_arrows_choose_and_enter_inserts(pilot: Pilot[None]) -> None:
     await write(pilot, "pri")
     await opened(pilot, "price")
     await pilot.press("down", "enter")
@@ -98,7 +98,7 @@ async def test_arrows_choose_and_enter_takes(pilot: Pilot[None]) -> None:
 
 
 @pytest.mark.parametrize("before", ["", "日本 "])
-async def test_the_list_stands_under_the_first_cell_of_what_it_completes(
+async def test_list_appears_under_the_start_of_the_completed_text(
     pilot: Pilot[None], before: str
 ) -> None:
     begin = app_of(pilot).area.cursor_screen_offset.x
@@ -107,7 +107,7 @@ async def test_the_list_stands_under_the_first_cell_of_what_it_completes(
     assert shown(pilot).region.x + 1 == begin + cell_len(f'"{before}日本" + table["')
 
 
-async def test_tab_asks_and_takes_at_once_what_is_alone(pilot: Pilot[None]) -> None:
+async def test_tab_requests_and_inserts_a_single_match_at_once(pilot: Pilot[None]) -> None:
     await write(pilot, "u")
     await pilot.press("tab")
     await opened(pilot, "unique_name")
@@ -116,7 +116,7 @@ async def test_tab_asks_and_takes_at_once_what_is_alone(pilot: Pilot[None]) -> N
     await until(pilot, lambda: app_of(pilot).editor.text == "unique_name")
 
 
-async def test_tab_indents_at_the_beginning_of_a_line(pilot: Pilot[None], kernel: Kernel) -> None:
+async def test_tab_indents_at_the_start_of_a_line(pilot: Pilot[None], kernel: Kernel) -> None:
     await pilot.press("tab")
     assert app_of(pilot).editor.text == "    "
     assert kernel.asked == []
@@ -131,14 +131,14 @@ async def test_escape_closes_the_list_and_nothing_else(pilot: Pilot[None]) -> No
 
 
 @pytest.mark.parametrize("key", ["left", "home", "space"])
-async def test_whoever_goes_on_elsewhere_has_no_list(pilot: Pilot[None], key: str) -> None:
+async def test_moving_elsewhere_closes_the_list(pilot: Pilot[None], key: str) -> None:
     await write(pilot, "pri")
     await opened(pilot, "price")
     await pilot.press(key)
     assert not shown(pilot).is_open
 
 
-async def test_keys_of_a_dict_in_the_second_line(pilot: Pilot[None]) -> None:
+async def test_dict_keys_are_completed_in_the_second_line(pilot: Pilot[None]) -> None:
     await write(pilot, "x = 1")
     await pilot.press("ctrl+j")
     await write(pilot, "table['")
@@ -147,7 +147,7 @@ async def test_keys_of_a_dict_in_the_second_line(pilot: Pilot[None]) -> None:
     assert app_of(pilot).editor.text == "x = 1\ntable['first'"
 
 
-async def test_typing_does_not_wait_for_the_kernel_and_a_stale_answer_is_dropped(
+async def test_typing_does_not_wait_and_a_stale_reply_is_dropped(
     pilot: Pilot[None], kernel: Kernel
 ) -> None:
     kernel.free.clear()
@@ -161,7 +161,7 @@ async def test_typing_does_not_wait_for_the_kernel_and_a_stale_answer_is_dropped
     assert len(kernel.asked) <= 3
 
 
-async def test_tab_before_the_answer_takes_nothing_that_does_not_fit_what_is_typed(
+async def test_tab_before_the_reply_inserts_nothing_that_does_not_fit(
     pilot: Pilot[None], kernel: Kernel
 ) -> None:
     await write(pilot, "tab")
@@ -175,7 +175,7 @@ async def test_tab_before_the_answer_takes_nothing_that_does_not_fit_what_is_typ
     await until(pilot, lambda: app_of(pilot).editor.text == "table.popitem")
 
 
-async def test_a_list_that_waits_for_its_answer_has_only_what_fits(
+async def test_list_waiting_for_its_reply_shows_only_fitting_items(
     pilot: Pilot[None], kernel: Kernel
 ) -> None:
     await write(pilot, "pri")
@@ -187,7 +187,7 @@ async def test_a_list_that_waits_for_its_answer_has_only_what_fits(
     assert app_of(pilot).editor.text == "prices"
 
 
-async def test_completions_that_a_server_will_bring_are_asked_for_again(
+async def test_completions_of_a_starting_server_are_requested_again(
     pilot: Pilot[None], kernel: Kernel
 ) -> None:
     kernel.pending = 3
@@ -196,9 +196,7 @@ async def test_completions_that_a_server_will_bring_are_asked_for_again(
     assert kernel.pending == 0
 
 
-async def test_a_click_on_a_row_that_is_gone_changes_nothing(
-    pilot: Pilot[None], kernel: Kernel
-) -> None:
+async def test_click_on_a_vanished_row_changes_nothing(pilot: Pilot[None], kernel: Kernel) -> None:
     await write(pilot, "pri")
     await opened(pilot, "price")
     gone = shown(pilot).items[1]
@@ -207,7 +205,7 @@ async def test_a_click_on_a_row_that_is_gone_changes_nothing(
     assert app_of(pilot).editor.text == "price("
 
 
-async def test_a_busy_kernel_s_last_list_is_shown_as_old(
+async def test_last_list_of_a_busy_kernel_is_shown_as_stale(
     pilot: Pilot[None], kernel: Kernel
 ) -> None:
     await write(pilot, "pri")
@@ -231,7 +229,7 @@ async def test_questions_are_not_completed(pilot: Pilot[None], kernel: Kernel) -
     assert kernel.asked == []
 
 
-async def test_a_click_takes_a_row(pilot: Pilot[None]) -> None:
+async def test_click_inserts_a_row(pilot: Pilot[None]) -> None:
     await write(pilot, "pri")
     await opened(pilot, "price")
     await pilot.pause()
@@ -252,7 +250,7 @@ async def test_markup_and_controls_in_a_list_are_text(pilot: Pilot[None]) -> Non
     assert "\x1b" not in text
 
 
-def test_the_list_above_the_line(snap_compare: Compare, home: Path, kernel: Kernel) -> None:
+def test_list_appears_above_the_line(snap_compare: Compare, home: Path, kernel: Kernel) -> None:
     app = EditorApp(home, complete=kernel.complete)
 
     async def before(pilot: Pilot[None]) -> None:
@@ -264,7 +262,7 @@ def test_the_list_above_the_line(snap_compare: Compare, home: Path, kernel: Kern
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
 
 
-async def test_behind_a_string_that_is_closed_nothing_is_asked_by_itself(
+async def test_closed_string_requests_no_automatic_completion(
     pilot: Pilot[None], kernel: Kernel
 ) -> None:
     await write(pilot, "'x' in (")
@@ -273,7 +271,7 @@ async def test_behind_a_string_that_is_closed_nothing_is_asked_by_itself(
     assert kernel.asked[-1] != "'x' in ()"
 
 
-async def test_an_answer_to_what_is_no_longer_asked_opens_nothing(
+async def test_reply_to_an_outdated_request_opens_nothing(
     pilot: Pilot[None], kernel: Kernel
 ) -> None:
     await write(pilot, "pri")

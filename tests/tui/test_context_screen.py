@@ -20,7 +20,7 @@ def text(app: MahtabApp) -> str:
     )
 
 
-async def test_it_shows_what_was_counted_and_closes(make_app: Callable[..., MahtabApp]) -> None:
+async def test_screen_shows_the_counts_and_closes(make_app: Callable[..., MahtabApp]) -> None:
     app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
@@ -35,7 +35,7 @@ async def test_it_shows_what_was_counted_and_closes(make_app: Callable[..., Maht
         await until(pilot, lambda: len(app.screen_stack) == 1)
 
 
-async def test_what_cannot_be_counted_is_a_sentence(make_app: Callable[..., MahtabApp]) -> None:
+async def test_uncountable_context_gives_one_sentence(make_app: Callable[..., MahtabApp]) -> None:
     def count() -> ContextUse:
         raise KernelError("The kernel [b]died[/b].\x1b[2J")
 

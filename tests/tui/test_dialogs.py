@@ -32,7 +32,7 @@ from tests.tui.editor_app import press_at_once, until
     ("key", "opened"),
     [("ctrl+o", JumpScreen), ("f1", HelpScreen), ("f9", Confirm)],
 )
-async def test_keys_that_come_in_a_bunch_close_a_dialog_once(
+async def test_bunched_keys_close_a_dialog_once(
     make_app: Callable[..., MahtabApp], key: str, opened: type[Dialog[object]]
 ) -> None:
     app = make_app()
@@ -69,7 +69,7 @@ async def test_a_dialog_is_dismissed_once(make_app: Callable[..., MahtabApp]) ->
         (["ctrl+p", "f1", "ctrl+p"], SafeCommandPalette),
     ],
 )
-async def test_over_a_dialog_no_key_opens_another(
+async def test_no_key_opens_another_screen_over_a_dialog(
     make_app: Callable[..., MahtabApp], keys: list[str], opened: type[Screen[object]]
 ) -> None:
     app = make_app()
@@ -79,7 +79,7 @@ async def test_over_a_dialog_no_key_opens_another(
         assert [type(screen) for screen in app.screen_stack[1:]] == [opened]
 
 
-async def test_the_key_of_the_help_closes_it(make_app: Callable[..., MahtabApp]) -> None:
+async def test_help_key_closes_the_help(make_app: Callable[..., MahtabApp]) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.pause()
@@ -87,7 +87,7 @@ async def test_the_key_of_the_help_closes_it(make_app: Callable[..., MahtabApp])
         await until(pilot, lambda: len(app.screen_stack) == 1)
 
 
-async def test_ctrl_c_in_a_dialog_leaves_the_input_under_it(
+async def test_ctrl_c_in_a_dialog_leaves_the_input_below_it(
     make_app: Callable[..., MahtabApp],
 ) -> None:
     app = make_app()
@@ -107,7 +107,7 @@ async def test_ctrl_c_in_a_dialog_leaves_the_input_under_it(
     [lambda: Confirm("Really?", yes="Yes", no="No"), lambda: EditQuery("why?")],
     ids=["confirm", "query"],
 )
-async def test_leaving_while_a_dialog_comes_up_leaves(
+async def test_quitting_while_a_dialog_opens_quits(
     make_app: Callable[..., MahtabApp], dialog: Callable[[], Dialog[object]]
 ) -> None:
     app = make_app()
@@ -119,7 +119,7 @@ async def test_leaving_while_a_dialog_comes_up_leaves(
     assert app.return_code == 0
 
 
-async def test_two_clicks_beside_the_palette_close_it_once(
+async def test_two_clicks_outside_the_palette_close_it_once(
     make_app: Callable[..., MahtabApp],
 ) -> None:
     app = make_app()
@@ -135,7 +135,7 @@ async def test_two_clicks_beside_the_palette_close_it_once(
         assert app.is_running
 
 
-async def test_a_click_beyond_the_screen_leaves_the_palette_as_it_is(
+async def test_click_beyond_the_screen_leaves_the_palette_open(
     make_app: Callable[..., MahtabApp],
 ) -> None:
     app = make_app()
@@ -149,7 +149,7 @@ async def test_a_click_beyond_the_screen_leaves_the_palette_as_it_is(
         assert isinstance(app.screen, CommandPalette)
 
 
-async def test_a_press_on_what_is_gone_is_none(
+async def test_press_on_a_vanished_widget_is_ignored(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app()
@@ -167,7 +167,7 @@ async def test_a_press_on_what_is_gone_is_none(
         assert app.is_running
 
 
-async def test_what_reaches_the_palette_when_it_is_closing_finds_it_empty(
+async def test_late_events_of_a_closing_palette_do_not_crash(
     make_app: Callable[..., MahtabApp],
 ) -> None:
     app = make_app()
@@ -186,7 +186,7 @@ async def test_what_reaches_the_palette_when_it_is_closing_finds_it_empty(
         assert app.is_running
 
 
-async def test_a_page_of_a_palette_whose_list_has_no_room_is_nowhere(
+async def test_page_key_in_a_palette_without_room_does_nothing(
     make_app: Callable[..., MahtabApp],
 ) -> None:
     app = make_app()
@@ -211,7 +211,7 @@ async def test_a_page_of_a_palette_whose_list_has_no_room_is_nowhere(
         assert app.is_running
 
 
-async def test_an_entry_of_the_history_that_is_chosen_while_the_application_ends_goes_nowhere(
+async def test_history_entry_chosen_during_shutdown_is_dropped(
     make_app: Callable[..., MahtabApp],
 ) -> None:
     app = make_app()
@@ -226,7 +226,7 @@ async def test_an_entry_of_the_history_that_is_chosen_while_the_application_ends
     assert app.return_code == 0
 
 
-async def test_a_click_on_an_option_that_is_gone_is_none(
+async def test_click_on_a_vanished_option_is_ignored(
     make_app: Callable[..., MahtabApp],
 ) -> None:
     app = make_app()
@@ -243,7 +243,7 @@ async def test_a_click_on_an_option_that_is_gone_is_none(
         assert isinstance(app.screen, ChooseOne)
 
 
-async def test_a_press_that_comes_when_all_screens_are_closed_is_none(
+async def test_press_after_all_screens_closed_is_ignored(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app()
@@ -256,7 +256,7 @@ async def test_a_press_that_comes_when_all_screens_are_closed_is_none(
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-async def test_what_finds_its_parts_gone_while_the_application_is_left_is_no_crash(
+async def test_missing_widgets_during_shutdown_do_not_crash(
     make_app: Callable[..., MahtabApp], wrapped: bool
 ) -> None:
     app = make_app()

@@ -28,7 +28,7 @@ def put(pilot: Pilot[None], text: str, cursor: tuple[int, int] | None = None) ->
     area.move_cursor(cursor or area.document.end)
 
 
-async def test_enter_runs_what_is_complete_and_empties_the_editor(pilot: Pilot[None]) -> None:
+async def test_enter_runs_complete_code_and_empties_the_editor(pilot: Pilot[None]) -> None:
     await write(pilot, "x = 1\n")
     assert app_of(pilot).said == [("submitted", "python", "x = 1")]
     assert app_of(pilot).editor.is_empty
@@ -47,19 +47,19 @@ async def test_enter_opens_indented_lines_until_an_empty_one_ends_the_block(
     ]
 
 
-async def test_enter_on_nothing_runs_nothing(pilot: Pilot[None]) -> None:
+async def test_enter_on_empty_input_runs_nothing(pilot: Pilot[None]) -> None:
     await write(pilot, "  \n\n")
     assert app_of(pilot).said == []
 
 
 @pytest.mark.parametrize("key", ["ctrl+j", "shift+enter", "alt+enter"])
-async def test_a_line_can_always_be_opened(pilot: Pilot[None], key: str) -> None:
+async def test_line_can_always_be_added(pilot: Pilot[None], key: str) -> None:
     await write(pilot, "x = 1")
     await pilot.press(key, "y")
     assert app_of(pilot).editor.text == "x = 1\ny"
 
 
-async def test_enter_in_the_middle_of_several_lines_opens_a_line(pilot: Pilot[None]) -> None:
+async def test_enter_in_the_middle_of_several_lines_adds_a_line(pilot: Pilot[None]) -> None:
     put(pilot, "x = 1\ny = 2", cursor=(0, 5))
     await pilot.press("enter")
     assert app_of(pilot).editor.text == "x = 1\n\ny = 2"
@@ -77,7 +77,7 @@ async def test_ctrl_enter_runs_from_anywhere(pilot: Pilot[None]) -> None:
     assert app_of(pilot).said == [("submitted", "python", "x = 1\ny = 2")]
 
 
-async def test_a_line_that_is_split_does_not_keep_the_blanks_at_the_split(
+async def test_splitting_a_line_drops_the_blanks_at_the_split(
     pilot: Pilot[None],
 ) -> None:
     put(pilot, "    x = (1, 2)", cursor=(0, 11))
@@ -85,7 +85,7 @@ async def test_a_line_that_is_split_does_not_keep_the_blanks_at_the_split(
     assert app_of(pilot).editor.text == "    x = (1,\n    2)"
 
 
-async def test_tab_indents_to_the_next_stop_and_shift_tab_takes_a_step_back(
+async def test_tab_indents_to_the_next_stop_and_shift_tab_unindents(
     pilot: Pilot[None],
 ) -> None:
     await write(pilot, "ab")
@@ -106,7 +106,9 @@ async def test_tab_indents_the_lines_of_a_selection(pilot: Pilot[None]) -> None:
     assert app_of(pilot).editor.text == "a\n\nb\nc"
 
 
-async def test_backspace_in_leading_white_space_goes_to_the_stop_before(pilot: Pilot[None]) -> None:
+async def test_backspace_in_leading_white_space_goes_to_the_previous_stop(
+    pilot: Pilot[None],
+) -> None:
     put(pilot, "      x", cursor=(0, 6))
     await pilot.press("backspace")
     assert app_of(pilot).editor.text == "    x"
@@ -129,19 +131,19 @@ async def test_undo_and_redo(pilot: Pilot[None]) -> None:
 @pytest.mark.parametrize(
     ("key", "text"), [("ctrl+u", "cd"), ("ctrl+k", "ab"), ("ctrl+w", "cd"), ("ctrl+d", "abd")]
 )
-async def test_keys_of_readline_delete(pilot: Pilot[None], key: str, text: str) -> None:
+async def test_readline_deletion_keys_work(pilot: Pilot[None], key: str, text: str) -> None:
     put(pilot, "abcd", cursor=(0, 2))
     await pilot.press(key)
     assert app_of(pilot).editor.text == text
 
 
-async def test_keys_of_readline_move(pilot: Pilot[None]) -> None:
+async def test_readline_movement_keys_work(pilot: Pilot[None]) -> None:
     put(pilot, "abcd")
     await pilot.press("ctrl+a", "x", "ctrl+e", "y")
     assert app_of(pilot).editor.text == "xabcdy"
 
 
-async def test_a_pasted_block_comes_in_whole_and_is_not_run(pilot: Pilot[None]) -> None:
+async def test_pasted_block_is_inserted_whole_and_not_run(pilot: Pilot[None]) -> None:
     app_of(pilot).area.post_message(Paste("\tfor x in y:\r\n\t\tprint(x)\r\n\r\n\tz = 1\r\n"))
     await pilot.pause()
     assert app_of(pilot).editor.text == "for x in y:\n    print(x)\n\nz = 1\n"
@@ -150,7 +152,7 @@ async def test_a_pasted_block_comes_in_whole_and_is_not_run(pilot: Pilot[None]) 
     assert app_of(pilot).said == [("submitted", "python", "for x in y:\n    print(x)\n\nz = 1")]
 
 
-async def test_curly_quotes_are_straightened_where_one_wants_it(pilot: Pilot[None]) -> None:
+async def test_curly_quotes_are_straightened_if_wanted(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     hint = app.query_one("#hint", Static)
     app.area.post_message(Paste("```python\nprint(“it’s”)\n```"))
@@ -186,7 +188,7 @@ async def test_a_pasted_block_replaces_the_selection(pilot: Pilot[None]) -> None
     assert app_of(pilot).editor.text == "f(  new)"
 
 
-async def test_what_the_program_itself_copied_is_pasted_clean(pilot: Pilot[None]) -> None:
+async def test_text_copied_by_the_program_is_pasted_clean(pilot: Pilot[None]) -> None:
     app_of(pilot).copy_to_clipboard(">>> x\x1b[2J = 1")
     await pilot.press("ctrl+v")
     assert app_of(pilot).editor.text == "x = 1"
@@ -210,7 +212,7 @@ async def test_escape_is_left_to_the_application(pilot: Pilot[None]) -> None:
     assert app_of(pilot).said == [("stop",)]
 
 
-async def test_only_seen_lines_are_highlighted(pilot: Pilot[None]) -> None:
+async def test_only_visible_lines_are_highlighted(pilot: Pilot[None]) -> None:
     put(pilot, "\n".join(f"x{number} = 'text'" for number in range(1_000)), cursor=(500, 0))
     await pilot.pause()
     area = app_of(pilot).area
@@ -240,7 +242,7 @@ async def test_the_colours_follow_the_theme(pilot: Pilot[None]) -> None:
     assert colours["'text'"] == "#1f7a3d"
 
 
-async def test_the_editor_grows_with_its_text_up_to_a_part_of_the_screen(
+async def test_editor_grows_with_its_text_up_to_part_of_the_screen(
     pilot: Pilot[None],
 ) -> None:
     await pilot.pause()
@@ -263,12 +265,12 @@ async def test_a_huge_line_can_be_edited_and_stays_plain(pilot: Pilot[None]) -> 
     assert not app_of(pilot).area._highlights
 
 
-async def test_keys_that_come_in_a_bunch_act_in_their_order(pilot: Pilot[None]) -> None:
+async def test_bunched_keys_act_in_order(pilot: Pilot[None]) -> None:
     await press_at_once(pilot, *"abX", "backspace", *"cde", "left", "left", "Z", "end", "f")
     assert app_of(pilot).editor.text == "abcZdef"
 
 
-async def test_inputs_that_come_in_a_bunch_stay_apart(pilot: Pilot[None]) -> None:
+async def test_bunched_inputs_stay_separate(pilot: Pilot[None]) -> None:
     await press_at_once(
         pilot,
         *"1+1",
@@ -292,7 +294,7 @@ async def test_inputs_that_come_in_a_bunch_stay_apart(pilot: Pilot[None]) -> Non
     assert app_of(pilot).editor.text == "x"
 
 
-async def test_undo_of_more_lines_than_are_seen(pilot: Pilot[None]) -> None:
+async def test_undo_works_beyond_the_visible_lines(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     app.area.post_message(Paste("x\n" * 40))
     await pilot.pause()

@@ -11,7 +11,7 @@ from textual.widgets import TextArea
 from tests.tui.editor_app import SIZE, EditorApp, write
 
 
-async def test_a_text_that_was_replaced_is_freed(project: Path) -> None:
+async def test_replaced_text_is_freed(project: Path) -> None:
     app = EditorApp(project)
     async with app.run_test(size=SIZE) as pilot:
         area = app.query_one("#code", TextArea)

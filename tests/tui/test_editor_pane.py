@@ -34,7 +34,7 @@ def shown(pilot: Pilot[None], selector: str) -> str:
 # Modes
 
 
-async def test_a_backtick_at_the_very_start_toggles_the_mode(pilot: Pilot[None]) -> None:
+async def test_backtick_at_the_start_toggles_the_mode(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     assert (shown(pilot, "#glyph"), shown(pilot, "#hint").split(" · ")[0]) == ("❯", "Python")
     await write(pilot, "`")
@@ -52,7 +52,7 @@ async def test_a_backtick_elsewhere_is_typed(pilot: Pilot[None]) -> None:
     assert app_of(pilot).editor.mode == "python"
 
 
-async def test_the_draft_and_the_cursor_survive_the_toggle(pilot: Pilot[None]) -> None:
+async def test_draft_and_cursor_survive_the_mode_toggle(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await write(pilot, "f(x)")
     await pilot.press("left")
@@ -63,7 +63,7 @@ async def test_the_draft_and_the_cursor_survive_the_toggle(pilot: Pilot[None]) -
     assert (app.editor.mode, app.editor.text) == ("python", "f(xy)")
 
 
-async def test_backspace_in_empty_ask_mode_goes_back_to_python(pilot: Pilot[None]) -> None:
+async def test_backspace_in_empty_ask_mode_returns_to_python(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await write(pilot, "`a")
     await pilot.press("backspace")
@@ -72,7 +72,7 @@ async def test_backspace_in_empty_ask_mode_goes_back_to_python(pilot: Pilot[None
     assert app.said == [("mode", "ask"), ("mode", "python")]
 
 
-async def test_enter_in_ask_mode_sends_whatever_it_is(pilot: Pilot[None]) -> None:
+async def test_enter_in_ask_mode_always_sends(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await write(pilot, "`if x:")
     await pilot.press("ctrl+j")
@@ -80,7 +80,7 @@ async def test_enter_in_ask_mode_sends_whatever_it_is(pilot: Pilot[None]) -> Non
     assert app.said[-1] == ("submitted", "ask", "if x:\nand (then")
 
 
-async def test_ctrl_d_leaves_only_an_empty_editor(pilot: Pilot[None]) -> None:
+async def test_ctrl_d_quits_only_from_an_empty_editor(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await write(pilot, "a")
     await pilot.press("ctrl+d", "home", "ctrl+d")
@@ -92,7 +92,7 @@ async def test_ctrl_d_leaves_only_an_empty_editor(pilot: Pilot[None]) -> None:
 # History
 
 
-async def test_up_and_down_walk_the_inputs_of_the_mode_and_come_back(pilot: Pilot[None]) -> None:
+async def test_up_and_down_walk_the_inputs_of_the_mode_and_return(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     texts = []
     for key in ("up", "up", "up", "up", "down", "down", "down", "down"):
@@ -111,7 +111,7 @@ async def test_a_recalled_block_runs_with_one_enter(pilot: Pilot[None]) -> None:
     assert app.said == [("submitted", "python", "for a in b:\n    print(a)")]
 
 
-async def test_in_a_recalled_block_the_cursor_moves_once_it_was_moved(pilot: Pilot[None]) -> None:
+async def test_cursor_moves_inside_a_recalled_block_once_it_was_moved(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await pilot.press("up", "up", "left", "up")
     assert app.area.cursor_location[0] == 0
@@ -119,7 +119,7 @@ async def test_in_a_recalled_block_the_cursor_moves_once_it_was_moved(pilot: Pil
     assert app.editor.text == "for a in b:\n    z\n    print(a)"
 
 
-async def test_what_was_changed_on_the_way_is_not_lost(pilot: Pilot[None]) -> None:
+async def test_edits_to_recalled_inputs_are_not_lost(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await pilot.press("up", "7", "up", "down")
     assert app.editor.text == "y = 27"
@@ -145,9 +145,7 @@ async def test_up_moves_through_the_rows_of_a_wrapped_line_first(pilot: Pilot[No
     assert 0 < app.area.cursor_location[1] < 190
 
 
-async def test_what_is_entered_is_recalled_once_and_kept_on_disk(
-    pilot: Pilot[None], home: Path
-) -> None:
+async def test_submitted_input_is_recalled_once_and_saved(pilot: Pilot[None], home: Path) -> None:
     app = app_of(pilot)
     await write(pilot, "y = 2\nz = 3\n")
     await pilot.press("up", "up")
@@ -158,7 +156,7 @@ async def test_what_is_entered_is_recalled_once_and_kept_on_disk(
 
 
 @pytest.mark.parametrize("key", ["enter", "clear"])
-async def test_a_new_draft_begins_at_the_newest_input_in_both_modes(
+async def test_new_draft_starts_at_the_newest_input_in_both_modes(
     pilot: Pilot[None], key: str
 ) -> None:
     app = app_of(pilot)
@@ -174,7 +172,7 @@ async def test_a_new_draft_begins_at_the_newest_input_in_both_modes(
     assert app.editor.text == "y = 2"
 
 
-async def test_in_a_bunch_of_keys_the_input_is_there_for_the_key_after_up(
+async def test_key_after_up_in_a_bunch_acts_on_the_recalled_input(
     pilot: Pilot[None],
 ) -> None:
     app = app_of(pilot)
@@ -188,9 +186,7 @@ async def test_in_a_bunch_of_keys_the_input_is_there_for_the_key_after_up(
     ]
 
 
-async def test_a_history_that_is_locked_does_not_hold_the_keys(
-    pilot: Pilot[None], home: Path
-) -> None:
+async def test_locked_history_does_not_block_keys(pilot: Pilot[None], home: Path) -> None:
     app = app_of(pilot)
     with sqlite3.connect(home / "history.db") as other:
         other.execute("begin immediate")
@@ -202,12 +198,12 @@ async def test_a_history_that_is_locked_does_not_hold_the_keys(
     await until(pilot, lambda: "w = 4" in [entry.text for entry in app.history.entries("python")])
 
 
-async def test_a_text_that_is_put_in_is_clean(pilot: Pilot[None]) -> None:
+async def test_inserted_text_is_clean(pilot: Pilot[None]) -> None:
     app_of(pilot).editor.text = "x\x1b]0;title\x07 = 1\r\ny"
     assert app_of(pilot).editor.text == "x = 1\ny"
 
 
-async def test_leaving_waits_a_moment_for_what_was_entered_last_to_be_written(home: Path) -> None:
+async def test_quitting_waits_briefly_for_the_last_input_to_be_written(home: Path) -> None:
     app = EditorApp(home)
     other = sqlite3.connect(home / "history.db", check_same_thread=False)
     other.execute("begin immediate")

@@ -101,7 +101,7 @@ def test_approval_edit_and_reason(snap_compare: Compare, home: Path, key: str) -
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
 
 
-def test_rows_beside_a_draft(snap_compare: Compare, home: Path) -> None:
+def test_rows_next_to_a_draft(snap_compare: Compare, home: Path) -> None:
     app = EditorApp(home)
 
     async def before(pilot: Pilot[None]) -> None:

@@ -28,7 +28,7 @@ def selected(pilot: Pilot[None]) -> tuple[tuple[int, int], str]:
     return pilot.app.area.selection.start, pilot.app.area.selected_text
 
 
-async def test_it_is_found_by_a_pattern(pilot: Pilot[None]) -> None:
+async def test_text_is_found_by_a_pattern(pilot: Pilot[None]) -> None:
     app = pilot.app
     assert isinstance(app, EditorApp)
     app.editor.find()
@@ -38,7 +38,7 @@ async def test_it_is_found_by_a_pattern(pilot: Pilot[None]) -> None:
     await until(pilot, lambda: selected(pilot) == ((1, 0), "print"))
 
 
-async def test_it_is_found_and_stepped_through(pilot: Pilot[None]) -> None:
+async def test_matches_are_found_and_stepped_through(pilot: Pilot[None]) -> None:
     app = pilot.app
     assert isinstance(app, EditorApp)
     app.editor.find()
@@ -57,7 +57,7 @@ async def test_it_is_found_and_stepped_through(pilot: Pilot[None]) -> None:
     assert app.said == []
 
 
-async def test_what_is_not_there_is_said_and_nothing_moves(pilot: Pilot[None]) -> None:
+async def test_missing_match_is_reported_and_nothing_moves(pilot: Pilot[None]) -> None:
     app = pilot.app
     assert isinstance(app, EditorApp)
     app.editor.find()
@@ -66,7 +66,7 @@ async def test_what_is_not_there_is_said_and_nothing_moves(pilot: Pilot[None]) -
     assert selected(pilot)[1] == "[red]"
 
 
-async def test_what_is_selected_is_searched_for(pilot: Pilot[None]) -> None:
+async def test_selection_is_searched_for(pilot: Pilot[None]) -> None:
     app = pilot.app
     assert isinstance(app, EditorApp)
     await pilot.press(*["shift+right"] * 5)
@@ -87,7 +87,7 @@ async def test_what_is_selected_is_searched_for(pilot: Pilot[None]) -> None:
         ("größe?", 7, 8),
     ],
 )
-async def test_signs_of_the_prompt_have_a_colour(
+async def test_prompt_signs_are_coloured(
     pilot: Pilot[None], text: str, start: int, end: int
 ) -> None:
     app = pilot.app

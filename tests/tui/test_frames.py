@@ -126,9 +126,7 @@ async def test_enter_opens_the_source_and_the_arrows_walk_the_frames(
         assert len(pilot.app.screen_stack) == 1
 
 
-async def test_a_click_on_a_frame_opens_it_and_one_on_what_only_looks_like_one_does_not(
-    make_app: MakeApp, lib: Path
-) -> None:
+async def test_click_opens_only_real_frames(make_app: MakeApp, lib: Path) -> None:
     async with make_app(*records(lib)).run_test(size=SIZE) as pilot:
         pane = await shown(pilot)
         rows = [pane.render_line(y).text for y in range(pane.size.height)]
@@ -143,9 +141,7 @@ async def test_a_click_on_a_frame_opens_it_and_one_on_what_only_looks_like_one_d
         await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))
 
 
-async def test_frames_can_be_clicked_that_were_drawn_while_the_cell_ran(
-    make_app: MakeApp, lib: Path
-) -> None:
+async def test_frames_drawn_while_the_cell_ran_can_be_clicked(make_app: MakeApp, lib: Path) -> None:
     *begin, end = records(lib)
     stream = made(tags.USER_REPL_OUT_STREAM, end.text, {"cell": 2, "kind": "traceback"}, 1.0)
     async with make_app(*begin, stream).run_test(size=SIZE) as pilot:
@@ -158,7 +154,7 @@ async def test_frames_can_be_clicked_that_were_drawn_while_the_cell_ran(
         await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
 
 
-async def test_drawing_the_mouse_over_a_frame_selects_it(make_app: MakeApp, lib: Path) -> None:
+async def test_dragging_over_a_frame_selects_it(make_app: MakeApp, lib: Path) -> None:
     async with make_app(*records(lib)).run_test(size=SIZE) as pilot:
         pane = await shown(pilot)
         y = next(
@@ -174,7 +170,7 @@ async def test_drawing_the_mouse_over_a_frame_selects_it(make_app: MakeApp, lib:
         assert pilot.app.screen.get_selected_text()
 
 
-async def test_the_code_of_a_cell_comes_into_the_editor_and_a_file_into_the_persons(
+async def test_cell_code_opens_in_our_editor_and_a_file_in_the_users(
     make_app: MakeApp, lib: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edited: list[tuple[str, int]] = []
@@ -200,7 +196,7 @@ async def test_the_code_of_a_cell_comes_into_the_editor_and_a_file_into_the_pers
         await until(pilot, lambda: len(app.screen_stack) == 1 and app.editor.text == "x = 1\nf()")
 
 
-async def test_a_file_that_is_gone_or_shorter_is_said_to_be(make_app: MakeApp, lib: Path) -> None:
+async def test_missing_or_shortened_file_is_reported(make_app: MakeApp, lib: Path) -> None:
     told = records(lib)
     lib.write_text("x")
     async with make_app(*told).run_test(size=SIZE) as pilot:
@@ -216,9 +212,7 @@ async def test_a_file_that_is_gone_or_shorter_is_said_to_be(make_app: MakeApp, l
         assert isinstance(pilot.app.screen, FramesScreen)
 
 
-async def test_what_was_cleared_away_is_still_known_to_a_later_error(
-    make_app: MakeApp, lib: Path
-) -> None:
+async def test_cleared_cells_are_still_known_to_a_later_error(make_app: MakeApp, lib: Path) -> None:
     told = records(lib)
     async with make_app(*told[:2]).run_test(size=SIZE) as pilot:
         pane = await shown(pilot)
@@ -229,7 +223,7 @@ async def test_what_was_cleared_away_is_still_known_to_a_later_error(
         await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))
 
 
-async def test_the_whole_output_is_a_key_away_and_comes_first_where_not_all_of_it_is_seen(
+async def test_full_output_is_one_key_away_and_first_if_partly_visible(
     make_app: MakeApp, lib: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with make_app(*records(lib, printed="line\n" * 2000)).run_test(size=SIZE) as pilot:
@@ -260,15 +254,13 @@ async def test_hostile_names_are_drawn_harmlessly(make_app: MakeApp, tmp_path: P
 
 
 @pytest.mark.timeout(60)
-def test_of_a_files_name_of_any_length_the_end_is_seen_at_once() -> None:
+def test_end_of_a_long_file_name_is_shown() -> None:
     assert _end_of("x" * 1_000_000 + "/lib.py:3", 12) == "…xx/lib.py:3"
     assert _end_of("字" * 1_000_000, 6) == "…字字"
     assert _end_of("lib.py:3", 12) == "lib.py:3"
 
 
-async def test_without_an_error_or_its_frames_a_sentence_says_so(
-    make_app: MakeApp, lib: Path
-) -> None:
+async def test_error_without_known_frames_gives_one_sentence(make_app: MakeApp, lib: Path) -> None:
     told = records(lib)
     told[-1] = made(
         tags.USER_REPL_OUT,
@@ -288,7 +280,7 @@ async def test_without_an_error_or_its_frames_a_sentence_says_so(
         )
 
 
-async def test_a_very_long_name_is_seen_by_its_end(make_app: MakeApp, tmp_path: Path) -> None:
+async def test_very_long_name_is_shown_by_its_end(make_app: MakeApp, tmp_path: Path) -> None:
     async with make_app(*records(tmp_path / ("数" * 200_000) / "lib.py")).run_test(
         size=SIZE
     ) as pilot:

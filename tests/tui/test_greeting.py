@@ -30,7 +30,7 @@ def greeted(app: PaneApp) -> list[int]:
     ],
     ids=["cell", "question", "answer", "notice"],
 )
-async def test_it_stands_above_loaded_files_and_notices_until_somebody_begins(
+async def test_greeting_stays_above_files_and_notices_until_the_first_input(
     first: list[Record], stays: bool
 ) -> None:
     app = PaneApp()
@@ -49,7 +49,7 @@ async def test_it_stands_above_loaded_files_and_notices_until_somebody_begins(
         assert greeted(app) == [2, 3, 4]
 
 
-async def test_in_a_low_terminal_its_beginning_is_shown_above_the_end_of_what_was_loaded() -> None:
+async def test_greeting_in_a_low_terminal_is_cut_above_the_loaded_files() -> None:
     app = PaneApp()
     async with app.run_test(size=(40, 9)) as pilot:
         app.pane.viewport.loads = 9

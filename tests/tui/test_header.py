@@ -61,7 +61,7 @@ async def told(pilot: Pilot[int], *records: Record, when: float | None = None) -
 @pytest.mark.parametrize(
     ("size", "python"), [((120, 40), " 3.12 .venv"), ((80, 24), "")], ids=["wide", "narrow"]
 )
-async def test_every_state_of_the_kernel_is_said(
+async def test_every_kernel_state_is_shown(
     make_app: MakeApp, size: tuple[int, int], python: str
 ) -> None:
     async with make_app(SESSION).run_test(size=size) as pilot:
@@ -72,7 +72,7 @@ async def test_every_state_of_the_kernel_is_said(
             assert line(pilot).endswith(f"{glyph} kernel{python}  {state}")
 
 
-async def test_a_busy_kernel_shows_for_how_long(
+async def test_busy_kernel_shows_its_elapsed_time(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time()
@@ -94,7 +94,7 @@ async def test_a_busy_kernel_shows_for_how_long(
         assert line(pilot).endswith("busy   75.5 s")
 
 
-async def test_of_many_states_at_once_the_last_is_shown_and_time_counts_from_where_it_began(
+async def test_last_of_many_states_is_shown_with_time_since_its_start(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time()
@@ -115,7 +115,7 @@ async def test_of_many_states_at_once_the_last_is_shown_and_time_counts_from_whe
         assert header._ticking is None
 
 
-async def test_the_elapsed_time_moves_by_itself(make_app: MakeApp) -> None:
+async def test_elapsed_time_updates_by_itself(make_app: MakeApp) -> None:
     async with make_app(SESSION).run_test(size=(120, 40)) as pilot:
         await told(pilot, kernel("busy"))
         header = pilot.app.query_one(HeaderBar)
@@ -147,14 +147,14 @@ async def test_session_model_approval_and_cost(make_app: MakeApp) -> None:
         assert "$1.03+" in line(pilot)
 
 
-async def test_without_a_price_no_cost_is_claimed(make_app: MakeApp) -> None:
+async def test_no_cost_is_shown_without_a_price(make_app: MakeApp) -> None:
     async with make_app(SESSION, usage(cost=None)).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         assert "$" not in line(pilot)
         assert "12.5k tok" in line(pilot)
 
 
-async def test_a_long_name_gives_way_to_the_kernel(make_app: MakeApp) -> None:
+async def test_long_name_is_shortened_for_the_kernel(make_app: MakeApp) -> None:
     long = made(
         tags.SESSION, "", {"name": "n" * 200, "model": "replay:[/x]" + "m" * 200, "approval": "ask"}
     )
@@ -186,7 +186,7 @@ async def test_a_long_name_hides_neither_approval_nor_cost(
         assert "$12.50 " in line(pilot)
 
 
-async def test_the_tooltip_tells_what_undo_keeps_once_the_mouse_is_there(
+async def test_tooltip_shows_undo_memory_on_hover(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app(SESSION, usage(cost=0.0123))
@@ -211,7 +211,7 @@ async def test_the_tooltip_tells_what_undo_keeps_once_the_mouse_is_there(
         )
 
 
-async def test_the_tooltip_says_that_there_is_no_kernel(make_app: MakeApp) -> None:
+async def test_tooltip_reports_a_missing_kernel(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
@@ -221,7 +221,7 @@ async def test_the_tooltip_says_that_there_is_no_kernel(make_app: MakeApp) -> No
         )
 
 
-async def test_the_tooltip_tells_what_was_used(make_app: MakeApp) -> None:
+async def test_tooltip_shows_the_usage(make_app: MakeApp) -> None:
     async with make_app(SESSION).run_test(size=(80, 24)) as pilot:
         header = pilot.app.query_one(HeaderBar)
         await told(pilot, kernel("idle"))
@@ -240,7 +240,7 @@ async def test_the_tooltip_tells_what_was_used(make_app: MakeApp) -> None:
         )
 
 
-async def test_what_the_model_does_is_said_in_place_of_an_idle_kernel(
+async def test_model_activity_replaces_an_idle_kernel(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time() + 10
@@ -299,7 +299,7 @@ async def test_what_the_model_does_is_said_in_place_of_an_idle_kernel(
     ],
     ids=["input", "agent", "search"],
 )
-async def test_whatever_waits_for_the_person_is_said(
+async def test_everything_waiting_for_the_user_is_shown(
     make_app: MakeApp, tag: str, attrs: dict[str, Any]
 ) -> None:
     async with make_app(SESSION, kernel("busy")).run_test(size=(120, 40)) as pilot:
@@ -309,7 +309,7 @@ async def test_whatever_waits_for_the_person_is_said(
         assert "busy" in line(pilot)
 
 
-async def test_the_tooltip_tells_how_much_of_the_variables_is_saved(
+async def test_tooltip_shows_how_much_is_saved(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app(SESSION)
@@ -329,7 +329,7 @@ async def test_the_tooltip_tells_how_much_of_the_variables_is_saved(
         )
 
 
-async def test_what_langsmith_gets_is_said_at_every_width(
+async def test_langsmith_tracing_is_shown_at_every_width(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANGSMITH_TRACING", "true")
@@ -380,7 +380,7 @@ async def test_the_header_shows_how_full_the_models_window_is(
 @pytest.mark.parametrize(
     ("tokens", "alarming"), [(159_000, False), (160_000, True), (260_000, True)]
 )
-async def test_the_meter_is_in_an_alarming_colour_from_80_percent(
+async def test_meter_is_in_a_warning_colour_from_80_percent(
     make_app: MakeApp, tokens: int, alarming: bool
 ) -> None:
     async with make_app(SESSION).run_test(size=(80, 24)) as pilot:

@@ -58,22 +58,22 @@ async def explained(pilot: Pilot[None], code: str) -> str:
 
 
 @pytest.mark.parametrize("code", ["x = mean(1, ", "mean", "mean([(1, 2), ", "mean(x)"])
-async def test_the_call_is_explained(pilot: Pilot[None], code: str) -> None:
+async def test_call_is_explained(pilot: Pilot[None], code: str) -> None:
     text = await explained(pilot, code)
     assert "mean(\n    values: list[float],\n    /," in text
     assert "The mean of [bold]values[/bold]." in text
 
 
-async def test_what_is_not_known_is_said(pilot: Pilot[None]) -> None:
+async def test_unknown_code_gives_one_sentence(pilot: Pilot[None]) -> None:
     assert await explained(pilot, "nobody(") == "No help for the code at the cursor."
 
 
-async def test_a_kernel_that_does_not_answer_is_told(pilot: Pilot[None]) -> None:
+async def test_unresponsive_kernel_is_reported(pilot: Pilot[None]) -> None:
     assert await explained(pilot, "dead(") == "The kernel has ended."
 
 
 @pytest.mark.parametrize("key", ["escape", "a", "left", "backspace"])
-async def test_it_closes(pilot: Pilot[None], key: str) -> None:
+async def test_card_closes(pilot: Pilot[None], key: str) -> None:
     await explained(pilot, "mean(")
     await pilot.press(key)
     await until(pilot, lambda: not pilot.app.query_one(HelpCard).display)
@@ -82,7 +82,7 @@ async def test_it_closes(pilot: Pilot[None], key: str) -> None:
     assert app.said == []
 
 
-def test_the_card_above_the_call(snap_compare: Callable[..., bool], home: Path) -> None:
+def test_card_appears_above_the_call(snap_compare: Callable[..., bool], home: Path) -> None:
     app = EditorApp(home, explain=explain)
 
     async def before(pilot: Pilot[None]) -> None:
@@ -92,7 +92,7 @@ def test_the_card_above_the_call(snap_compare: Callable[..., bool], home: Path) 
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
 
 
-async def test_an_answer_that_comes_after_the_cursor_went_on_opens_nothing(home: Path) -> None:
+async def test_reply_after_the_cursor_moved_opens_nothing(home: Path) -> None:
     free, told = threading.Event(), threading.Event()
 
     def explain_late(code: str, cursor: int) -> None:

@@ -16,12 +16,12 @@ from tests.tui.editor_app import until
 
 
 @pytest.mark.parametrize("width", [50, 74, 120])
-def test_no_row_is_wider_than_its_room(width: int) -> None:
+def test_no_row_is_wider_than_its_space(width: int) -> None:
     rows = HelpScreen(help_rows(COMMANDS, {}))._keys("", width).plain.split("\n")
     assert max(map(len, rows)) <= width
 
 
-def test_help_begins_with_the_keys_that_everybody_needs_first() -> None:
+def test_help_starts_with_the_keys_everybody_needs_first() -> None:
     assert [keys for _, keys, _ in help_rows(COMMANDS, {})][:3] == ["enter", "tab", "`"]
     groups = [group for group, _, _ in help_rows(COMMANDS, {})]
     assert groups == sorted(groups, key=groups.index), "each group stands once"
@@ -40,7 +40,7 @@ def topics(pilot: Pilot[int]) -> list[str]:
     return [str(option.prompt) for option in pilot.app.screen.query_one(OptionList).options]
 
 
-async def test_the_arrows_go_through_the_topics_and_each_shows_its_page(
+async def test_arrows_walk_the_topics_and_each_shows_its_page(
     make_app: Callable[..., MahtabApp],
 ) -> None:
     app = make_app()
@@ -55,7 +55,7 @@ async def test_the_arrows_go_through_the_topics_and_each_shows_its_page(
         await until(pilot, lambda: page("trouble").title in seen(pilot))
 
 
-async def test_typing_lists_the_topics_that_say_it_and_only_what_matches(
+async def test_typing_filters_topics_and_their_lines(
     make_app: Callable[..., MahtabApp],
 ) -> None:
     app = make_app()
@@ -75,7 +75,7 @@ async def test_typing_lists_the_topics_that_say_it_and_only_what_matches(
         await until(pilot, lambda: seen(pilot) == "Nothing matches.")
 
 
-async def test_slash_help_opens_a_topic_and_names_near_ones(
+async def test_slash_help_opens_a_topic_and_suggests_similar_ones(
     make_app: Callable[..., MahtabApp],
 ) -> None:
     app = make_app()
@@ -93,7 +93,7 @@ async def test_slash_help_opens_a_topic_and_names_near_ones(
         assert app.editor.text == "/help agnets"
 
 
-def test_what_matches_keeps_its_heading_and_of_tables_the_head() -> None:
+def test_matches_include_their_heading_and_table_header() -> None:
     text = "# One\n\nwords\n\n## Two\n\n| a | b |\n| --- | --- |\n| x | 1 |\n| y | 2 |\n\n- x\n- y\n\n```sh\nx\n\ny\n```"
     assert (
         matching(text, "Y")
@@ -104,7 +104,7 @@ def test_what_matches_keeps_its_heading_and_of_tables_the_head() -> None:
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_a_page_begins_with_a_title_and_a_sentence(topic: str) -> None:
+def test_page_starts_with_a_title_and_a_sentence(topic: str) -> None:
     shown = page(topic)
     assert shown.title
     assert shown.summary.endswith(".")

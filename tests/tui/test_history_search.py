@@ -73,7 +73,7 @@ async def search(pilot: Pilot[None], query: str) -> None:
     await pilot.pause()
 
 
-async def test_all_inputs_are_there_the_newest_first(pilot: Pilot[None]) -> None:
+async def test_all_inputs_are_listed_newest_first(pilot: Pilot[None]) -> None:
     assert found(pilot) == [
         "❯ x = [1]",
         "◈ which days [/x] are far off?",
@@ -91,12 +91,12 @@ async def test_typing_searches_and_shows_the_whole_entry(pilot: Pilot[None]) -> 
     assert str(pilot.app.screen.query_one(".listing-count", Static).content) == "1 found"
 
 
-async def test_letters_in_order_are_found(pilot: Pilot[None]) -> None:
+async def test_letters_are_matched_in_order(pilot: Pilot[None]) -> None:
     await search(pilot, "ipd")
     assert "❯ import pandas as pd" in found(pilot)
 
 
-async def test_enter_takes_the_entry(pilot: Pilot[None]) -> None:
+async def test_enter_inserts_the_entry(pilot: Pilot[None]) -> None:
     await search(pilot, "median")
     await pilot.press("enter")
     entry = chosen(pilot)
@@ -104,7 +104,7 @@ async def test_enter_takes_the_entry(pilot: Pilot[None]) -> None:
     assert (entry.text, entry.mode) == (BLOCK, "python")
 
 
-async def test_enter_does_not_take_what_was_found_for_an_earlier_query(pilot: Pilot[None]) -> None:
+async def test_enter_ignores_results_of_an_earlier_query(pilot: Pilot[None]) -> None:
     query = pilot.app.screen.query_one(Input)
     query.value = "pandas"
     await query.action_submit()
@@ -126,14 +126,14 @@ async def test_arrows_choose(pilot: Pilot[None]) -> None:
     assert entry.text == "import pandas as pd"
 
 
-async def test_a_click_takes_the_entry(pilot: Pilot[None]) -> None:
+async def test_click_inserts_the_entry(pilot: Pilot[None]) -> None:
     await pilot.click(OptionList, offset=(3, 1))
     entry = chosen(pilot)
     assert entry is not None
     assert entry.mode == "ask"
 
 
-async def test_escape_leaves_all_as_it_was(pilot: Pilot[None]) -> None:
+async def test_escape_changes_nothing(pilot: Pilot[None]) -> None:
     await search(pilot, "median")
     await pilot.press("escape")
     assert chosen(pilot) is None
@@ -141,7 +141,7 @@ async def test_escape_leaves_all_as_it_was(pilot: Pilot[None]) -> None:
     assert pilot.app.editor.is_empty
 
 
-async def test_nothing_found_is_said_and_enter_stays(pilot: Pilot[None]) -> None:
+async def test_empty_result_is_reported_and_enter_does_nothing(pilot: Pilot[None]) -> None:
     await search(pilot, "zzz")
     assert str(pilot.app.screen.query_one(".listing-count", Static).content) == "nothing found"
     await pilot.press("enter")
@@ -149,7 +149,7 @@ async def test_nothing_found_is_said_and_enter_stays(pilot: Pilot[None]) -> None
     assert whole(pilot).text == ""
 
 
-async def test_a_search_that_is_still_made_when_it_is_left_changes_nothing(
+async def test_search_unfinished_at_closing_changes_nothing(
     pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     screen = pilot.app.screen
@@ -172,7 +172,7 @@ async def test_a_search_that_is_still_made_when_it_is_left_changes_nothing(
     assert chosen(pilot) is None
 
 
-async def test_a_row_of_the_list_before_is_not_looked_up_in_the_new_one(pilot: Pilot[None]) -> None:
+async def test_row_of_the_old_list_is_not_looked_up_in_the_new_one(pilot: Pilot[None]) -> None:
     options = pilot.app.screen.query_one(OptionList)
     late = OptionList.OptionHighlighted(options, options.get_option_at_index(3), 3)
     await write(pilot, "median")

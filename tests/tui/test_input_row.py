@@ -48,7 +48,7 @@ async def end(pilot: Pilot[None], request: str = "1", state: str = "answered") -
     await pilot.pause()
 
 
-async def test_a_line_is_asked_and_answered(pilot: Pilot[None]) -> None:
+async def test_line_is_requested_and_answered(pilot: Pilot[None]) -> None:
     assert not row_of(pilot).display
     await ask(pilot)
     assert prompt(pilot) == "name?"
@@ -66,7 +66,7 @@ async def test_an_empty_line_is_an_answer(pilot: Pilot[None]) -> None:
     assert app_of(pilot).said == [("answered", "1", "")]
 
 
-async def test_ctrl_d_ends_the_input_where_the_line_is_empty(pilot: Pilot[None]) -> None:
+async def test_ctrl_d_on_an_empty_line_ends_the_input(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await pilot.press("a", "home", "ctrl+d")
     assert app_of(pilot).said == []
@@ -74,7 +74,7 @@ async def test_ctrl_d_ends_the_input_where_the_line_is_empty(pilot: Pilot[None])
     assert app_of(pilot).said == [("answered", "1", None)]
 
 
-async def test_a_password_is_not_shown(pilot: Pilot[None]) -> None:
+async def test_draft_keeps_the_focus_until_it_is_cleared(pilot: Pilot[None]) -> None:
     await ask(pilot, password=True)
     await write(pilot, "secret")
     assert "secret" not in "".join(segment.text for segment in line_of(pilot).render_line(0))
@@ -96,7 +96,7 @@ async def test_a_draft_keeps_the_focus_until_it_is_gone(pilot: Pilot[None]) -> N
     assert app_of(pilot).said[-1] == ("answered", "1", "Ada")
 
 
-async def test_where_the_person_took_the_focus_it_stays(pilot: Pilot[None]) -> None:
+async def test_focus_stays_where_the_user_put_it(pilot: Pilot[None]) -> None:
     await ask(pilot)
     app_of(pilot).editor.focus()
     await pilot.pause(0.25)
@@ -106,14 +106,14 @@ async def test_where_the_person_took_the_focus_it_stays(pilot: Pilot[None]) -> N
     assert line_of(pilot).has_focus
 
 
-async def test_a_request_that_is_cancelled_closes_the_row(pilot: Pilot[None]) -> None:
+async def test_cancelled_request_closes_the_row(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await end(pilot, state="cancelled")
     assert not row_of(pilot).display
     assert app_of(pilot).area.has_focus
 
 
-async def test_what_nobody_asks_for_any_more_goes_to_the_editor(pilot: Pilot[None]) -> None:
+async def test_text_nobody_requests_any_more_goes_to_the_editor(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await write(pilot, "x = 1")
     await end(pilot, state="cancelled")
@@ -135,7 +135,7 @@ def lingering(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("lingering")
-async def test_what_is_typed_between_two_requests_is_for_the_second(pilot: Pilot[None]) -> None:
+async def test_text_typed_between_two_requests_is_for_the_second(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await write(pilot, "n\nn")
     await end(pilot)
@@ -145,7 +145,7 @@ async def test_what_is_typed_between_two_requests_is_for_the_second(pilot: Pilot
 
 
 @pytest.mark.usefixtures("lingering")
-async def test_a_line_that_was_entered_before_it_was_asked_for_is_the_answer(
+async def test_line_entered_before_the_request_is_the_answer(
     pilot: Pilot[None],
 ) -> None:
     await ask(pilot)
@@ -159,7 +159,7 @@ async def test_a_line_that_was_entered_before_it_was_asked_for_is_the_answer(
 
 
 @pytest.mark.usefixtures("lingering")
-async def test_once_the_kernel_is_idle_what_is_typed_goes_to_the_editor(pilot: Pilot[None]) -> None:
+async def test_text_typed_once_the_kernel_is_idle_goes_to_the_editor(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await write(pilot, "ok\n")
     app_of(pilot).fold(tags.KERNEL, state="idle")
@@ -168,7 +168,7 @@ async def test_once_the_kernel_is_idle_what_is_typed_goes_to_the_editor(pilot: P
     assert app_of(pilot).said == [("answered", "1", "ok"), ("submitted", "python", "1")]
 
 
-async def test_lines_that_nothing_asks_for_go_to_the_editor_and_do_not_run(
+async def test_unrequested_lines_go_to_the_editor_and_do_not_run(
     pilot: Pilot[None],
 ) -> None:
     await ask(pilot)
@@ -178,7 +178,7 @@ async def test_lines_that_nothing_asks_for_go_to_the_editor_and_do_not_run(
     assert app_of(pilot).said == [("answered", "1", "ok")]
 
 
-async def test_two_requests_are_answered_one_after_the_other(pilot: Pilot[None]) -> None:
+async def test_two_requests_are_answered_one_after_another(pilot: Pilot[None]) -> None:
     await ask(pilot, "first? ", "1")
     await ask(pilot, "second? ", "2")
     assert prompt(pilot) == "first?"
@@ -206,7 +206,7 @@ async def test_the_last_line_of_a_prompt_is_shown_clean(
     assert prompt(pilot) == shown
 
 
-async def test_a_pasted_answer_comes_in_whole_and_clean(pilot: Pilot[None]) -> None:
+async def test_pasted_answer_is_inserted_whole_and_clean(pilot: Pilot[None]) -> None:
     await ask(pilot)
     line_of(pilot).post_message(Paste("one\x1b[2J\r\ntwo\n"))
     await pilot.press("enter")

@@ -33,7 +33,7 @@ async def says(pilot: Pilot[int], wanted: str) -> None:
     await until(pilot, lambda: wanted in shown(pilot, "status"))
 
 
-async def test_a_variable_that_is_bound_anew_is_told_and_seen_after_looking_again(
+async def test_rebound_variable_is_reported_and_shown_after_a_reload(
     screens_app: MakeApp,
 ) -> None:
     app = screens_app()
@@ -47,7 +47,7 @@ async def test_a_variable_that_is_bound_anew_is_told_and_seen_after_looking_agai
         await reads(pilot, "new", "1999", "row 1,000 of 1,000")
 
 
-async def test_a_value_of_a_variable_bound_anew_is_opened_only_after_looking_again(
+async def test_value_of_a_rebound_variable_opens_only_after_a_reload(
     screens_app: MakeApp,
 ) -> None:
     app = screens_app()
@@ -62,7 +62,7 @@ async def test_a_value_of_a_variable_bound_anew_is_opened_only_after_looking_aga
         await reads(pilot, "2 items")
 
 
-async def test_rows_that_were_added_in_place_are_never_mixed_with_those_before(
+async def test_rows_added_to_a_table_are_never_mixed_with_older_ones(
     screens_app: MakeApp,
 ) -> None:
     app = screens_app()
@@ -76,7 +76,7 @@ async def test_rows_that_were_added_in_place_are_never_mixed_with_those_before(
         await until(pilot, lambda: ["500", "500", "1"] in [line.split() for line in lines(pilot)])
 
 
-async def test_columns_that_were_inserted_in_place_are_told(screens_app: MakeApp) -> None:
+async def test_inserted_columns_are_reported(screens_app: MakeApp) -> None:
     app = screens_app()
     async with looking_at(app, FRAME, "df") as pilot:
         await reads(pilot, "row 1 of 1,000")
@@ -88,7 +88,7 @@ async def test_columns_that_were_inserted_in_place_are_told(screens_app: MakeApp
         await reads(pilot, "first", "-7")
 
 
-async def test_what_is_unfolded_and_becomes_something_else_is_folded(screens_app: MakeApp) -> None:
+async def test_expanded_item_of_a_changed_kind_is_collapsed(screens_app: MakeApp) -> None:
     app = screens_app()
     async with looking_at(app, "d = {'a': [10, 20], 'b': 1}", "d") as pilot:
         await pilot.press("right")
@@ -98,7 +98,7 @@ async def test_what_is_unfolded_and_becomes_something_else_is_folded(screens_app
         await reads(pilot, "↺ 'a'", "1 of 2")
 
 
-async def test_a_second_enter_of_the_same_bunch_walks_once(screens_app: MakeApp) -> None:
+async def test_second_enter_of_a_bunch_acts_once(screens_app: MakeApp) -> None:
     async with looking_at(screens_app(), "d = {'a': {'b': [1]}}", "d") as pilot:
         await reads(pilot, "'a'")
         view = inspector(pilot).view
@@ -110,7 +110,7 @@ async def test_a_second_enter_of_the_same_bunch_walks_once(screens_app: MakeApp)
         assert inspector(pilot).labels == ["d", "'a'"]
 
 
-async def test_a_view_that_is_left_before_it_stands_never_comes(screens_app: MakeApp) -> None:
+async def test_view_left_before_it_loads_never_appears(screens_app: MakeApp) -> None:
     async with looking_at(screens_app(), "d = {'a': {'b': [1]}}", "d") as pilot:
         await reads(pilot, "'a'")
         await pilot.press("enter")
@@ -122,7 +122,7 @@ async def test_a_view_that_is_left_before_it_stands_never_comes(screens_app: Mak
         await until(pilot, lambda: len(screen.query(View)) == 1)
 
 
-async def test_a_kernel_that_dies_is_told_and_the_next_one_is_asked(make_app: MakeApp) -> None:
+async def test_dead_kernel_is_reported_and_the_next_one_is_used(make_app: MakeApp) -> None:
     app = make_app()
     async with looking_at(app, "numbers = list(range(1000))", "numbers") as pilot:
         await reads(pilot, "1,000 inside")
@@ -136,7 +136,7 @@ async def test_a_kernel_that_dies_is_told_and_the_next_one_is_asked(make_app: Ma
         await until(pilot, lambda: len(app.screen_stack) == 1)
 
 
-async def test_columns_after_one_without_figures_have_theirs(screens_app: MakeApp) -> None:
+async def test_columns_after_one_without_statistics_have_theirs(screens_app: MakeApp) -> None:
     """A column whose type nobody here knows has none."""
     code = """
 import numpy as np, pandas as pd
@@ -162,7 +162,7 @@ df = pd.DataFrame({"shape": Shapes(["a", "b"]), "size": [1.5, 2.5]})
         await says(pilot, "1.5 … 2.5, mean 2")
 
 
-async def test_a_table_without_columns_says_so(screens_app: MakeApp) -> None:
+async def test_table_without_columns_shows_a_note(screens_app: MakeApp) -> None:
     async with looking_at(
         screens_app(), "import pandas as pd; df = pd.DataFrame(index=range(3))", "df"
     ) as pilot:
@@ -171,7 +171,7 @@ async def test_a_table_without_columns_says_so(screens_app: MakeApp) -> None:
         await says(pilot, "row 2 of 3")
 
 
-async def test_names_of_types_and_keys_are_only_text(screens_app: MakeApp) -> None:
+async def test_type_and_key_names_are_plain_text(screens_app: MakeApp) -> None:
     code = "import pyarrow as pa; t = pa.table({'a\\x1b]0;x\\x07b': pa.array([{'[bold]\\x1b[2Jf': 1}])}); d = {'t': t}"
     async with looking_at(screens_app(), code, "d") as pilot:
         await reads(pilot, "'t'")
@@ -180,7 +180,7 @@ async def test_names_of_types_and_keys_are_only_text(screens_app: MakeApp) -> No
         assert not {"\x1b", "\x07"} & set("".join(lines(pilot)))
 
 
-async def test_a_long_way_and_wide_letters_stay_in_their_line(screens_app: MakeApp) -> None:
+async def test_long_paths_and_wide_letters_stay_on_their_line(screens_app: MakeApp) -> None:
     async with looking_at(
         screens_app(), "d = {'数' * 30: {'key': {'very long key ' * 5: {'t\\tab': [1] * 3}}}}", "d"
     ) as pilot:
@@ -199,7 +199,7 @@ async def test_a_long_way_and_wide_letters_stay_in_their_line(screens_app: MakeA
             assert top.strip().startswith(way)
 
 
-async def test_all_characters_of_long_lines_with_high_numbers_are_seen(
+async def test_all_characters_of_long_lines_with_high_numbers_are_visible(
     screens_app: MakeApp,
 ) -> None:
     async with looking_at(
@@ -212,7 +212,7 @@ async def test_all_characters_of_long_lines_with_high_numbers_are_seen(
         assert "".join(rows) == "".join(f"<{n}>" for n in range(200))
 
 
-async def test_another_theme_and_another_size_redraw_what_is_open(screens_app: MakeApp) -> None:
+async def test_changed_theme_and_size_redraw_the_open_view(screens_app: MakeApp) -> None:
     app = screens_app()
     async with looking_at(app, FRAME, "df") as pilot:
         await reads(pilot, "row 1 of 1,000", "mean 499.5")
@@ -228,12 +228,12 @@ async def test_another_theme_and_another_size_redraw_what_is_open(screens_app: M
         await reads(pilot, "row 1,000 of 1,000", "999", "b")
 
 
-def test_a_text_whose_colours_take_too_long_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_that_is_slow_to_highlight_stays_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.tui.screens.inspector.highlighting.SECONDS", 0.0)
     assert colours_of("<!--" * 50_000, "xml") is None
 
 
-async def test_what_an_inspector_of_the_environment_makes_is_made_anew(
+async def test_view_of_a_packaged_inspector_is_recreated_on_reload(
     make_app: MakeApp, tmp_path: Path
 ) -> None:
     (tmp_path / "lamp.py").write_text(

@@ -62,7 +62,7 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_the_picture_of_each_view(
+def test_snapshot_of_each_view(
     snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp], view: str
 ) -> None:
     code, name, size, keys, wanted = VIEWS[view]

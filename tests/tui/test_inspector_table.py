@@ -14,7 +14,7 @@ df = pd.DataFrame({"[bold]": range(1000), "city": ["Bonn", None] * 500, "half": 
 """
 
 
-async def test_a_frame_is_seen_with_its_header_and_figures(screens_app: MakeApp) -> None:
+async def test_frame_is_shown_with_header_and_statistics(screens_app: MakeApp) -> None:
     async with looking_at(screens_app(), FRAME, "df") as pilot:
         await reads(
             pilot, "[bold]", "city", "half", "0.0", "Bonn", "█", "row 1 of 1,000", "mean 499.5"
@@ -24,7 +24,7 @@ async def test_a_frame_is_seen_with_its_header_and_figures(screens_app: MakeApp)
         assert "—" in lines(pilot)[7]
 
 
-async def test_sorting_filtering_and_all_rows_again(screens_app: MakeApp) -> None:
+async def test_sorting_filtering_and_resetting_work(screens_app: MakeApp) -> None:
     async with looking_at(screens_app(), FRAME, "df") as pilot:
         await reads(pilot, "Bonn")
         await pilot.press("s", "s")
@@ -36,7 +36,7 @@ async def test_sorting_filtering_and_all_rows_again(screens_app: MakeApp) -> Non
         await reads(pilot, "row 1 of 1,000", "—")
 
 
-async def test_the_last_row_is_one_key_away_and_a_cell_opens(screens_app: MakeApp) -> None:
+async def test_last_row_is_one_key_away_and_a_cell_can_be_opened(screens_app: MakeApp) -> None:
     app = screens_app()
     async with looking_at(app, FRAME, "df") as pilot:
         await pilot.press("ctrl+end")
@@ -50,13 +50,13 @@ async def test_the_last_row_is_one_key_away_and_a_cell_opens(screens_app: MakeAp
         await until(pilot, lambda: not isinstance(app.screen, InspectorScreen))
 
 
-async def test_a_variable_that_is_gone_is_told(screens_app: MakeApp) -> None:
+async def test_missing_variable_is_reported(screens_app: MakeApp) -> None:
     async with looking_at(screens_app(), "x = 1", "nothing") as pilot:
         assert shown(pilot, "status") == "There is no variable named nothing."
         assert inspector(pilot).view is None
 
 
-async def test_a_filter_that_does_not_fit_is_told_and_all_stays_as_it_was(
+async def test_unusable_filter_is_reported_and_changes_nothing(
     screens_app: MakeApp,
 ) -> None:
     app = screens_app()
@@ -79,7 +79,7 @@ df = pd.DataFrame({"n": [3, 1, 2, 4], "city": ["Bonn", None, "Bonn", "Köln"]})
 """
 
 
-async def test_of_a_sorted_and_filtered_table_what_is_seen_is_exported_or_all_by_choice(
+async def test_export_offers_visible_or_all_rows_of_a_sorted_filtered_table(
     screens_app: MakeApp,
 ) -> None:
     app = screens_app()
@@ -111,7 +111,7 @@ async def test_of_a_sorted_and_filtered_table_what_is_seen_is_exported_or_all_by
         assert len(ran(app)) == 2
 
 
-async def test_what_is_seen_becomes_a_variable_by_a_cell(screens_app: MakeApp) -> None:
+async def test_visible_rows_become_a_variable_through_a_cell(screens_app: MakeApp) -> None:
     app = screens_app()
     async with looking_at(app, SEEN, "df") as pilot:
         await reads(pilot, "Bonn")
@@ -129,7 +129,7 @@ async def test_what_is_seen_becomes_a_variable_by_a_cell(screens_app: MakeApp) -
         assert result.output == "[4, 3, 2, 1]\n"
 
 
-async def test_the_figures_of_a_filtered_table_say_that_they_are_of_all_rows(
+async def test_statistics_of_a_filtered_table_are_marked_as_covering_all_rows(
     screens_app: MakeApp,
 ) -> None:
     async with looking_at(screens_app(), SEEN, "df") as pilot:
@@ -143,7 +143,7 @@ async def test_the_figures_of_a_filtered_table_say_that_they_are_of_all_rows(
         assert not any("of all" in line for line in lines(pilot))
 
 
-async def test_of_an_array_the_slice_that_is_seen_is_exported_or_all_by_choice(
+async def test_export_offers_the_visible_slice_or_the_whole_array(
     screens_app: MakeApp,
 ) -> None:
     app = screens_app()

@@ -14,7 +14,7 @@ from tests.tui.inspecting import MakeApp, lines, looking_at, ran, reads, shown
 SIZE = (100, 30)
 
 
-async def test_a_tree_unfolds_marks_what_stands_in_itself_and_walks_in(
+async def test_tree_expands_marks_cycles_and_opens_children(
     screens_app: MakeApp,
 ) -> None:
     async with looking_at(
@@ -37,14 +37,14 @@ async def test_a_tree_unfolds_marks_what_stands_in_itself_and_walks_in(
         await reads(pilot, "▸ '[bold]'", "1 of 3")
 
 
-async def test_a_list_of_ten_million_is_paged(screens_app: MakeApp) -> None:
+async def test_list_of_ten_million_items_is_paged(screens_app: MakeApp) -> None:
     async with looking_at(screens_app(), "n = list(range(10_000_000))", "n", SIZE) as pilot:
         await reads(pilot, "10,000,000 inside")
         await pilot.press("end")
         await reads(pilot, "9999999", "10,000,000 of 10,000,000")
 
 
-async def test_a_property_is_asked_only_on_demand(screens_app: MakeApp) -> None:
+async def test_property_is_evaluated_only_on_demand(screens_app: MakeApp) -> None:
     code = "class P:\n    def __init__(self): self.asked = []\n    @property\n    def p(self):\n        self.asked.append(1)\n        return [7]\np = P()"
     async with looking_at(screens_app(), code, "p", SIZE) as pilot:
         await reads(pilot, "(…)", "0 items")
@@ -72,7 +72,7 @@ async def test_a_text_is_coloured_searched_and_unwrapped(screens_app: MakeApp) -
         await reads(pilot, "202  }")
 
 
-async def test_a_question_about_a_text_becomes_a_search_in_a_cell(screens_app: MakeApp) -> None:
+async def test_question_about_a_text_becomes_a_search_cell(screens_app: MakeApp) -> None:
     app = screens_app()
     async with looking_at(app, "logs = {'today': 'one\\ntwo'}", "logs", SIZE) as pilot:
         await reads(pilot, "'today'")
@@ -82,7 +82,7 @@ async def test_a_question_about_a_text_becomes_a_search_in_a_cell(screens_app: M
         await until(pilot, lambda: ran(app) == ["rlm('what?', logs['today'])"])
 
 
-async def test_a_long_text_is_fetched_where_it_is_seen(screens_app: MakeApp) -> None:
+async def test_long_text_is_fetched_where_it_is_visible(screens_app: MakeApp) -> None:
     async with looking_at(
         screens_app(), "t = 'line\\n' * 1_000_000 + 'the needle'", "t", SIZE
     ) as pilot:
@@ -93,7 +93,7 @@ async def test_a_long_text_is_fetched_where_it_is_seen(screens_app: MakeApp) -> 
         await reads(pilot, "Not found in the text.")
 
 
-async def test_the_beginning_of_bytes_is_seen_as_their_repr_and_searched(
+async def test_start_of_bytes_is_shown_as_repr_and_searched(
     screens_app: MakeApp,
 ) -> None:
     async with looking_at(screens_app(), "b = b'\\x00needle' + bytes(99_999)", "b", SIZE) as pilot:
@@ -104,7 +104,7 @@ async def test_the_beginning_of_bytes_is_seen_as_their_repr_and_searched(
         await reads(pilot, "/ needle", "b'\\x00needle")
 
 
-async def test_a_function_shows_how_it_is_called_and_its_source(make_app: MakeApp) -> None:
+async def test_function_shows_its_signature_and_source(make_app: MakeApp) -> None:
     code = 'a = 1\ndef far(days, limit: int = 3) -> list:\n    """Days far from the median."""\n    return [day for day in days if day > limit]\n'
     async with looking_at(make_app(), code, "far", SIZE) as pilot:
         await reads(
@@ -118,7 +118,7 @@ async def test_a_function_shows_how_it_is_called_and_its_source(make_app: MakeAp
         assert not any("▐" in line or "▕" in line for line in lines(pilot)), "all of it is seen"
 
 
-async def test_an_array_of_three_dimensions_is_seen_slice_by_slice_and_as_a_plot(
+async def test_three_dimensional_array_is_shown_by_slices_and_as_a_plot(
     screens_app: MakeApp,
 ) -> None:
     async with looking_at(
@@ -161,7 +161,7 @@ async def test_a_picture_opens_in_the_systems_viewer(
         assert Path(desktop.read_text().strip()).read_bytes().startswith(b"\x89PNG")
 
 
-async def test_a_repr_that_misbehaves_is_told_in_a_sentence(screens_app: MakeApp) -> None:
+async def test_misbehaving_repr_gives_one_sentence(screens_app: MakeApp) -> None:
     async with looking_at(
         screens_app(),
         "class Bad:\n    def __repr__(self): raise ValueError('[/x] no')\nbad = Bad()",
@@ -173,7 +173,7 @@ async def test_a_repr_that_misbehaves_is_told_in_a_sentence(screens_app: MakeApp
         assert shown(pilot, "facts") == "Bad"
 
 
-async def test_an_object_is_exported_by_a_cell_that_is_seen(screens_app: MakeApp) -> None:
+async def test_object_is_exported_by_a_visible_cell(screens_app: MakeApp) -> None:
     app = screens_app()
     async with looking_at(app, "conf = {'a': [1]}", "conf", SIZE) as pilot:
         await reads(pilot, "'a'")
@@ -190,7 +190,7 @@ async def test_an_object_is_exported_by_a_cell_that_is_seen(screens_app: MakeApp
         assert "".join(result.output.split()) == '{"a":[1]}'
 
 
-async def test_a_tree_is_searched_also_where_its_lines_have_not_come_yet(
+async def test_tree_is_searched_even_where_its_lines_are_not_loaded(
     screens_app: MakeApp,
 ) -> None:
     code = "d = {f'key {n}': n for n in range(3_000)}\nd['key 2500'] = ['a needle', {'deep': 1}]"
@@ -212,7 +212,7 @@ async def test_a_tree_is_searched_also_where_its_lines_have_not_come_yet(
         await reads(pilot, "Nothing found in 3,002 lines. Collapsed parts are not searched.")
 
 
-async def test_a_plot_takes_the_colours_of_another_theme(make_app: MakeApp) -> None:
+async def test_plot_uses_the_colours_of_a_new_theme(make_app: MakeApp) -> None:
     async with looking_at(
         make_app(), "import numpy as np\nn = np.array([1.0, 2.5, 2.0, 8.0])", "n"
     ) as pilot:

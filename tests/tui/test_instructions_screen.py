@@ -28,7 +28,7 @@ def text(app: MahtabApp) -> str:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 35)])
-async def test_a_projects_file_is_shown_and_told_only_after_it_was_trusted(
+async def test_project_file_is_shown_and_sent_only_after_trust(
     app: MahtabApp, home: Path, project: Path, size: tuple[int, int]
 ) -> None:
     (home / ".mahtab").mkdir(exist_ok=True)
@@ -56,7 +56,9 @@ async def test_a_projects_file_is_shown_and_told_only_after_it_was_trusted(
         assert isinstance(app.screen, InstructionsScreen), "nothing is left to trust"
 
 
-async def test_without_instructions_it_says_where_they_go(app: MahtabApp, project: Path) -> None:
+async def test_missing_instructions_explain_where_to_put_them(
+    app: MahtabApp, project: Path
+) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
         await app.run_action("command('instructions')")

@@ -37,7 +37,7 @@ def test_the_list_shows_every_kind_of_kernel(
     assert snap_compare(app, terminal_size=(80, 24), run_before=run)
 
 
-async def test_one_is_chosen_typed_or_none(make_app: Callable[..., MahtabApp]) -> None:
+async def test_kernel_can_be_chosen_typed_or_none(make_app: Callable[..., MahtabApp]) -> None:
     app = make_app()
     chosen: list[KernelChoice | None] = []
 
@@ -65,7 +65,7 @@ async def test_one_is_chosen_typed_or_none(make_app: Callable[..., MahtabApp]) -
     assert chosen == [None, OTHERS[1], KernelChoice("address", "ssh://new", "as typed")]
 
 
-def test_the_address_of_the_command_line_counts_as_used_before(
+def test_command_line_address_counts_as_used_before(
     make_app: Callable[..., MahtabApp],
 ) -> None:
     assert make_app(kernel="ssh://me@host").choices.kernels == ("ssh://me@host",)

@@ -24,7 +24,7 @@ from tests.tui.editor_app import until
 from tests.tui.story import WAITING, ToldSession, drawn, story
 
 
-async def test_the_line_is_drawn_anew_only_when_its_keys_change(
+async def test_line_is_redrawn_only_when_its_keys_change(
     make_app: Callable[..., MahtabApp],
 ) -> None:
     app = make_app(*story())
@@ -95,7 +95,7 @@ def keys(pilot: Pilot[int]) -> list[str]:
     return [key.description for key in pilot.app.screen.query_one(KeyLine).keys]
 
 
-async def test_the_key_to_what_waits_is_shown_while_something_waits(
+async def test_key_for_a_waiting_row_is_shown_while_something_waits(
     make_app: Callable[..., MahtabApp],
 ) -> None:
     ask = made(
@@ -129,7 +129,7 @@ async def test_the_key_to_what_waits_is_shown_while_something_waits(
         await until(pilot, lambda: "Answer" not in keys(pilot))
 
 
-def test_a_search_that_was_stopped_waits_no_longer() -> None:
+def test_stopped_search_no_longer_waits() -> None:
     about = {"tree": "t", "node": "1", "seq": 0}
     waiting = Waiting()
     fan_out = {
@@ -146,7 +146,7 @@ def test_a_search_that_was_stopped_waits_no_longer() -> None:
     assert waiting.since is None
 
 
-async def test_code_that_is_edited_before_it_runs_is_run_by_the_key_that_maximises_a_pane(
+async def test_maximise_key_runs_code_being_edited(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(approval_row, "DEAF", 0.0)
@@ -168,7 +168,7 @@ async def test_code_that_is_edited_before_it_runs_is_run_by_the_key_that_maximis
 
 
 @pytest.mark.parametrize("size", [(20, 5), (10, 3), (40, 8)])
-async def test_a_key_answers_nothing_where_the_terminal_is_too_small_to_show_the_answers(
+async def test_key_answers_nothing_where_the_answers_do_not_fit(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
 ) -> None:
     monkeypatch.setattr(chips, "DEAF", 0.0)

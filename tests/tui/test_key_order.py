@@ -32,7 +32,7 @@ def bunch(app: App[Any], *keys: str) -> None:
         app.post_message(Key(_character_to_key(key), key) if len(key) == 1 else Key(key, None))
 
 
-async def test_a_commands_key_acts_after_the_letters_and_the_enter_before_it(
+async def test_command_key_acts_after_earlier_letters_and_enter(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app(*story())
@@ -47,7 +47,7 @@ async def test_a_commands_key_acts_after_the_letters_and_the_enter_before_it(
         assert submitted == [("python", "12"), ("ask", "who"), ("python", "34")]
 
 
-async def test_many_letters_that_wait_are_one_edit_and_keys_between_them_act_in_their_order(
+async def test_bunched_letters_are_one_edit_and_keys_between_act_in_order(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app(*story())
@@ -86,7 +86,7 @@ async def test_many_letters_that_wait_are_one_edit_and_keys_between_them_act_in_
     assert len(edits) < 200
 
 
-async def test_letters_after_it_go_to_the_screen_that_it_opens(make_app: MakeApp) -> None:
+async def test_letters_after_a_command_go_to_the_screen_it_opens(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
@@ -106,7 +106,7 @@ async def test_letters_after_it_go_to_the_screen_that_it_opens(make_app: MakeApp
         assert (app.editor.text, app.editor.mode) == ("12", "ask")
 
 
-async def test_a_screen_that_closes_at_once_takes_no_key_with_it(make_app: MakeApp) -> None:
+async def test_screen_that_closes_at_once_swallows_no_key(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
@@ -161,7 +161,7 @@ class Keys(App[None]):
         self.said.append("fast")
 
 
-async def test_no_key_overtakes_one_that_takes_a_while() -> None:
+async def test_no_key_overtakes_a_slow_one() -> None:
     app = Keys()
     async with app.run_test() as pilot:
         bunch(app, "a", "f5")
@@ -177,7 +177,7 @@ async def test_no_key_overtakes_one_that_takes_a_while() -> None:
         )
 
 
-async def test_what_never_rests_holds_no_command_back() -> None:
+async def test_constantly_busy_widget_does_not_delay_commands() -> None:
     app = Keys()
     async with app.run_test():
         busy = app.query_one(Busy)
@@ -192,7 +192,7 @@ async def test_what_never_rests_holds_no_command_back() -> None:
             busy.disabled = True
 
 
-async def test_letters_after_a_jump_are_for_the_pane_that_it_goes_to(make_app: MakeApp) -> None:
+async def test_letters_after_a_jump_go_to_its_pane(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
@@ -203,7 +203,7 @@ async def test_letters_after_a_jump_are_for_the_pane_that_it_goes_to(make_app: M
         assert app.focused is app.query_one("#code")
 
 
-async def test_letters_after_a_search_is_opened_are_searched_for_and_are_no_keys_of_the_pane(
+async def test_letters_after_opening_a_search_are_search_text(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app(*story())
@@ -218,7 +218,7 @@ async def test_letters_after_a_search_is_opened_are_searched_for_and_are_no_keys
         assert (submitted, app.editor.text) == ([], "")
 
 
-async def test_letters_after_a_filter_is_opened_are_in_the_filter(make_app: MakeApp) -> None:
+async def test_letters_after_opening_a_filter_go_into_it(make_app: MakeApp) -> None:
     async with looking_at(make_app(), "rows = [{'n': n} for n in range(30)]", "rows") as pilot:
         await reads(pilot, "row 1 of 30")
         bunch(pilot.app, *"/= 2", "enter", "x", *"/> 27", "enter")

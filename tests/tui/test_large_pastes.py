@@ -21,7 +21,7 @@ async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
 LARGE = "".join(f"x{i} = {i}\n" for i in range(311)) + "x = 311"
 
 
-async def test_a_large_pasted_text_stands_as_one_word_and_is_entered_whole(
+async def test_large_paste_is_shown_as_one_word_and_submitted_whole(
     pilot: Pilot[None],
 ) -> None:
     app = app_of(pilot)
@@ -33,7 +33,7 @@ async def test_a_large_pasted_text_stands_as_one_word_and_is_entered_whole(
     assert app.said == [("submitted", "python", LARGE)]
 
 
-async def test_a_folded_text_is_shown_in_full_and_folded_by_undo(pilot: Pilot[None]) -> None:
+async def test_folded_text_is_expanded_and_refolded_by_undo(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     app.area.post_message(Paste(LARGE))
     await pilot.pause()
@@ -43,7 +43,7 @@ async def test_a_folded_text_is_shown_in_full_and_folded_by_undo(pilot: Pilot[No
     assert app.area.text == "[Pasted 312 lines]"
 
 
-async def test_backspace_takes_a_folded_text_as_one(pilot: Pilot[None]) -> None:
+async def test_backspace_deletes_a_folded_text_at_once(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await write(pilot, "a ")
     app.area.post_message(Paste(LARGE))
@@ -55,7 +55,7 @@ async def test_backspace_takes_a_folded_text_as_one(pilot: Pilot[None]) -> None:
 
 
 @pytest.mark.parametrize("to_it", [(), ("space",)])
-async def test_deleting_a_word_takes_a_folded_text_as_one(
+async def test_deleting_a_word_deletes_a_folded_text_at_once(
     pilot: Pilot[None], to_it: tuple[str, ...]
 ) -> None:
     app = app_of(pilot)
@@ -69,7 +69,7 @@ async def test_deleting_a_word_takes_a_folded_text_as_one(
 
 
 @pytest.mark.parametrize("key", ["delete", "alt+delete"])
-async def test_deleting_to_the_right_takes_a_folded_text_as_one(
+async def test_deleting_to_the_right_deletes_a_folded_text_at_once(
     pilot: Pilot[None], key: str
 ) -> None:
     app = app_of(pilot)
@@ -82,7 +82,7 @@ async def test_deleting_to_the_right_takes_a_folded_text_as_one(
     assert app.area.text == "d"
 
 
-async def test_an_open_block_that_is_folded_is_not_complete(pilot: Pilot[None]) -> None:
+async def test_folded_open_block_is_not_complete(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     app.area.post_message(Paste(LARGE + "\nif x:"))
     await pilot.pause()
@@ -90,7 +90,7 @@ async def test_an_open_block_that_is_folded_is_not_complete(pilot: Pilot[None]) 
     assert app.said == []
 
 
-async def test_its_word_is_not_left_where_its_text_is_forgotten(pilot: Pilot[None]) -> None:
+async def test_fold_word_is_removed_when_its_text_is_forgotten(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     app.area.post_message(Paste(LARGE))
     await pilot.pause()
@@ -102,7 +102,7 @@ async def test_its_word_is_not_left_where_its_text_is_forgotten(pilot: Pilot[Non
     assert app.editor.is_empty
 
 
-async def test_it_stays_folded_in_a_question_that_points_at_something_more(
+async def test_text_stays_folded_in_a_question_with_more_mentions(
     pilot: Pilot[None],
 ) -> None:
     app = app_of(pilot)
@@ -114,7 +114,7 @@ async def test_it_stays_folded_in_a_question_that_points_at_something_more(
     assert app.editor.text == f"{LARGE} @cell:3 "
 
 
-async def test_one_that_has_the_word_of_another_in_it_stays_what_it_is(pilot: Pilot[None]) -> None:
+async def test_paste_containing_a_fold_word_stays_unchanged(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     told = "# [Pasted 312 lines]\n" * 60
     app.area.post_message(Paste(told))

@@ -35,7 +35,7 @@ def focus_is_seen(app: MahtabApp) -> bool:
 
 
 @pytest.mark.parametrize("command", ["toggle-side", "toggle-namespace"])
-async def test_the_focus_leaves_a_pane_that_hides(make_app: MakeApp, command: str) -> None:
+async def test_focus_moves_off_a_hidden_pane(make_app: MakeApp, command: str) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
         app.query_one("#namespace").focus()
@@ -46,7 +46,7 @@ async def test_the_focus_leaves_a_pane_that_hides(make_app: MakeApp, command: st
         assert app.focused is app.query_one("#code")
 
 
-async def test_the_focus_leaves_a_pane_that_a_resize_hides(make_app: MakeApp) -> None:
+async def test_focus_moves_off_a_pane_hidden_by_a_resize(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
         app.query_one("#namespace").focus()
@@ -56,7 +56,7 @@ async def test_the_focus_leaves_a_pane_that_a_resize_hides(make_app: MakeApp) ->
         assert app.focused is app.query_one("#code")
 
 
-async def test_the_last_side_pane_that_hides_takes_the_side_with_it(make_app: MakeApp) -> None:
+async def test_hiding_the_last_side_pane_hides_the_side(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
         await app.run_action("command('toggle-namespace')")
@@ -70,7 +70,7 @@ async def test_the_last_side_pane_that_hides_takes_the_side_with_it(make_app: Ma
 
 @pytest.mark.parametrize("namespace", [True, False], ids=["beside the namespace", "alone"])
 @pytest.mark.parametrize("size", [(110, 35), (200, 50)])
-async def test_an_example_stands_in_five_rows_until_a_search_takes_more(
+async def test_example_occupies_five_rows_until_a_search_needs_more(
     make_app: MakeApp, size: tuple[int, int], namespace: bool
 ) -> None:
     app = make_app()
@@ -101,7 +101,7 @@ async def test_an_example_stands_in_five_rows_until_a_search_takes_more(
         assert not recursion.display
 
 
-async def test_where_the_tree_is_hidden_a_search_has_one_live_line_under_its_cell(
+async def test_search_has_one_live_line_when_the_tree_is_hidden(
     make_app: MakeApp,
 ) -> None:
     app = make_app(made(tags.USER_REPL_IN, "rlm(question, log)", {"cell": 1, "party": "you"}, 1.0))
@@ -128,7 +128,7 @@ async def test_where_the_tree_is_hidden_a_search_has_one_live_line_under_its_cel
 
 
 @pytest.mark.parametrize(("columns", "side"), [(100, 34), (120, 40), (250, 124)])
-async def test_what_the_transcript_leaves_is_the_namespace_s(
+async def test_namespace_pane_gets_the_width_left_by_the_transcript(
     make_app: MakeApp, columns: int, side: int
 ) -> None:
     app = make_app(*story())
@@ -145,7 +145,7 @@ async def test_what_the_transcript_leaves_is_the_namespace_s(
             before = width
 
 
-async def test_the_text_is_no_wider_where_the_side_is_hidden(make_app: MakeApp) -> None:
+async def test_text_is_no_wider_when_the_side_is_hidden(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(200, 50)) as pilot:
         await pilot.press("f3")
@@ -153,7 +153,7 @@ async def test_the_text_is_no_wider_where_the_side_is_hidden(make_app: MakeApp) 
         assert app.query_one(TranscriptPane).room[0] == 120
 
 
-async def test_a_drawer_is_not_remembered_after_a_resize_or_in_the_next_session(
+async def test_drawer_state_does_not_survive_a_resize_or_restart(
     make_app: MakeApp,
 ) -> None:
     app = make_app(*story())
@@ -172,7 +172,7 @@ async def test_a_drawer_is_not_remembered_after_a_resize_or_in_the_next_session(
         assert not again.query_one("#side").display
 
 
-async def test_a_side_pane_that_is_called_for_opens_the_drawer(make_app: MakeApp) -> None:
+async def test_requested_side_pane_opens_the_drawer(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:
         await app.run_action("command('toggle-namespace')")
@@ -180,7 +180,7 @@ async def test_a_side_pane_that_is_called_for_opens_the_drawer(make_app: MakeApp
         assert app.query_one("#namespace").region
 
 
-async def test_the_editor_can_be_used_beside_an_open_drawer(make_app: MakeApp) -> None:
+async def test_editor_works_next_to_an_open_drawer(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("f3", *"total = 1")
@@ -191,9 +191,7 @@ async def test_the_editor_can_be_used_beside_an_open_drawer(make_app: MakeApp) -
 
 
 @pytest.mark.parametrize("pane", ["#transcript", "#namespace", "#editor"])
-async def test_a_pane_takes_the_whole_screen_and_gives_it_back(
-    make_app: MakeApp, pane: str
-) -> None:
+async def test_pane_can_be_maximised_and_restored(make_app: MakeApp, pane: str) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
@@ -210,7 +208,7 @@ async def test_a_pane_takes_the_whole_screen_and_gives_it_back(
 
 
 @pytest.mark.parametrize("key", ["f2", "f6", "f7", "f3"])
-async def test_a_key_that_goes_elsewhere_gives_the_screen_back(make_app: MakeApp, key: str) -> None:
+async def test_focusing_another_pane_restores_the_layout(make_app: MakeApp, key: str) -> None:
     app = make_app(*story(), WAITING)
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
@@ -268,7 +266,7 @@ async def test_one_letter_jumps_to_a_pane(make_app: MakeApp, letter: str, pane: 
         assert app.query_one(pane) in app.focused.ancestors_with_self
 
 
-async def test_a_click_while_the_letters_show_focuses_the_pane(make_app: MakeApp) -> None:
+async def test_click_while_jump_letters_are_shown_focuses_the_pane(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("ctrl+o")
@@ -277,7 +275,7 @@ async def test_a_click_while_the_letters_show_focuses_the_pane(make_app: MakeApp
         assert app.focused is app.query_one("#namespace")
 
 
-async def test_commands_with_a_word_too_many_are_told_and_the_text_comes_back(
+async def test_command_with_an_extra_word_is_reported_and_its_text_returns(
     make_app: MakeApp,
 ) -> None:
     app = make_app(*story())
@@ -289,7 +287,7 @@ async def test_commands_with_a_word_too_many_are_told_and_the_text_comes_back(
 
 
 @pytest.mark.parametrize("keys", [(), ("f3",), ("f7", "f5")])
-async def test_a_screen_at_rest_lays_nothing_out(make_app: MakeApp, keys: tuple[str, ...]) -> None:
+async def test_idle_screen_triggers_no_layout(make_app: MakeApp, keys: tuple[str, ...]) -> None:
     app = make_app(*story(), WAITING)
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
@@ -304,7 +302,7 @@ async def test_a_screen_at_rest_lays_nothing_out(make_app: MakeApp, keys: tuple[
 
 
 @pytest.mark.parametrize("size", [(80, 40), (120, 40), (200, 60)])
-async def test_the_answers_stand_right_under_the_code_that_waits(
+async def test_answers_appear_right_under_the_waiting_code(
     make_app: MakeApp, size: tuple[int, int]
 ) -> None:
     app = make_app(WAITING)
@@ -339,7 +337,7 @@ async def test_all_answers_are_visible_however_long_the_code_is(
 
 
 @pytest.mark.parametrize(("lines", "shown"), [(3, False), (60, True)])
-async def test_code_that_waits_is_shown_again_only_where_the_transcript_cannot_show_it(
+async def test_waiting_code_is_repeated_only_if_the_transcript_cannot_show_it(
     make_app: MakeApp, lines: int, shown: bool
 ) -> None:
     code = "\n".join(f"x = {number}" for number in range(lines))
@@ -364,7 +362,7 @@ async def test_code_that_waits_is_shown_again_only_where_the_transcript_cannot_s
         assert app.query_one(WaitingCode).display, "the drawer covers the transcript"
 
 
-async def test_the_keys_for_pages_scroll_the_transcript_from_the_editor(make_app: MakeApp) -> None:
+async def test_page_keys_scroll_the_transcript_from_the_editor(make_app: MakeApp) -> None:
     cells = [
         made(tags.USER_REPL_IN, f"x = {number}", {"cell": number, "party": "you"}, 1.0)
         for number in range(1, 40)
@@ -381,7 +379,7 @@ async def test_the_keys_for_pages_scroll_the_transcript_from_the_editor(make_app
         assert app.editor.text == "y = 12"
 
 
-async def test_in_a_text_longer_than_the_editor_they_scroll_that(make_app: MakeApp) -> None:
+async def test_page_keys_scroll_a_text_longer_than_the_editor(make_app: MakeApp) -> None:
     app = make_app(
         *(
             made(tags.USER_REPL_IN, f"x = {number}", {"cell": number, "party": "you"}, 1.0)
@@ -401,7 +399,7 @@ async def test_in_a_text_longer_than_the_editor_they_scroll_that(make_app: MakeA
 @pytest.mark.parametrize(
     ("size", "hide"), [((80, 24), "drawer"), ((140, 40), "f3"), ((140, 40), "toggle")]
 )
-async def test_a_jump_brings_back_a_pane_that_is_hidden(
+async def test_jump_reopens_a_hidden_pane(
     make_app: MakeApp, size: tuple[int, int], hide: str
 ) -> None:
     app = make_app()
@@ -417,7 +415,7 @@ async def test_a_jump_brings_back_a_pane_that_is_hidden(
         assert app.query_one("#namespace").region
 
 
-async def test_panes_that_are_taken_away_are_not_laid_out(make_app: MakeApp) -> None:
+async def test_removed_panes_are_not_laid_out(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)

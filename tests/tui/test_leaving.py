@@ -61,7 +61,7 @@ async def left(pilot: Pilot[int]) -> bool:
     "records", [(), (MODULE,), (FROM_START,)], ids=["nothing", "a module", "what the start made"]
 )
 @pytest.mark.parametrize("key", ["ctrl+q", "ctrl+d"])
-async def test_with_nothing_to_lose_one_leaves_at_once(
+async def test_quits_at_once_with_nothing_to_lose(
     make_app: MakeApp, records: tuple[Record, ...], key: str
 ) -> None:
     app = make_app(*records)
@@ -80,7 +80,7 @@ async def test_with_nothing_to_lose_one_leaves_at_once(
         ((QUEUED, MADE), "1 queued input, 1 name"),
     ],
 )
-async def test_what_would_be_lost_is_said_and_the_same_key_leaves(
+async def test_possible_losses_are_named_and_the_same_key_quits(
     make_app: MakeApp,
     monkeypatch: pytest.MonkeyPatch,
     records: tuple[Record, ...],
@@ -99,7 +99,7 @@ async def test_what_would_be_lost_is_said_and_the_same_key_leaves(
 
 
 @pytest.mark.parametrize("key", ["ctrl+q", "ctrl+d"])
-async def test_a_key_that_is_held_down_asks_and_does_not_leave(
+async def test_key_repeat_asks_and_does_not_quit(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     monkeypatch.setattr(quit_flow, "HELD", 60)
@@ -110,7 +110,7 @@ async def test_a_key_that_is_held_down_asks_and_does_not_leave(
         assert question(pilot)
 
 
-async def test_a_draft_and_what_is_at_work_are_something_to_lose(
+async def test_draft_and_running_work_count_as_something_to_lose(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app()
@@ -128,7 +128,7 @@ async def test_a_draft_and_what_is_at_work_are_something_to_lose(
 
 
 @pytest.mark.parametrize("between", ["escape", "x", "f3", "space"])
-async def test_any_other_key_stays_and_what_follows_asks_anew(
+async def test_any_other_key_stays_and_the_next_quit_asks_again(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, between: str
 ) -> None:
     app = make_app(MADE)
@@ -144,7 +144,7 @@ async def test_any_other_key_stays_and_what_follows_asks_anew(
         await until(pilot, lambda: len(app.screen.query(LeaveRow)) == 1)
 
 
-async def test_over_another_screen_it_asks_there(make_app: MakeApp) -> None:
+async def test_quit_over_another_screen_asks_there(make_app: MakeApp) -> None:
     app = make_app(MADE)
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
@@ -157,7 +157,7 @@ async def test_over_another_screen_it_asks_there(make_app: MakeApp) -> None:
         assert len(app.screen_stack) == 2
 
 
-async def test_a_namespace_that_outlives_the_screen_is_not_lost(make_app: MakeApp) -> None:
+async def test_detachable_namespace_does_not_count_as_lost(make_app: MakeApp) -> None:
     app = make_app(MADE)
     app.namespace_stays = True
     async with app.run_test() as pilot:
@@ -166,7 +166,7 @@ async def test_a_namespace_that_outlives_the_screen_is_not_lost(make_app: MakeAp
         assert await left(pilot)
 
 
-async def test_what_a_widget_tells_after_the_end_fails_at_nothing(make_app: MakeApp) -> None:
+async def test_late_widget_message_after_shutdown_does_not_fail(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await drawn(pilot)

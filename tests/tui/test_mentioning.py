@@ -77,7 +77,7 @@ def hint(pilot: Pilot[None]) -> str:
     return str(pilot.app.query_one("#hint", Static).render())
 
 
-async def test_files_are_offered_as_one_types_and_folders_go_on(pilot: Pilot[None]) -> None:
+async def test_files_are_offered_while_typing_and_folders_continue(pilot: Pilot[None]) -> None:
     await write(pilot, "`see @")
     await until(pilot, lambda: shown(pilot).is_open)
     await pilot.press("s")
@@ -90,7 +90,7 @@ async def test_files_are_offered_as_one_types_and_folders_go_on(pilot: Pilot[Non
     assert app_of(pilot).editor.text == "see @src/src/"
 
 
-async def test_words_are_left_alone(pilot: Pilot[None]) -> None:
+async def test_ordinary_words_are_left_alone(pilot: Pilot[None]) -> None:
     await write(pilot, "`mail a@b or")
     await pilot.pause()
     assert not shown(pilot).is_open
@@ -104,7 +104,7 @@ async def test_words_are_left_alone(pilot: Pilot[None]) -> None:
     assert app_of(pilot).said[-1][0] == "submitted"
 
 
-async def test_a_kernel_that_does_not_answer_offers_nothing(
+async def test_unresponsive_kernel_offers_nothing(
     pilot: Pilot[None], found: Found, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[Completions | None] = []
@@ -126,7 +126,7 @@ async def test_a_kernel_that_does_not_answer_offers_nothing(
     assert app_of(pilot).editor.text == "see @no"
 
 
-async def test_what_goes_along_is_shown_with_its_size(pilot: Pilot[None]) -> None:
+async def test_attachments_are_shown_with_their_size(pilot: Pilot[None]) -> None:
     before = hint(pilot)
     await write(pilot, "`see @notes.txt ")
     await until(pilot, lambda: "@notes.txt" in hint(pilot))
@@ -140,7 +140,7 @@ async def test_what_goes_along_is_shown_with_its_size(pilot: Pilot[None]) -> Non
     assert hint(pilot) == before
 
 
-async def test_in_python_mode_nothing_is_looked_up(pilot: Pilot[None]) -> None:
+async def test_python_mode_looks_up_no_mentions(pilot: Pilot[None]) -> None:
     await write(pilot, "`@notes.txt")
     await until(pilot, lambda: "@notes.txt" in hint(pilot))
     app_of(pilot).editor.mode = "python"
@@ -150,13 +150,13 @@ async def test_in_python_mode_nothing_is_looked_up(pilot: Pilot[None]) -> None:
     await until(pilot, lambda: "@notes.txt" in hint(pilot))
 
 
-async def test_what_was_written_as_python_is_looked_up_as_a_question(pilot: Pilot[None]) -> None:
+async def test_python_text_is_scanned_for_mentions_in_ask_mode(pilot: Pilot[None]) -> None:
     await write(pilot, "x @notes.txt")
     app_of(pilot).editor.mode = "ask"
     await until(pilot, lambda: "@notes.txt" in hint(pilot))
 
 
-async def test_an_answer_to_an_older_text_is_dropped(
+async def test_reply_for_an_older_text_is_dropped(
     pilot: Pilot[None], found: Found, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hints: list[str] = []
@@ -178,7 +178,7 @@ async def test_an_answer_to_an_older_text_is_dropped(
     assert not any("@notes.txt" in each for each in hints)
 
 
-async def test_a_question_of_any_length_is_searched_beside_the_keys(
+async def test_long_question_is_scanned_off_the_main_thread(
     pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[threading.Thread] = []
@@ -194,7 +194,7 @@ async def test_a_question_of_any_length_is_searched_beside_the_keys(
     assert threading.main_thread() not in threads
 
 
-async def test_a_mention_joins_the_question_that_is_being_written(pilot: Pilot[None]) -> None:
+async def test_mention_joins_the_question_being_written(pilot: Pilot[None]) -> None:
     editor = app_of(pilot).editor
     await write(pilot, "x = 1")
     editor.mention("@cell:3")
@@ -208,7 +208,9 @@ async def test_a_mention_joins_the_question_that_is_being_written(pilot: Pilot[N
 
 
 @pytest.mark.parametrize("size", [(80, 24), (40, 16)], ids=["wide", "narrow"])
-def test_many_of_them(snap_compare: Callable[..., bool], home: Path, size: tuple[int, int]) -> None:
+def test_many_mentions_are_inserted_together(
+    snap_compare: Callable[..., bool], home: Path, size: tuple[int, int]
+) -> None:
     async def run(pilot: Pilot[None]) -> None:
         await write(pilot, "`compare @notes.txt:2-30 with @gone.txt, @src/ and $df after !")
         app_of(pilot).area.insert("`git diff --stat`")
@@ -230,7 +232,7 @@ def test_many_of_them(snap_compare: Callable[..., bool], home: Path, size: tuple
     )
 
 
-async def test_a_slash_at_the_beginning_of_a_question_completes_the_commands(
+async def test_slash_at_the_start_of_a_question_completes_commands(
     pilot: Pilot[None],
 ) -> None:
     app = app_of(pilot)
@@ -253,5 +255,5 @@ async def test_a_slash_at_the_beginning_of_a_question_completes_the_commands(
 
 
 @pytest.mark.parametrize("text", ["what is a/", "why?\n/", "/model x", "/Model", "1/"])
-def test_a_slash_elsewhere_begins_no_command(text: str) -> None:
+def test_slash_elsewhere_starts_no_command(text: str) -> None:
     assert SlashCompletions(COMMANDS).complete(text, len(text)) is None

@@ -62,7 +62,7 @@ async def left(pilot: Pilot[int]) -> None:
     await until(pilot, lambda: not isinstance(pilot.app.screen, ModelPicker))
 
 
-def test_how_it_looks(snap_compare: Callable[..., bool], make_app: MakeApp) -> None:
+def test_model_picker_snapshot(snap_compare: Callable[..., bool], make_app: MakeApp) -> None:
     async def run(pilot: Pilot[int]) -> None:
         await opened(pilot)
         await pilot.press("down", "down")
@@ -72,7 +72,7 @@ def test_how_it_looks(snap_compare: Callable[..., bool], make_app: MakeApp) -> N
     assert snap_compare(make_app(*story()), terminal_size=(80, 24), run_before=run_before)
 
 
-async def test_what_is_there_is_listed_and_what_is_missing_says_why(make_app: MakeApp) -> None:
+async def test_available_models_are_listed_and_missing_ones_explained(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot)
@@ -89,7 +89,7 @@ async def test_what_is_there_is_listed_and_what_is_missing_says_why(make_app: Ma
         assert app.session.model == "demo"
 
 
-async def test_models_of_servers_on_this_machine_are_listed(
+async def test_models_of_local_servers_are_listed(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving() as llama, serving() as ollama:
@@ -112,7 +112,7 @@ async def test_models_of_servers_on_this_machine_are_listed(
             assert app.session.model == "llamacpp:org/[b]x:8b"
 
 
-async def test_typing_filters_and_enter_takes_the_model(make_app: MakeApp) -> None:
+async def test_typing_filters_and_enter_selects_the_model(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
@@ -124,7 +124,7 @@ async def test_typing_filters_and_enter_takes_the_model(make_app: MakeApp) -> No
         assert app.choices.models[:2] == ("claude:opus", "demo")
 
 
-async def test_any_name_can_be_typed_and_one_that_is_none_is_said(make_app: MakeApp) -> None:
+async def test_any_name_can_be_typed_and_an_unknown_one_is_reported(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
@@ -140,7 +140,7 @@ async def test_any_name_can_be_typed_and_one_that_is_none_is_said(make_app: Make
         assert app.session.model == "claude-opus-9"
 
 
-async def test_a_provider_asks_for_the_models_name(make_app: MakeApp) -> None:
+async def test_choosing_a_provider_asks_for_the_model_name(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
@@ -154,7 +154,7 @@ async def test_a_provider_asks_for_the_models_name(make_app: MakeApp) -> None:
         assert app.session.model == "ollama:tiny"
 
 
-async def test_escape_leaves_all_as_it_is(make_app: MakeApp) -> None:
+async def test_escape_changes_nothing(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
@@ -163,7 +163,7 @@ async def test_escape_leaves_all_as_it_is(make_app: MakeApp) -> None:
         assert app.session.model == "demo"
 
 
-async def test_models_that_were_used_are_offered_again(make_app: MakeApp, project: Path) -> None:
+async def test_previously_used_models_are_offered_again(make_app: MakeApp, project: Path) -> None:
     (project / "a.jsonl").write_text('{"text": "a"}\n')
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:

@@ -53,7 +53,7 @@ async def tell(pilot: Pilot[int], *records: Record) -> None:
     await drawn(pilot)
 
 
-async def test_a_key_shows_what_was_added_deleted_and_bound_again_with_what_was_before(
+async def test_key_shows_added_deleted_and_rebound_names_with_old_values(
     make_app: MakeApp,
 ) -> None:
     async with make_app(BEFORE, ended(2), CHANGED).run_test(size=SIZE) as pilot:
@@ -73,7 +73,7 @@ async def test_a_key_shows_what_was_added_deleted_and_bound_again_with_what_was_
         assert lines(pilot)[0].startswith("NAMESPACE  3")
 
 
-async def test_it_follows_the_model_and_not_the_person(make_app: MakeApp) -> None:
+async def test_changes_follow_the_model_and_not_the_user(make_app: MakeApp) -> None:
     async with make_app(BEFORE, ended(2), CHANGED).run_test(size=SIZE) as pilot:
         await drawn(pilot)
         await pilot.press("alt+d")
@@ -91,7 +91,7 @@ async def test_it_follows_the_model_and_not_the_person(make_app: MakeApp) -> Non
         assert lines(pilot)[1] == "claude 5 changed no variables."
 
 
-async def test_before_the_model_did_anything_and_in_a_fresh_kernel_it_says_what_will_be_there(
+async def test_empty_changes_view_explains_its_purpose(
     make_app: MakeApp,
 ) -> None:
     async with make_app(BEFORE).run_test(size=SIZE) as pilot:
@@ -108,7 +108,7 @@ async def test_before_the_model_did_anything_and_in_a_fresh_kernel_it_says_what_
         assert lines(pilot)[1].startswith("Shows what the model's last cell")
 
 
-async def test_keys_act_on_what_is_still_there_and_letters_filter(make_app: MakeApp) -> None:
+async def test_keys_act_on_existing_names_and_letters_filter(make_app: MakeApp) -> None:
     async with make_app(BEFORE, ended(2), CHANGED).run_test(size=SIZE) as pilot:
         await focused(pilot)
         await pilot.press("alt+d", "ctrl+f", *"old")
@@ -119,7 +119,7 @@ async def test_keys_act_on_what_is_still_there_and_letters_filter(make_app: Make
         await until(pilot, lambda: isinstance(pilot.app.screen, InspectorScreen))
 
 
-async def test_a_pane_that_is_hidden_comes_with_the_changes(make_app: MakeApp) -> None:
+async def test_hidden_pane_opens_with_the_changes(make_app: MakeApp) -> None:
     async with make_app(BEFORE).run_test(size=(60, 24)) as pilot:
         await drawn(pilot)
         assert not pane_of(pilot).region

@@ -68,7 +68,7 @@ async def focused(pilot: Pilot[int]) -> None:
     await until(pilot, lambda: pane_of(pilot).has_focus)
 
 
-async def test_a_row_says_name_value_type_and_who_made_it_and_a_question_mark_where_it_may_have_changed_since(
+async def test_row_shows_name_value_type_and_author_or_a_question_mark(
     make_app: MakeApp,
 ) -> None:
     async with make_app(*ROWS, changes(4, change("b", "int", "42", "perhaps"))).run_test(
@@ -86,7 +86,7 @@ async def test_a_row_says_name_value_type_and_who_made_it_and_a_question_mark_wh
 
 
 @pytest.mark.parametrize("kind", ["DataFrame", "DatetimeIndex", "defaultdict"])
-async def test_a_type_gives_way_to_the_value_and_a_name_has_20_columns(
+async def test_types_shrink_before_values_and_names_have_20_columns(
     make_app: MakeApp, kind: str
 ) -> None:
     app = make_app(
@@ -109,7 +109,7 @@ async def test_a_type_gives_way_to_the_value_and_a_name_has_20_columns(
         assert "10,000 × 12,345" in lines(pilot)[2]
 
 
-async def test_an_object_shows_its_fields_and_long_ones_leave_room_for_types(
+async def test_object_shows_its_fields_and_long_ones_leave_space_for_types(
     make_app: MakeApp,
 ) -> None:
     fields = "(id=7, total=3.5, note='as long as it likes to be')"
@@ -124,7 +124,7 @@ async def test_an_object_shows_its_fields_and_long_ones_leave_room_for_types(
 
 
 @pytest.mark.parametrize(("columns", "clock"), [(120, ""), (200, " 00:00")])
-async def test_a_wide_screen_says_when_a_variable_changed(
+async def test_wide_screen_shows_when_a_variable_changed(
     make_app: MakeApp, columns: int, clock: str
 ) -> None:
     app = make_app(
@@ -144,7 +144,7 @@ async def test_a_wide_screen_says_when_a_variable_changed(
         assert lines(pilot)[2].endswith(f"❯ 12{clock}")
 
 
-async def test_what_is_deleted_goes_and_a_fresh_kernel_empties_the_list(make_app: MakeApp) -> None:
+async def test_deleted_names_vanish_and_a_fresh_kernel_empties_the_list(make_app: MakeApp) -> None:
     app = make_app(*ROWS, changes(4, {"name": "a", "change": "deleted"}))
     async with app.run_test(size=SIZE) as pilot:
         await drawn(pilot)
@@ -179,7 +179,9 @@ async def test_modules_functions_and_private_names_show_on_request(make_app: Mak
         assert names(pilot) == ["data", "a", "b"]
 
 
-async def test_a_filter_that_only_hidden_names_have_says_how_to_see_them(make_app: MakeApp) -> None:
+async def test_filter_matching_only_hidden_names_explains_how_to_show_them(
+    make_app: MakeApp,
+) -> None:
     async with make_app(*ROWS).run_test(size=SIZE) as pilot:
         await focused(pilot)
         await pilot.press("ctrl+f", "p", "d")
@@ -188,7 +190,7 @@ async def test_a_filter_that_only_hidden_names_have_says_how_to_see_them(make_ap
         assert names(pilot) == ["pd"]
 
 
-async def test_a_name_that_is_typed_in_full_stands_first(make_app: MakeApp) -> None:
+async def test_exactly_typed_name_comes_first(make_app: MakeApp) -> None:
     app = make_app(
         changes(1, change("df", "int", "1")),
         changes(2, change("pldf", "int", "1"), change("df_old", "int", "1")),
@@ -202,7 +204,7 @@ async def test_a_name_that_is_typed_in_full_stands_first(make_app: MakeApp) -> N
         assert names(pilot) == ["df", "df_old", "pldf"]
 
 
-async def test_typing_filters_backspace_widens_and_escape_ends(make_app: MakeApp) -> None:
+async def test_typing_filters_and_backspace_widens_and_escape_ends(make_app: MakeApp) -> None:
     app = make_app(*ROWS)
     async with app.run_test(size=SIZE) as pilot:
         await focused(pilot)
@@ -263,7 +265,7 @@ async def test_a_changed_row_is_highlighted_and_fades(
         assert ground(2) == ground(3)
 
 
-async def test_ten_thousand_rows_are_walked_through_by_keys(make_app: MakeApp) -> None:
+async def test_ten_thousand_rows_can_be_walked_by_keys(make_app: MakeApp) -> None:
     app = make_app(
         changes(1, *(change(f"v{number:05}", "int", str(number)) for number in range(10_000)))
     )
@@ -281,7 +283,7 @@ async def test_ten_thousand_rows_are_walked_through_by_keys(make_app: MakeApp) -
         assert app.screen.labels == ["v00777"]
 
 
-async def test_names_and_values_from_outside_are_only_text(make_app: MakeApp) -> None:
+async def test_external_names_and_values_are_plain_text(make_app: MakeApp) -> None:
     hostile = "[@click=app.quit]q[/] [/x]\x1b]52;c;aGk=\x07\u202e"
     async with make_app(changes(1, change("x", hostile, hostile))).run_test(size=SIZE) as pilot:
         await drawn(pilot)
@@ -290,7 +292,7 @@ async def test_names_and_values_from_outside_are_only_text(make_app: MakeApp) ->
         assert not {"\x1b", "\x07", "\u202e"} & set(row)
 
 
-async def test_a_watched_variable_stays_on_top_whatever_comes_and_is_filtered(
+async def test_watched_variable_stays_on_top_and_can_be_filtered(
     make_app: MakeApp,
 ) -> None:
     app = make_app(*ROWS)
@@ -326,7 +328,7 @@ async def test_a_watched_variable_stays_on_top_whatever_comes_and_is_filtered(
     ],
     ids=["rename", "no name", "taken", "taken once it is normalized", "delete", "keep"],
 )
-async def test_renaming_and_deleting_are_cells_of_the_persons(
+async def test_rename_and_delete_run_as_cells_of_the_user(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...], cell: str | None
 ) -> None:
     app = make_app(*ROWS)
@@ -346,7 +348,7 @@ async def test_renaming_and_deleting_are_cells_of_the_persons(
         assert run == ([] if cell is None else [cell])
 
 
-async def test_a_name_that_is_no_name_is_drawn_in_a_line_and_acted_on_as_what_it_is(
+async def test_invalid_name_is_drawn_on_one_line_and_handled_correctly(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "a\nb\tc\x1b]0;x\x07; print(1)"
@@ -400,7 +402,7 @@ AWAY = (
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 35)], ids=["80x24", "120x35"])
-def test_the_picture_of_variables_that_come_back(
+def test_restored_variables_snapshot(
     snap_compare: Callable[..., bool], make_app: MakeApp, size: tuple[int, int]
 ) -> None:
     async def ready(pilot: Pilot[int]) -> None:
@@ -412,7 +414,7 @@ def test_the_picture_of_variables_that_come_back(
     assert snap_compare(make_app(*AWAY), terminal_size=size, run_before=ready)
 
 
-async def test_what_is_not_in_the_namespace_cannot_be_opened_and_becomes_a_variable_once_it_is_there(
+async def test_missing_variable_cannot_be_opened_until_it_exists(
     make_app: MakeApp,
 ) -> None:
     async with make_app(*AWAY).run_test(size=SIZE) as pilot:
@@ -434,7 +436,7 @@ async def test_what_is_not_in_the_namespace_cannot_be_opened_and_becomes_a_varia
         assert pane.made == 1
 
 
-async def test_enter_on_what_is_not_kept_puts_the_cells_that_made_it_into_the_input_and_runs_nothing(
+async def test_enter_on_an_unsaved_variable_drafts_the_cells_that_made_it(
     make_app: MakeApp,
 ) -> None:
     made_sock = made(tags.USER_REPL_IN, "sock = socket.socket()", {"cell": 2, "party": "you"}, 1.0)
@@ -469,7 +471,7 @@ async def test_enter_on_what_is_not_kept_puts_the_cells_that_made_it_into_the_in
         ]
 
 
-async def test_a_private_variable_is_marked_and_a_rename_takes_the_mark_along(
+async def test_private_variable_is_marked_and_keeps_its_mark_when_renamed(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app(*ROWS)

@@ -53,7 +53,7 @@ def text_rows(app: SearchApp) -> list[str]:
     return [rows.render_line(y).text for y in range(rows.size.height)]
 
 
-async def test_turns_with_words_code_output_and_budget() -> None:
+async def test_turns_show_words_code_output_and_budget() -> None:
     async with opened(done(), "1") as (_pilot, app):
         rows = "\n".join(story(app))
         assert "Turn 1 of 10  left: 500 calls · $1.00 · 300 s" in rows
@@ -70,7 +70,7 @@ async def test_turns_with_words_code_output_and_budget() -> None:
         )
 
 
-async def test_a_failed_turn_shows_its_traceback_and_a_failed_call_why() -> None:
+async def test_failed_turn_shows_its_traceback_and_a_failed_call_the_reason() -> None:
     async with opened(running(), "1.6") as (_pilot, app):
         rows = "\n".join(story(app))
         assert "TypeError: 'NoneType' object is not subscriptable" in rows
@@ -78,7 +78,7 @@ async def test_a_failed_turn_shows_its_traceback_and_a_failed_call_why() -> None
         assert "overloaded after 5 tries" in rows
 
 
-async def test_it_follows_what_comes() -> None:
+async def test_screen_follows_new_events() -> None:
     async with opened(running(), "1.7") as (pilot, app):
         scribe = Scribe()
         scribe.seq = 10_000
@@ -96,7 +96,7 @@ async def test_it_follows_what_comes() -> None:
         await until(pilot, lambda: 0 < pane.max_scroll_y == pane.scroll_offset.y)
 
 
-async def test_from_an_answer_to_the_places_it_rests_on() -> None:
+async def test_answer_links_to_the_text_it_cites() -> None:
     async with opened(done(), "1") as (pilot, app):
         await pilot.press("tab", "tab", "enter")
         rows = app.screen.query_one(TextRows)
@@ -105,7 +105,7 @@ async def test_from_an_answer_to_the_places_it_rests_on() -> None:
         assert any(f"{9_310_000 // LINE + 1:,} █" in row for row in text_rows(app))
 
 
-async def test_the_text_stands_at_its_place_with_the_roots_line_numbers() -> None:
+async def test_text_shows_its_span_with_the_roots_line_numbers() -> None:
     async with opened(running(), "1.5") as (_pilot, app):
         start = app.pane.trees["t1"].nodes["1.5"].spans[0][0]
         first = text_rows(app)[0]
@@ -130,7 +130,7 @@ async def test_the_text_can_be_searched() -> None:
         await until(pilot, lambda: rows.found == first)
 
 
-async def test_escape_leaves_the_search_first_and_then_the_call() -> None:
+async def test_escape_closes_the_search_first_and_then_the_call() -> None:
     async with opened(running(), "1.5") as (pilot, app):
         await pilot.press("t", "slash", "escape")
         assert isinstance(app.screen, NodeScreen)
@@ -139,7 +139,7 @@ async def test_escape_leaves_the_search_first_and_then_the_call() -> None:
         await until(pilot, lambda: not isinstance(app.screen, NodeScreen))
 
 
-async def test_on_a_narrow_screen_the_text_takes_the_storys_place() -> None:
+async def test_text_replaces_the_story_on_a_narrow_screen() -> None:
     async with opened(running(), "1.5", size=(80, 24)) as (pilot, app):
         assert app.screen.query_one(StoryPane).display
         assert not app.screen.query_one("#node-side").display
@@ -150,7 +150,7 @@ async def test_on_a_narrow_screen_the_text_takes_the_storys_place() -> None:
         assert app.screen.query_one(StoryPane).has_focus
 
 
-async def test_calls_lead_to_calls_and_back_to_their_parents() -> None:
+async def test_calls_link_to_calls_and_back_to_their_parents() -> None:
     async with opened(running(), "1.5") as (pilot, app):
         row = next(y for y, text in enumerate(story(app)) if "Is there a deploy" in text)
         pane = app.screen.query_one(StoryPane)
@@ -167,20 +167,20 @@ async def test_calls_lead_to_calls_and_back_to_their_parents() -> None:
         await until(pilot, lambda: not isinstance(app.screen, NodeScreen))
 
 
-async def test_the_keys_of_the_tree_work_here_too() -> None:
+async def test_tree_keys_work_here_too() -> None:
     async with opened(running(), "1.5") as (pilot, app):
         await pilot.press("enter", "s", "enter", "enter", "r", "enter")
         assert app.control.said == [("stop", "t1", "1.5"), ("retry", "t1", "1.5", None)]
 
 
-async def test_an_answer_is_copied() -> None:
+async def test_answer_can_be_copied() -> None:
     async with opened(done(), "1.11") as (pilot, app):
         await pilot.press("enter", "y")
         assert app.clipboard == "one error of `web.api`, a follower of the outage"
         assert any("came too late for its parent" in row for row in story(app))
 
 
-async def test_a_text_that_is_gone_is_said_to_be() -> None:
+async def test_missing_text_is_reported() -> None:
     app = SearchApp(done())
     app.control.text = lambda tree, start, end: None  # type: ignore[method-assign]
     async with app.run_test(size=(150, 40)) as pilot:
@@ -197,7 +197,7 @@ async def test_two_hundred_calls_are_listed() -> None:
         assert len(story(app)) > 200
 
 
-async def test_an_answer_keeps_its_line_ends_and_a_plain_calls_words_stand_once() -> None:
+async def test_answer_keeps_its_line_ends_and_a_plain_calls_text_appears_once() -> None:
     scribe = Scribe()
     records = [
         scribe.begin("1", "q"),
@@ -212,7 +212,7 @@ async def test_an_answer_keeps_its_line_ends_and_a_plain_calls_words_stand_once(
         assert sum("the job never committed" in row for row in story(app)) == 1
 
 
-async def test_to_the_next_place_that_was_found() -> None:
+async def test_bracket_keys_jump_between_matches() -> None:
     async with opened(running(), "1") as (pilot, app):
         await pilot.press("t")
         rows = app.screen.query_one(TextRows)
@@ -224,7 +224,7 @@ async def test_to_the_next_place_that_was_found() -> None:
         await until(pilot, lambda: rows.place == first)
 
 
-async def test_a_click_and_a_drag_over_words_select_them() -> None:
+async def test_click_and_drag_over_words_select_them() -> None:
     async with opened(done(), "1") as (pilot, app):
         await pilot.mouse_down("#node-query > Static", offset=(0, 0))
         await pilot.hover("#node-query > Static", offset=(11, 0))
@@ -232,7 +232,7 @@ async def test_a_click_and_a_drag_over_words_select_them() -> None:
         await until(pilot, lambda: (app.screen.get_selected_text() or "").startswith("What failed"))
 
 
-async def test_left_before_it_is_there() -> None:
+async def test_closing_before_loading_does_not_fail() -> None:
     app = SearchApp(done())
     async with app.run_test() as pilot:
         await pilot.pause()
@@ -242,7 +242,7 @@ async def test_left_before_it_is_there() -> None:
     assert app.return_code == 0
 
 
-async def test_a_call_that_was_run_again_leads_to_the_new_one() -> None:
+async def test_repeated_call_links_to_the_new_one() -> None:
     async with opened(done(), "1.6") as (pilot, app):
         rows = story(app)
         head = next(number for number, row in enumerate(rows) if row.strip() == "run again")
@@ -259,7 +259,7 @@ async def test_a_call_that_was_run_again_leads_to_the_new_one() -> None:
         await until(pilot, lambda: screen_of(app).chosen.node.id == "1.11")
 
 
-async def test_the_last_link_of_a_story_shorter_than_the_screen_is_found_from_below() -> None:
+async def test_last_link_of_a_short_story_is_reachable_from_below() -> None:
     async with opened(done(), "1.6") as (pilot, app):
         pane = app.screen.query_one(StoryPane)
         pane._story.rows = pane._story.rows[:3]

@@ -37,7 +37,7 @@ def text(app: KeysApp) -> str:
     return "\n".join(shown(app.pane))
 
 
-async def test_cells_are_shown_with_what_is_stored_and_said_not_to_have_run() -> None:
+async def test_cells_are_shown_with_stored_outputs_and_marked_as_not_run() -> None:
     async with KeysApp(notebook()).run_test(size=(100, 45)) as pilot:
         await pilot.pause()
         app = pilot.app
@@ -58,7 +58,7 @@ async def test_cells_are_shown_with_what_is_stored_and_said_not_to_have_run() ->
         assert "In 7 · you · cell 2 of the notebook" in text(app)
 
 
-async def test_a_long_notebook_is_read_from_its_beginning_until_something_happens() -> None:
+async def test_long_notebook_is_shown_from_its_start_until_something_happens() -> None:
     many = [
         records.NotebookCell(f"cell_{place}", place=place, kind="code") for place in range(5, 80)
     ]
@@ -81,7 +81,7 @@ async def test_a_long_notebook_is_read_from_its_beginning_until_something_happen
         assert "after" in text(app)
 
 
-async def test_notices_do_not_scroll_a_notebook_away_until_the_user_has_scrolled() -> None:
+async def test_notices_do_not_scroll_a_notebook_until_the_user_does() -> None:
     many = [
         records.NotebookCell(f"cell_{place}", place=place, kind="code") for place in range(5, 80)
     ]
@@ -99,7 +99,7 @@ async def test_notices_do_not_scroll_a_notebook_away_until_the_user_has_scrolled
         assert "It was saved." in text(app)
 
 
-async def test_what_happens_after_a_notebook_was_opened_is_followed() -> None:
+async def test_events_after_opening_a_notebook_scroll_into_view() -> None:
     many = [
         records.NotebookCell(f"cell_{place}", place=place, kind="code") for place in range(5, 80)
     ]
@@ -112,7 +112,7 @@ async def test_what_happens_after_a_notebook_was_opened_is_followed() -> None:
         assert "after" in text(app)
 
 
-async def test_a_cell_is_run_edited_and_looked_at_from_its_menu() -> None:
+async def test_cell_is_run_edited_and_inspected_from_its_menu() -> None:
     async with KeysApp(notebook()).run_test(size=(100, 45)) as pilot:
         await pilot.pause()
         app = pilot.app
@@ -151,7 +151,7 @@ async def test_a_cell_is_run_edited_and_looked_at_from_its_menu() -> None:
         ]
 
 
-async def test_words_of_a_notebook_can_be_run_up_to_and_nothing_else() -> None:
+async def test_notebook_text_only_offers_running_up_to_it() -> None:
     async with KeysApp(notebook()).run_test(size=(100, 45)) as pilot:
         await pilot.pause()
         app = pilot.app
@@ -164,7 +164,7 @@ async def test_words_of_a_notebook_can_be_run_up_to_and_nothing_else() -> None:
         assert app.said == [("up to", 1), ("refused", "Only code and questions can be run again.")]
 
 
-async def test_a_run_of_a_cell_is_run_and_edited_as_that_cell() -> None:
+async def test_executed_cell_is_rerun_and_edited_as_that_cell() -> None:
     ran = [
         record(tags.USER_REPL_IN, "x = 5", cell=7, party="you", place=2),
         record(tags.USER_REPL_OUT, "", cell=7, status="ok", place=2),
@@ -177,7 +177,7 @@ async def test_a_run_of_a_cell_is_run_and_edited_as_that_cell() -> None:
         assert app.said == [("place", 2, "x = 5"), ("replace", "python", "x = 5", "place 2")]
 
 
-async def test_a_file_that_is_read_again_replaces_what_was_shown() -> None:
+async def test_reloaded_file_replaces_the_shown_cells() -> None:
     async with KeysApp([*notebook(), *cell(1), *notebook(first=5)]).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
@@ -193,7 +193,7 @@ async def test_a_file_that_is_read_again_replaces_what_was_shown() -> None:
         assert isinstance(app.pane.viewport.transcript.entries[0], Cell)
 
 
-async def test_hostile_cells_are_text() -> None:
+async def test_hostile_cells_are_plain_text() -> None:
     story: list[Record] = [records.NotebookFile(HOSTILE, file=HOSTILE, digest="", first=1, cells=9)]
     for place, kind in enumerate(("markdown", "code", "raw", "other"), 1):
         story.append(records.NotebookCell(HOSTILE, place=place, kind=kind))

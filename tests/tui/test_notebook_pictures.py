@@ -42,13 +42,13 @@ def ran() -> list[Record]:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_a_notebook(
+def test_notebook_snapshot(
     snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp], size: tuple[int, int]
 ) -> None:
     assert snap_compare(make_app(*opened()), terminal_size=size, run_before=pressing())
 
 
-def test_a_notebook_of_which_a_cell_has_run(
+def test_notebook_with_an_executed_cell_snapshot(
     snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]
 ) -> None:
     assert snap_compare(

@@ -77,7 +77,7 @@ def png(*size: int) -> str:
     return base64.b64encode(file.getvalue()).decode()
 
 
-async def test_a_long_output_is_read_searched_wrapped_copied_and_saved(
+async def test_long_output_can_be_searched_wrapped_copied_and_saved(
     look: InspectorClient, tmp_path: Path
 ) -> None:
     lines = "".join(f"\x1b[32mline {number}\x1b[0m\n" for number in range(1_000_000))
@@ -152,7 +152,7 @@ async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_f
     ["~nobody-of-this-name/x", "no/such/folder", "a\0b", "\ud800", "x" * 300, "[/x]/[bold]"],
     ids=ascii,
 )
-async def test_a_name_that_no_file_can_have_is_refused_with_a_sentence(
+async def test_impossible_file_name_is_refused_with_a_sentence(
     look: InspectorClient, tmp_path: Path, name: str
 ) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
@@ -166,9 +166,7 @@ async def test_a_name_that_no_file_can_have_is_refused_with_a_sentence(
         assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_could_be_written_in_part_only_is_taken_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_partially_written_file_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Full(io.BytesIO):
         def write(self, data: object) -> int:
             raise OSError(28, "No space left on device")
@@ -190,7 +188,7 @@ def gone() -> str | None:
 @pytest.mark.parametrize(
     ("read", "said"), [(gone, "The session file cannot be used."), (lambda: None, "was not kept")]
 )
-async def test_what_cannot_be_read_is_said(
+async def test_unreadable_output_is_reported(
     look: InspectorClient, tmp_path: Path, read: Callable[[], str | None], said: str
 ) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
@@ -202,7 +200,7 @@ async def test_what_cannot_be_read_is_said(
         assert isinstance(pilot.app.screen, PagerScreen)
 
 
-async def test_pictures_are_seen_one_by_one_and_saved(
+async def test_pictures_are_shown_one_by_one_and_saved(
     look: InspectorClient, tmp_path: Path
 ) -> None:
     pictures = [
@@ -245,7 +243,7 @@ async def test_a_picture_opens_in_the_systems_viewer(
         assert (path.suffix, path.read_bytes()) == (".png", base64.b64decode(picture.data))
 
 
-async def test_without_a_desktop_no_program_takes_the_terminal(
+async def test_no_program_takes_over_the_terminal_without_a_desktop(
     look: InspectorClient, tmp_path: Path, desktop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DISPLAY")
@@ -262,7 +260,7 @@ async def test_without_a_desktop_no_program_takes_the_terminal(
         assert not desktop.exists()
 
 
-async def test_a_picture_that_is_read_late_is_the_one_that_it_was_opened_for(
+async def test_late_loaded_picture_is_the_requested_one(
     look: InspectorClient, tmp_path: Path
 ) -> None:
     pictures = [
@@ -277,7 +275,7 @@ async def test_a_picture_that_is_read_late_is_the_one_that_it_was_opened_for(
         assert left._file() == base64.b64decode(pictures[1].data)
 
 
-async def test_a_damaged_picture_is_said_to_be_one(look: InspectorClient, tmp_path: Path) -> None:
+async def test_damaged_picture_is_reported(look: InspectorClient, tmp_path: Path) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
         await pilot.app.push_screen(
             PicturesScreen(2, [DisplayedPicture("image/png", "QUJD")], look, tmp_path)

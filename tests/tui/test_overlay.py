@@ -92,7 +92,7 @@ class Watched:
         return self.app.query_one(TranscriptPane)
 
 
-async def test_pictures_are_drawn_where_their_half_blocks_are(
+async def test_pictures_replace_their_half_blocks(
     make_app: MakeApp, terminal: GraphicsTerminal
 ) -> None:
     async with make_app(*cell(1, png(80, 80), png(160, 48))).run_test(size=(120, 40)) as pilot:
@@ -114,9 +114,7 @@ async def test_pictures_are_drawn_where_their_half_blocks_are(
         assert terminal.asked == 1
 
 
-async def test_nothing_is_drawn_again_while_one_types(
-    make_app: MakeApp, terminal: GraphicsTerminal
-) -> None:
+async def test_typing_redraws_no_picture(make_app: MakeApp, terminal: GraphicsTerminal) -> None:
     async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         await until(pilot, lambda: bool(terminal.standing or terminal.drawn))
@@ -127,9 +125,7 @@ async def test_nothing_is_drawn_again_while_one_types(
         assert len(terminal.sent) == sent
 
 
-async def test_what_else_is_painted_puts_nothing_off(
-    make_app: MakeApp, terminal: GraphicsTerminal
-) -> None:
+async def test_other_painting_delays_nothing(make_app: MakeApp, terminal: GraphicsTerminal) -> None:
     async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         header = pilot.app.query_one("#header")
@@ -141,7 +137,9 @@ async def test_what_else_is_painted_puts_nothing_off(
         await until(pilot, holds)
 
 
-async def test_no_picture_no_question(make_app: MakeApp, terminal: GraphicsTerminal) -> None:
+async def test_terminal_is_not_queried_without_a_picture(
+    make_app: MakeApp, terminal: GraphicsTerminal
+) -> None:
     async with make_app(*cell(1)).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         await pilot.press(*"1+1")
@@ -149,7 +147,9 @@ async def test_no_picture_no_question(make_app: MakeApp, terminal: GraphicsTermi
         assert (terminal.asked, terminal.sent) == (0, [])
 
 
-async def test_what_is_scrolled_half_out_is_cut(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
+async def test_partially_scrolled_picture_is_cropped(
+    make_app: MakeApp, kitty: GraphicsTerminal
+) -> None:
     async with make_app(*cell(1, png(320, 320))).run_test(size=(120, 24)) as pilot:
         await drawn(pilot)
         watched = Watched(pilot, kitty)
@@ -168,7 +168,7 @@ async def test_what_is_scrolled_half_out_is_cut(make_app: MakeApp, kitty: Graphi
         assert len([data for data in kitty.sent if "a=t" in data]) == 1, "it is sent once"
 
 
-async def test_while_it_moves_there_is_none(
+async def test_moving_picture_is_not_drawn(
     make_app: MakeApp, kitty: GraphicsTerminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with make_app(*cell(1, png(320, 320)), *cell(2, png(320, 320))).run_test(
@@ -185,7 +185,7 @@ async def test_while_it_moves_there_is_none(
 
 
 @pytest.mark.parametrize("covering", ["help", "toast", "palette", "full screen"])
-async def test_what_is_covered_is_taken_away_before_and_comes_back(
+async def test_covered_picture_is_removed_first_and_restored(
     make_app: MakeApp, kitty: GraphicsTerminal, covering: str
 ) -> None:
     async with make_app(*cell(1, png(1600, 700))).run_test(
@@ -222,7 +222,9 @@ async def test_what_is_covered_is_taken_away_before_and_comes_back(
             assert watched.misplaced == []
 
 
-async def test_another_size_or_theme(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
+async def test_resize_and_theme_change_redraw_pictures(
+    make_app: MakeApp, kitty: GraphicsTerminal
+) -> None:
     async with make_app(*cell(1, png(320, 320))).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         watched = Watched(pilot, kitty)
@@ -245,7 +247,7 @@ async def test_another_size_or_theme(make_app: MakeApp, kitty: GraphicsTerminal)
         assert len(kitty.kept) == 1
 
 
-async def test_sixel_is_drawn_again_when_its_cells_were_painted(
+async def test_sixel_is_redrawn_when_its_cells_were_painted(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = GraphicsTerminal("sixel")
@@ -262,7 +264,7 @@ async def test_sixel_is_drawn_again_when_its_cells_were_painted(
         assert terminal.drawn[3:] == [first, second]
 
 
-async def test_sixel_is_cut_to_what_is_seen(
+async def test_sixel_is_cropped_to_its_visible_part(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = GraphicsTerminal("sixel")
@@ -283,7 +285,7 @@ async def test_sixel_is_cut_to_what_is_seen(
             assert terminal.drawn[-1].height < 20
 
 
-async def test_what_was_made_for_another_size_of_cells_is_thrown_away(
+async def test_encoding_for_an_old_cell_size_is_discarded(
     make_app: MakeApp, kitty: GraphicsTerminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[int, int]] = []
@@ -307,9 +309,7 @@ async def test_what_was_made_for_another_size_of_cells_is_thrown_away(
         assert list(kitty.cut.values()) == [(0, 50)]
 
 
-async def test_the_same_picture_twice_is_sent_once(
-    make_app: MakeApp, kitty: GraphicsTerminal
-) -> None:
+async def test_identical_pictures_are_sent_once(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
     async with make_app(*cell(1, png(80, 80)), *cell(2, png(80, 80), png(80, 80, "blue"))).run_test(
         size=(120, 40)
     ) as pilot:
@@ -318,7 +318,7 @@ async def test_the_same_picture_twice_is_sent_once(
         assert len(kitty.kept) == 2
 
 
-async def test_few_pictures_are_kept_that_are_not_seen(
+async def test_only_few_invisible_pictures_are_retained(
     make_app: MakeApp, kitty: GraphicsTerminal
 ) -> None:
     pictures = [png(320, 320, f"rgb({number},0,0)") for number in range(12)]
@@ -335,7 +335,7 @@ async def test_few_pictures_are_kept_that_are_not_seen(
         assert watched.misplaced == []
 
 
-async def test_more_pictures_than_are_kept_can_be_seen(
+async def test_more_pictures_than_the_limit_can_be_visible(
     make_app: MakeApp, terminal: GraphicsTerminal
 ) -> None:
     pictures = [png(8, 16, f"rgb({number},0,0)") for number in range(overlay.KEPT + 3)]
@@ -347,7 +347,7 @@ async def test_more_pictures_than_are_kept_can_be_seen(
         assert len(terminal.sent) == sent
 
 
-async def test_what_cannot_be_drawn_stays_half_blocks(
+async def test_undrawable_pictures_stay_half_blocks(
     make_app: MakeApp, kitty: GraphicsTerminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[str] = []
@@ -364,7 +364,7 @@ async def test_what_cannot_be_drawn_stays_half_blocks(
         assert (len(tried), kitty.sent) == (1, [])
 
 
-async def test_hidden_from_the_model_it_stays_dimmed(
+async def test_picture_hidden_from_the_model_stays_dimmed(
     make_app: MakeApp, kitty: GraphicsTerminal
 ) -> None:
     async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
@@ -386,7 +386,7 @@ async def test_hidden_from_the_model_it_stays_dimmed(
         assert watched.misplaced == []
 
 
-async def test_a_selection_is_seen(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
+async def test_selection_is_visible(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
     async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         watched = Watched(pilot, kitty)
@@ -397,7 +397,7 @@ async def test_a_selection_is_seen(make_app: MakeApp, kitty: GraphicsTerminal) -
         await watched.standing(1)
 
 
-async def test_a_setting_takes_them_away(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
+async def test_setting_removes_the_pictures(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
     async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         watched = Watched(pilot, kitty)
@@ -407,7 +407,7 @@ async def test_a_setting_takes_them_away(make_app: MakeApp, kitty: GraphicsTermi
         await watched.standing(0)
 
 
-async def test_a_terminal_that_was_left_has_nothing_any_more(
+async def test_pictures_are_redrawn_after_the_terminal_was_suspended(
     make_app: MakeApp, kitty: GraphicsTerminal
 ) -> None:
     async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:

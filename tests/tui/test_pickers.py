@@ -20,7 +20,7 @@ class ThemesApp(TerminalApp[None]):
         super().__init__(css_path=[resource_folder("styles") / "dialogs.tcss"])
 
 
-async def test_a_theme_is_seen_at_once_and_escape_goes_back_to_the_one_before() -> None:
+async def test_theme_is_previewed_at_once_and_escape_restores_the_old_one() -> None:
     app = ThemesApp()
     async with app.run_test() as pilot:
         app.push_screen(ChooseTheme(["mahtab", "mahtab-day", "nord"], "mahtab"))
@@ -55,7 +55,7 @@ class OptionsApp(App[None]):
         )
 
 
-async def test_quiet_text_of_the_row_at_the_cursor_has_the_colour_of_the_row() -> None:
+async def test_dim_text_of_the_selected_row_uses_the_row_colour() -> None:
     app = OptionsApp()
     async with app.run_test() as pilot:
         await pilot.press("down")

@@ -12,7 +12,7 @@ from tests.tui.story import drawn
 MakeApp = Callable[..., MahtabApp]
 
 
-async def test_a_key_lets_the_model_only_plan_and_the_header_says_so(make_app: MakeApp) -> None:
+async def test_key_toggles_planning_and_the_header_shows_it(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
@@ -24,7 +24,7 @@ async def test_a_key_lets_the_model_only_plan_and_the_header_says_so(make_app: M
         assert not app.session.profile.planning
 
 
-async def test_a_plan_that_is_run_ends_planning_and_is_one_question(make_app: MakeApp) -> None:
+async def test_executed_plan_ends_planning_and_is_one_question(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
@@ -39,7 +39,7 @@ async def test_a_plan_that_is_run_ends_planning_and_is_one_question(make_app: Ma
         assert not app.session.profile.planning
 
 
-async def test_a_wrong_word_comes_back_into_the_editor(make_app: MakeApp) -> None:
+async def test_wrong_word_returns_to_the_editor(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)

@@ -37,7 +37,7 @@ async def queue(pilot: Pilot[None], *codes: str, mode: str = "python") -> None:
     await pilot.pause()
 
 
-async def test_it_shows_how_many_wait_and_what(pilot: Pilot[None]) -> None:
+async def test_row_shows_the_number_and_text_of_waiting_inputs(pilot: Pilot[None]) -> None:
     assert not row_of(pilot).display
     await queue(pilot, "x = 1\ny = 2", "z")
     assert row_of(pilot).display
@@ -46,7 +46,7 @@ async def test_it_shows_how_many_wait_and_what(pilot: Pilot[None]) -> None:
     assert not row_of(pilot).display
 
 
-async def test_the_screen_is_laid_out_anew_only_where_the_row_grows_or_shrinks(
+async def test_screen_layout_changes_only_when_the_row_grows_or_shrinks(
     pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = row_of(pilot)
@@ -73,7 +73,7 @@ async def test_the_screen_is_laid_out_anew_only_where_the_row_grows_or_shrinks(
     assert row.size.height == 3
 
 
-async def test_outside_text_is_neither_markup_nor_control(pilot: Pilot[None]) -> None:
+async def test_external_text_is_neither_markup_nor_control_codes(pilot: Pilot[None]) -> None:
     await queue(pilot, "[/x] \x1b]0;t\x07[red]a", mode="ask")
     assert lines(pilot) == ["queued 1  ◈ [/x] ␛]0;t␇[red]a ✕ "]
 
@@ -85,7 +85,7 @@ async def test_a_long_input_is_cut_to_the_width(pilot: Pilot[None]) -> None:
 
 
 @pytest.mark.parametrize("beside", [-1, 0, 1])
-async def test_the_cross_and_the_blanks_beside_it_take_an_input_back(
+async def test_clicking_on_or_near_the_cross_withdraws_an_input(
     pilot: Pilot[None], beside: int
 ) -> None:
     await queue(pilot, "a", "bb")
@@ -94,7 +94,7 @@ async def test_the_cross_and_the_blanks_beside_it_take_an_input_back(
 
 
 @pytest.mark.parametrize("beside", [-2, 2])
-async def test_a_click_farther_from_the_cross_only_chooses(pilot: Pilot[None], beside: int) -> None:
+async def test_click_farther_from_the_cross_only_selects(pilot: Pilot[None], beside: int) -> None:
     await queue(pilot, "a", "bb")
     await pilot.click(QueueRow, offset=(1 + lines(pilot)[1].index("✕") + beside, 1))
     assert app_of(pilot).said == []
@@ -102,7 +102,7 @@ async def test_a_click_farther_from_the_cross_only_chooses(pilot: Pilot[None], b
     assert app_of(pilot).said == [("cancelled", 2)]
 
 
-async def test_keys_choose_and_take_back(pilot: Pilot[None]) -> None:
+async def test_keys_select_and_withdraw(pilot: Pilot[None]) -> None:
     await queue(pilot, *"abcdef")
     row_of(pilot).focus()
     await pilot.press(
@@ -113,7 +113,7 @@ async def test_keys_choose_and_take_back(pilot: Pilot[None]) -> None:
     assert row_of(pilot).size.height == 4
 
 
-async def test_the_focus_goes_back_to_the_editor_with_the_last_input(pilot: Pilot[None]) -> None:
+async def test_focus_returns_to_the_editor_with_the_last_input(pilot: Pilot[None]) -> None:
     await queue(pilot, "a")
     row_of(pilot).focus()
     await pilot.pause()

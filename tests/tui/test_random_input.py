@@ -12,7 +12,7 @@ from tests.random_input import run
 @pytest.mark.parametrize(
     "seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
 )
-async def test_a_random_run_ends_in_no_error(
+async def test_random_input_raises_no_error(
     project: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     monkeypatch.setenv("EDITOR", "true")

@@ -35,7 +35,7 @@ class Host(App[None]):
 
 
 @pytest.mark.parametrize("stands", [False, True], ids=["before it was put together", "later"])
-async def test_a_widget_is_taken_away(stands: bool) -> None:
+async def test_removed_widget_ignores_late_callbacks(stands: bool) -> None:
     app = Host()
     async with app.run_test() as pilot:
         widget = Composed()

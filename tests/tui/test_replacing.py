@@ -40,7 +40,7 @@ def hint(app: MahtabApp) -> str:
     return str(app.editor.query_one("#hint", Static).content)
 
 
-async def test_escape_gives_a_replacement_up_and_brings_the_draft_back(make_app: MakeApp) -> None:
+async def test_escape_cancels_a_replacement_and_restores_the_draft(make_app: MakeApp) -> None:
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         app = await to_question(pilot)
         before = hint(app)
@@ -54,7 +54,7 @@ async def test_escape_gives_a_replacement_up_and_brings_the_draft_back(make_app:
         assert (app.editor.mode, app.editor.text, hint(app)) == ("python", "a draft", before)
 
 
-async def test_entering_replaces_the_question_and_greys_what_came_after(
+async def test_replacing_submits_the_question_and_greys_its_old_answers(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with make_app(*story()).run_test(size=SIZE) as pilot:
@@ -75,7 +75,7 @@ async def test_entering_replaces_the_question_and_greys_what_came_after(
         assert not any("read_csv" in line for line in greyed)
 
 
-async def test_what_is_typed_on_after_entering_goes_on_with_the_draft(
+async def test_text_typed_after_submitting_continues_the_draft(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with make_app(*story()).run_test(size=SIZE) as pilot:
@@ -91,7 +91,7 @@ async def test_what_is_typed_on_after_entering_goes_on_with_the_draft(
         assert (app.editor.mode, app.editor.text) == ("python", "a = 123")
 
 
-async def test_while_something_is_at_work_the_text_stays_in_the_editor(make_app: MakeApp) -> None:
+async def test_text_stays_in_the_editor_while_work_is_running(make_app: MakeApp) -> None:
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         app = await to_question(pilot)
         with app.session.turns.turn():
@@ -101,7 +101,7 @@ async def test_while_something_is_at_work_the_text_stays_in_the_editor(make_app:
         assert "Enter replaces" in hint(app)
 
 
-async def test_what_the_model_said_or_ran_cannot_be_replaced(make_app: MakeApp) -> None:
+async def test_model_entries_cannot_be_replaced(make_app: MakeApp) -> None:
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         app = await to_question(pilot)
         for _ in range(2):
@@ -112,7 +112,7 @@ async def test_what_the_model_said_or_ran_cannot_be_replaced(make_app: MakeApp) 
         assert app.editor.is_empty
 
 
-async def test_a_cell_whose_secret_is_not_kept_is_not_run_again_without_it(
+async def test_cell_with_a_forgotten_secret_is_not_rerun_without_it(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app, entered, told = make_app(*story()), list[str](), list[str]()

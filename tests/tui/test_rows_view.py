@@ -68,7 +68,7 @@ class NumbersApp(App[None]):
         return [view.render_line(y).text.strip() for y in range(view.size.height)]
 
 
-async def test_only_rows_that_are_seen_are_made_and_the_cursor_stays_in_sight() -> None:
+async def test_only_visible_rows_are_built_and_the_cursor_stays_visible() -> None:
     app = NumbersApp()
     async with app.run_test(size=(40, HEIGHT)) as pilot:
         view = app.query_one(NumbersView)
@@ -83,7 +83,7 @@ async def test_only_rows_that_are_seen_are_made_and_the_cursor_stays_in_sight() 
         assert app.numbers.made < 50 * HEIGHT
 
 
-async def test_the_cursor_is_seen_while_the_view_has_the_focus() -> None:
+async def test_cursor_is_visible_while_the_view_has_the_focus() -> None:
     app = NumbersApp()
     async with app.run_test(size=(40, HEIGHT)) as pilot:
         view = app.query_one(NumbersView)
@@ -98,7 +98,7 @@ async def test_the_cursor_is_seen_while_the_view_has_the_focus() -> None:
         assert view.marked_row == -1
 
 
-async def test_rows_are_laid_out_anew_for_another_width_or_theme_and_for_nothing_else() -> None:
+async def test_rows_are_rebuilt_only_for_a_new_width_or_theme() -> None:
     app = NumbersApp()
     async with app.run_test(size=(40, HEIGHT)) as pilot:
         await pilot.pause()

@@ -73,7 +73,7 @@ async def go_to(pilot: Pilot[None], node: str) -> None:
     raise AssertionError(f"{node} cannot be reached.")
 
 
-async def test_in_an_empty_pane_keys_do_nothing() -> None:
+async def test_keys_do_nothing_in_an_empty_pane() -> None:
     app = SearchApp()
     async with app.run_test(size=(60, 20)) as pilot:
         await pilot.pause()
@@ -83,7 +83,7 @@ async def test_in_an_empty_pane_keys_do_nothing() -> None:
         assert app.control.said == []
 
 
-async def test_a_running_search(pilot: Pilot[None]) -> None:
+async def test_running_search_is_shown(pilot: Pilot[None]) -> None:
     pane = app_of(pilot).pane
     shown = "\n".join(lines(pane))
     assert QUERY in shown
@@ -94,7 +94,7 @@ async def test_a_running_search(pilot: Pilot[None]) -> None:
     assert "overloaded, again in" in shown
 
 
-async def test_the_thinking_node_shows_its_last_line_as_it_comes(pilot: Pilot[None]) -> None:
+async def test_thinking_node_shows_its_latest_line(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     scribe = Scribe()
     scribe.seq = 10_000
@@ -114,7 +114,7 @@ async def test_the_cursor_stays_on_its_node_while_the_tree_grows() -> None:
         assert line_with(app.pane, "14.3–16.3M") == at
 
 
-async def test_calls_that_come_move_the_scrollbar_and_nothing_is_laid_out_anew() -> None:
+async def test_new_calls_move_the_scrollbar_without_a_layout() -> None:
     scribe = Scribe()
     app = SearchApp([*beginning(scribe), *parts_at_work(scribe)])
     async with app.run_test(size=(100, 14)) as pilot:
@@ -135,7 +135,7 @@ async def test_calls_that_come_move_the_scrollbar_and_nothing_is_laid_out_anew()
         assert not layouts
 
 
-async def test_a_cursor_in_what_is_folded_away_goes_to_what_is_above(pilot: Pilot[None]) -> None:
+async def test_cursor_in_a_collapsed_branch_moves_to_its_parent(pilot: Pilot[None]) -> None:
     await go_to(pilot, "1.5.2")
     await pilot.press("left")
     assert chosen(pilot) == "1.5"
@@ -145,7 +145,7 @@ async def test_a_cursor_in_what_is_folded_away_goes_to_what_is_above(pilot: Pilo
     assert chosen(pilot) == "1.5.1"
 
 
-async def test_what_has_ended_is_folded_unless_somebody_unfolded_it() -> None:
+async def test_finished_calls_are_collapsed_unless_expanded_by_the_user() -> None:
     app = SearchApp(done())
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -155,7 +155,7 @@ async def test_what_has_ended_is_folded_unless_somebody_unfolded_it() -> None:
         assert any("Why did this job" in line for line in lines(app.pane))
 
 
-async def test_the_newest_search_is_first_and_open_the_older_one_folded() -> None:
+async def test_newest_search_is_first_and_expanded_and_older_ones_collapsed() -> None:
     app = SearchApp([*done("a"), *running()])
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.pause()
@@ -166,7 +166,7 @@ async def test_the_newest_search_is_first_and_open_the_older_one_folded() -> Non
         assert older.split()[-3:] == ["$0.73", "56.5", "s"]
 
 
-async def test_only_what_changed_is_drawn_again_also_when_scrolled(
+async def test_only_changes_are_redrawn_even_when_scrolled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     app = SearchApp(running())
@@ -189,7 +189,7 @@ async def test_only_what_changed_is_drawn_again_also_when_scrolled(
         assert line_with(app.pane, "14.3–16.3M") not in drawn
 
 
-async def test_a_large_fan_out_is_one_line_and_a_field() -> None:
+async def test_large_fan_out_is_one_line_and_a_grid() -> None:
     app = SearchApp(wide())
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -204,7 +204,7 @@ async def test_a_large_fan_out_is_one_line_and_a_field() -> None:
         assert app.pane.virtual_size.height < 40
 
 
-async def test_a_click_in_the_field_opens_that_part() -> None:
+async def test_click_in_the_grid_opens_that_part() -> None:
     app = SearchApp(wide())
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -216,7 +216,7 @@ async def test_a_click_in_the_field_opens_that_part() -> None:
         assert app.screen.chosen.node.id == "1.7.24"
 
 
-async def test_stop_retry_copy_and_edit_reach_the_control(pilot: Pilot[None]) -> None:
+async def test_stop_retry_copy_and_edit_reach_the_controller(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await go_to(pilot, "1.5")
     await pilot.press("enter", "s", "enter", "enter", "r", "enter")
@@ -242,7 +242,7 @@ async def test_stop_retry_copy_and_edit_reach_the_control(pilot: Pilot[None]) ->
     assert app.control.said[-1:] == [("make_variable", "no failure in this part")]
 
 
-async def test_what_has_ended_is_not_stopped_and_what_has_no_answer_not_copied(
+async def test_finished_calls_cannot_be_stopped_and_missing_answers_not_copied(
     pilot: Pilot[None],
 ) -> None:
     app = app_of(pilot)
@@ -254,7 +254,7 @@ async def test_what_has_ended_is_not_stopped_and_what_has_no_answer_not_copied(
     assert app.clipboard == ""
 
 
-async def test_to_the_parent_and_along_with_the_newest(pilot: Pilot[None]) -> None:
+async def test_keys_go_to_the_parent_and_follow_the_newest_call(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await go_to(pilot, "1.5.2")
     await pilot.press("enter", "p")
@@ -272,7 +272,7 @@ async def test_to_the_parent_and_along_with_the_newest(pilot: Pilot[None]) -> No
     assert chosen(pilot) != "1.7.2"
 
 
-async def test_enter_or_a_click_opens_a_call_and_a_click_on_its_arrow_folds_it(
+async def test_enter_or_click_opens_a_call_and_a_click_on_its_arrow_folds_it(
     pilot: Pilot[None],
 ) -> None:
     app = app_of(pilot)
@@ -290,7 +290,7 @@ async def test_enter_or_a_click_opens_a_call_and_a_click_on_its_arrow_folds_it(
     assert app.screen.chosen.node.id == "1.5"
 
 
-async def test_the_wheel_scrolls_what_does_not_fit(pilot: Pilot[None]) -> None:
+async def test_wheel_scrolls_long_content(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await pilot.resize_terminal(100, 10)
     await until(pilot, lambda: app.pane.max_scroll_y > 0)
@@ -309,7 +309,7 @@ async def test_a_click_on_the_bar_opens_the_text_there(pilot: Pilot[None]) -> No
     )
 
 
-async def test_the_chosen_calls_place_is_shown_below_the_bar(pilot: Pilot[None]) -> None:
+async def test_span_of_the_selected_call_is_shown_below_the_bar(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     at = line_with(app.pane, LEGEND_TEXT)
     await go_to(pilot, "1.10")
@@ -319,7 +319,7 @@ async def test_the_chosen_calls_place_is_shown_below_the_bar(pilot: Pilot[None])
 
 
 @pytest.mark.parametrize("columns", [40, 200])
-async def test_the_bar_is_explained_in_full_also_in_a_narrow_pane(columns: int) -> None:
+async def test_bar_is_fully_explained_even_in_a_narrow_pane(columns: int) -> None:
     app = SearchApp(running())
     async with app.run_test(size=(columns, 40)) as pilot:
         await pilot.pause()
@@ -327,7 +327,7 @@ async def test_the_bar_is_explained_in_full_also_in_a_narrow_pane(columns: int) 
         assert lines(app.pane)[explained - 1].rstrip().endswith("%")
 
 
-async def test_a_question_is_seen_in_the_tree() -> None:
+async def test_waiting_question_is_shown_in_the_tree() -> None:
     app = SearchApp(asking())
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -335,7 +335,7 @@ async def test_a_question_is_seen_in_the_tree() -> None:
         line_with(app.pane, "? 200 calls at once, about $0.68: waits for you")
 
 
-async def test_nothing_from_outside_is_read_as_markup_or_drives_the_terminal() -> None:
+async def test_external_text_is_neither_markup_nor_control_codes() -> None:
     scribe = Scribe()
     hostile = "[red]x[/red] [@click=app.quit]y[/]\x1b]52;c;aGk=\x07\x1b[2J\u202e\nsecond"
     records = [
@@ -354,7 +354,7 @@ async def test_nothing_from_outside_is_read_as_markup_or_drives_the_terminal() -
         await until(pilot, lambda: isinstance(app.screen, NodeScreen))
 
 
-async def test_a_persons_keymap_changes_the_keys_of_calls(pilot: Pilot[None]) -> None:
+async def test_users_keymap_changes_the_keys_of_calls(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     app.set_keymap({"node-stop": "x"})
     await pilot.press("enter", "s", "enter", "x")
@@ -364,7 +364,7 @@ async def test_a_persons_keymap_changes_the_keys_of_calls(pilot: Pilot[None]) ->
     assert app.control.said == [("stop", "t1", "1")]
 
 
-async def test_what_ran_in_an_earlier_session_can_only_be_looked_at(pilot: Pilot[None]) -> None:
+async def test_calls_of_an_earlier_session_are_read_only(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     app.pane.end()
     assert "cut off here" in lines(app.pane)[line_with(app.pane, "12.3–14.3M")]
@@ -376,7 +376,7 @@ async def test_what_ran_in_an_earlier_session_can_only_be_looked_at(pilot: Pilot
 
 
 @pytest.mark.parametrize("width", [12, 24, 40, 60, 76, 96, 200])
-async def test_every_line_fits(width: int) -> None:
+async def test_every_line_fits_the_width(width: int) -> None:
     app = SearchApp([*done("a"), *wide()])
     async with app.run_test(size=(width, 60)) as pilot:
         await pilot.pause()
@@ -386,7 +386,7 @@ async def test_every_line_fits(width: int) -> None:
         )
 
 
-async def test_the_timer_runs_only_while_something_does() -> None:
+async def test_timer_runs_only_during_work() -> None:
     app = SearchApp()
     async with app.run_test(size=SIZE) as pilot:
         records: list[Record] = done()
@@ -397,7 +397,7 @@ async def test_the_timer_runs_only_while_something_does() -> None:
         await pilot.pause()
 
 
-async def test_the_calls_are_searched_also_those_that_are_folded_away() -> None:
+async def test_search_includes_collapsed_calls() -> None:
     app = SearchApp(done())
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -418,7 +418,7 @@ async def test_the_calls_are_searched_also_those_that_are_folded_away() -> None:
         assert chosen(pilot) == first
 
 
-async def test_a_part_of_a_folded_fan_out_is_found() -> None:
+async def test_part_of_a_collapsed_fan_out_is_found() -> None:
     app = SearchApp(wide())
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()

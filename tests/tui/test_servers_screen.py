@@ -34,7 +34,7 @@ async def opened(pilot: Pilot[int]) -> ServersScreen:
     return screen
 
 
-async def test_without_servers_it_says_how_to_configure_some(make_app: MakeApp) -> None:
+async def test_missing_servers_explain_how_to_configure_some(make_app: MakeApp) -> None:
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         assert "No MCP server is configured." in shown(pilot, ".listing-about")
@@ -68,7 +68,9 @@ async def test_a_server_is_started_and_its_tools_and_messages_are_shown(
         assert "it exited with code 1 (there is no key)." in shown(pilot, ".listing-about")
 
 
-def test_how_it_looks(snap_compare: Callable[..., bool], make_app: MakeApp, home: Path) -> None:
+def test_servers_screen_snapshot(
+    snap_compare: Callable[..., bool], make_app: MakeApp, home: Path
+) -> None:
     github = {
         "command": "github-mcp-server",
         "args": ["stdio", "--toolsets", "issues,pull_requests"],
@@ -82,7 +84,7 @@ def test_how_it_looks(snap_compare: Callable[..., bool], make_app: MakeApp, home
     assert snap_compare(make_app(*story()), terminal_size=(80, 24), run_before=run_before)
 
 
-async def test_a_server_that_waits_for_a_login_says_where(make_app: MakeApp, home: Path) -> None:
+async def test_server_waiting_for_a_login_shows_the_address(make_app: MakeApp, home: Path) -> None:
     configure(home, far={"url": "http://127.0.0.1:9/mcp"})
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         screen = await opened(pilot)

@@ -104,7 +104,7 @@ async def opened(
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)])
-def test_the_list_and_what_was_said_are_side_by_side_where_there_is_room(
+def test_list_and_preview_are_shown_together_where_they_fit(
     size: tuple[int, int], snap_compare: Callable[..., bool]
 ) -> None:
     async def run(pilot: Pilot[int]) -> None:
@@ -117,7 +117,7 @@ def test_the_list_and_what_was_said_are_side_by_side_where_there_is_room(
     assert snap_compare(ScreensApp(), terminal_size=size, run_before=run)
 
 
-async def test_typing_searches_and_the_scope_is_changed() -> None:
+async def test_typing_searches_and_a_key_changes_the_scope() -> None:
     async with ScreensApp().run_test(size=(120, 35)) as pilot:
         screen, answers = await opened(pilot)
         assert shown(screen) == ["3", "2", "1"]
@@ -145,7 +145,7 @@ async def test_typing_searches_and_the_scope_is_changed() -> None:
         await until(pilot, lambda: answers == [None])
 
 
-async def test_enter_resumes_what_was_typed_even_before_the_list_shows_it() -> None:
+async def test_enter_resumes_the_typed_session_even_before_the_list_updates() -> None:
     async with ScreensApp().run_test(size=(120, 35)) as pilot:
         screen, answers = await opened(pilot)
         await pilot.press(*"revenue", "enter")
@@ -154,7 +154,7 @@ async def test_enter_resumes_what_was_typed_even_before_the_list_shows_it() -> N
 
 
 @pytest.mark.parametrize("key", ["f2", "f8"])
-async def test_a_key_waits_until_the_list_shows_what_was_typed(
+async def test_key_waits_until_the_list_shows_the_typed_search(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pressed = threading.Event()
@@ -174,7 +174,7 @@ async def test_a_key_waits_until_the_list_shows_what_was_typed(
         assert shown(screen) == ["2"]
 
 
-async def test_enter_with_nothing_found_resumes_nothing_later() -> None:
+async def test_enter_without_results_resumes_nothing_later() -> None:
     async with ScreensApp().run_test(size=(120, 35)) as pilot:
         screen, answers = await opened(pilot)
         await write(pilot, "elsewhere")
@@ -185,9 +185,7 @@ async def test_enter_with_nothing_found_resumes_nothing_later() -> None:
         assert (answers, pilot.app.screen) == ([], screen)
 
 
-async def test_the_present_session_one_that_is_open_and_any_from_an_unsaved_screen_are_not_resumed() -> (
-    None
-):
+async def test_current_or_open_sessions_and_unsaved_screens_cannot_resume() -> None:
     own = claim("2b2b2b2b")
     assert own is not None
     async with ScreensApp().run_test(size=(120, 35)) as pilot:
@@ -259,7 +257,7 @@ async def test_secrets_are_masked_in_titles(monkeypatch: pytest.MonkeyPatch) -> 
         assert "hunter2" not in [row.title for row in list_sessions(database())][1]
 
 
-async def test_a_copy_begins_with_everything_or_before_the_marked_entry() -> None:
+async def test_copy_contains_everything_or_stops_before_the_marked_entry() -> None:
     async with ScreensApp().run_test(size=(120, 35)) as pilot:
         screen, answers = await opened(pilot)
         await pilot.press("down", "f5")
@@ -288,14 +286,14 @@ async def test_a_copy_begins_with_everything_or_before_the_marked_entry() -> Non
         assert copied[-1].text == "This session is a copy of 3c3c3c3c, before question 1."
 
 
-async def test_f7_stops_only_a_kernel_without_a_screen() -> None:
+async def test_f7_stops_only_a_detached_kernel() -> None:
     async with ScreensApp().run_test(size=(120, 35)) as pilot:
         screen, _ = await opened(pilot)
         await pilot.press("f7")
         await until(pilot, lambda: text(screen) == "This session has no kernel in the background.")
 
 
-async def test_f1_shows_its_keys_first_and_goes_back_to_the_list() -> None:
+async def test_f1_shows_its_keys_first_and_returns_to_the_list() -> None:
     async with ScreensApp().run_test(size=(120, 35)) as pilot:
         screen, answers = await opened(pilot)
         await pilot.press("f1")
@@ -314,7 +312,7 @@ async def test_f1_shows_its_keys_first_and_goes_back_to_the_list() -> None:
         assert answers == []
 
 
-async def test_without_sessions_that_is_said() -> None:
+async def test_missing_sessions_are_reported() -> None:
     async with ScreensApp().run_test(size=(80, 24)) as pilot:
         screen = SessionsScreen(database(), "", "/nowhere")
         pilot.app.push_screen(screen)
@@ -329,7 +327,7 @@ async def test_without_sessions_that_is_said() -> None:
         await until(pilot, lambda: len(screen.listing.rows) == 4)
 
 
-async def test_a_file_that_cannot_be_read_is_a_sentence() -> None:
+async def test_unreadable_file_gives_one_sentence() -> None:
     database().write_bytes(b"this is no database, it only says so" * 1000)
     async with ScreensApp().run_test(size=(80, 24)) as pilot:
         screen = SessionsScreen(database(), "", HERE)
@@ -339,7 +337,7 @@ async def test_a_file_that_cannot_be_read_is_a_sentence() -> None:
         )
 
 
-async def test_what_cannot_be_opened_is_not_said_to_be_empty_and_is_not_tried_without_end(
+async def test_unopenable_database_is_not_called_empty_or_retried_forever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tried: list[Path] = []

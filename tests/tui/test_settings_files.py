@@ -26,7 +26,7 @@ from tests.tui.settings_screens import (
 from tests.tui.story import drawn
 
 
-async def test_a_setting_is_taken_out_of_the_file_again(make_app: MakeApp, mine: Path) -> None:
+async def test_setting_is_removed_from_the_file(make_app: MakeApp, mine: Path) -> None:
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
@@ -39,7 +39,7 @@ async def test_a_setting_is_taken_out_of_the_file_again(make_app: MakeApp, mine:
         await said(pilot, "does not set max_turns")
 
 
-async def test_the_projects_file_is_written_where_it_was_chosen(
+async def test_project_file_is_written_if_chosen(
     make_app: MakeApp, mine: Path, project: Path
 ) -> None:
     before = mine.read_text()
@@ -59,7 +59,7 @@ async def test_the_projects_file_is_written_where_it_was_chosen(
         assert mine.read_text() != before
 
 
-async def test_a_file_that_cannot_be_written_is_said_and_the_session_follows_where_it_can(
+async def test_unwritable_file_is_reported_and_the_session_still_changes(
     make_app: MakeApp, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(handle: int) -> None:
@@ -82,9 +82,7 @@ async def test_a_file_that_cannot_be_written_is_said_and_the_session_follows_whe
     assert mine.read_text() == before
 
 
-async def test_a_file_that_became_wrong_is_said_and_not_touched(
-    make_app: MakeApp, mine: Path
-) -> None:
+async def test_broken_file_is_reported_and_not_touched(make_app: MakeApp, mine: Path) -> None:
     app = make_app()
     mine.write_text("a = [\n")
     async with app.run_test(size=SIZE) as pilot:
@@ -95,7 +93,7 @@ async def test_a_file_that_became_wrong_is_said_and_not_touched(
     assert mine.read_text() == "a = [\n"
 
 
-async def test_another_file_that_became_wrong_is_said_after_what_was_done(
+async def test_other_broken_file_is_reported_after_the_successful_change(
     make_app: MakeApp, mine: Path, project: Path
 ) -> None:
     app = make_app()
@@ -116,7 +114,7 @@ async def test_another_file_that_became_wrong_is_said_after_what_was_done(
         assert app.session.settings.reload is True
 
 
-async def test_a_change_that_ends_when_the_screen_was_left_is_told(
+async def test_change_finished_after_closing_the_screen_is_reported(
     make_app: MakeApp, mine: Path, may_write: threading.Event
 ) -> None:
     told: list[Any] = []
@@ -135,7 +133,7 @@ async def test_a_change_that_ends_when_the_screen_was_left_is_told(
 
 
 @pytest.mark.parametrize("command", ["settings", "skills"])
-async def test_without_the_folder_that_it_was_started_in_the_screen_goes_on(
+async def test_screen_survives_deletion_of_its_start_folder(
     make_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     app = make_app()

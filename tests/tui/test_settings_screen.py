@@ -33,7 +33,7 @@ from tests.tui.settings_screens import (
 from tests.tui.story import story
 
 
-def test_how_it_looks(
+def test_settings_screen_snapshot(
     snap_compare: Callable[..., bool],
     make_app: MakeApp,
     mine: Path,
@@ -51,7 +51,7 @@ def test_how_it_looks(
     assert snap_compare(make_app(*story()), terminal_size=(200, 50), run_before=run)
 
 
-def test_how_a_wrong_value_looks(snap_compare: Callable[..., bool], make_app: MakeApp) -> None:
+def test_wrong_value_snapshot(snap_compare: Callable[..., bool], make_app: MakeApp) -> None:
     async def run(pilot: Pilot[int]) -> None:
         await opened(pilot)
         await entered(pilot, "max_turns", "many")
@@ -62,7 +62,7 @@ def test_how_a_wrong_value_looks(snap_compare: Callable[..., bool], make_app: Ma
     )
 
 
-def test_how_nothing_found_looks(snap_compare: Callable[..., bool], make_app: MakeApp) -> None:
+def test_nothing_found_snapshot(snap_compare: Callable[..., bool], make_app: MakeApp) -> None:
     async def run(pilot: Pilot[int]) -> None:
         await opened(pilot)
         await write(pilot, "zzz")
@@ -71,7 +71,7 @@ def test_how_nothing_found_looks(snap_compare: Callable[..., bool], make_app: Ma
     assert snap_compare(make_app(*story()), terminal_size=(80, 24), run_before=run)
 
 
-async def test_every_setting_is_listed_with_where_it_comes_from(
+async def test_every_setting_is_listed_with_its_source(
     make_app: MakeApp, mine: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MAHTAB_RLM_SMALL", "7")
@@ -96,7 +96,7 @@ async def test_every_setting_is_listed_with_where_it_comes_from(
         assert value(pilot, "approval") == ("review", "this session")
 
 
-async def test_settings_stand_under_headings_that_cannot_be_chosen(make_app: MakeApp) -> None:
+async def test_settings_are_grouped_under_unselectable_headings(make_app: MakeApp) -> None:
     assert sorted(key for keys in GROUPS.values() for key in keys) == sorted(Settings.model_fields)
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
@@ -144,7 +144,7 @@ async def test_typing_filters_by_key_value_and_description(make_app: MakeApp, mi
         )
 
 
-async def test_a_boolean_is_toggled_and_written(make_app: MakeApp, mine: Path) -> None:
+async def test_boolean_is_toggled_and_written(make_app: MakeApp, mine: Path) -> None:
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
@@ -166,7 +166,7 @@ async def test_a_boolean_is_toggled_and_written(make_app: MakeApp, mine: Path) -
         assert mine.read_text().startswith("# Mine\nmax_turns = 9\n")
 
 
-async def test_changes_wait_for_each_other(
+async def test_changes_are_serialised(
     make_app: MakeApp, mine: Path, may_write: threading.Event
 ) -> None:
     app = make_app()
@@ -183,7 +183,7 @@ async def test_changes_wait_for_each_other(
         )
 
 
-async def test_a_choice_is_a_list(make_app: MakeApp, mine: Path) -> None:
+async def test_choice_opens_a_list(make_app: MakeApp, mine: Path) -> None:
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
@@ -208,9 +208,7 @@ async def test_a_choice_is_a_list(make_app: MakeApp, mine: Path) -> None:
         assert value(pilot, "theme")[1].startswith(f"{mine}, line "), "no longer the command line's"
 
 
-async def test_a_number_and_a_text_are_checked_before_they_are_taken(
-    make_app: MakeApp, mine: Path
-) -> None:
+async def test_number_and_text_are_validated_before_saving(make_app: MakeApp, mine: Path) -> None:
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
@@ -256,7 +254,7 @@ async def test_a_model_is_picked(
         assert app.session.settings.reflection_model == "demo"
 
 
-async def test_a_key_is_added_to_the_keymap_and_holds_at_once(
+async def test_key_is_added_to_the_keymap_and_applies_at_once(
     make_app: MakeApp, mine: Path
 ) -> None:
     app = make_app()
@@ -280,7 +278,7 @@ async def test_a_key_is_added_to_the_keymap_and_holds_at_once(
         assert app.settings.keymap == {"help": "f11", "quit": "ctrl+f12"}
 
 
-async def test_a_secret_is_typed_unseen_and_written(make_app: MakeApp, mine: Path) -> None:
+async def test_secret_is_typed_invisibly_and_written(make_app: MakeApp, mine: Path) -> None:
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)

@@ -91,7 +91,7 @@ async def searched(pilot: Pilot[int], words: str, found: list[str]) -> None:
     await pilot.pause()
 
 
-async def test_all_are_listed_by_name_with_the_first_one_read(make_app: MakeApp) -> None:
+async def test_skills_are_listed_by_name_with_a_preview_of_the_first(make_app: MakeApp) -> None:
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         assert names(pilot) == sorted([*SIX, "tidy"])
@@ -108,7 +108,7 @@ async def test_typing_searches_and_the_preview_follows(make_app: MakeApp) -> Non
         assert said(pilot, ".listing-about") == "106 characters · ./skills/tidy/SKILL.md"
 
 
-async def test_what_nothing_has_is_said(make_app: MakeApp) -> None:
+async def test_empty_result_is_reported(make_app: MakeApp) -> None:
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         await searched(pilot, "zzqx", [])
@@ -134,7 +134,7 @@ async def test_enter_loads_and_unloads(make_app: MakeApp) -> None:
         assert loaded(pilot) == []
 
 
-async def test_a_key_right_after_a_word_is_for_what_the_word_finds(
+async def test_key_right_after_a_word_acts_on_its_results(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edited: list[list[str]] = []
@@ -164,7 +164,7 @@ async def test_a_key_right_after_a_word_is_for_what_the_word_finds(
         )
 
 
-async def test_typing_on_cuts_off_nothing_that_is_under_way(
+async def test_further_typing_cancels_nothing_in_progress(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
@@ -188,7 +188,7 @@ async def test_typing_on_cuts_off_nothing_that_is_under_way(
         await until(pilot, lambda: "is loaded" in said(pilot))
 
 
-async def test_many_are_shown_in_part_and_it_is_said(
+async def test_long_list_is_shown_partly_with_a_note(
     make_app: MakeApp, skills: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.tui.screens.skills.screen.FOUND", 3)
@@ -201,7 +201,7 @@ async def test_many_are_shown_in_part_and_it_is_said(
         assert said(pilot, ".listing-count").startswith("0 loaded")
 
 
-async def test_a_name_of_a_file_is_one_line_without_markup(make_app: MakeApp, skills: Path) -> None:
+async def test_file_name_is_one_line_without_markup(make_app: MakeApp, skills: Path) -> None:
     (skills / "a\nb\x1b[31m[red]c.md").write_text("x")
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
@@ -211,7 +211,7 @@ async def test_a_name_of_a_file_is_one_line_without_markup(make_app: MakeApp, sk
         assert "\n" not in row
 
 
-async def test_an_editor_without_a_folder_to_start_in_is_said(
+async def test_editor_without_a_working_folder_is_reported(
     make_app: MakeApp, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDITOR", "ed")
@@ -224,7 +224,7 @@ async def test_an_editor_without_a_folder_to_start_in_is_said(
         )
 
 
-async def test_what_is_over_the_budget_is_said_and_not_loaded(
+async def test_skill_over_the_budget_is_reported_and_not_loaded(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MAHTAB_SKILLS_BUDGET", "100")
@@ -236,9 +236,7 @@ async def test_what_is_over_the_budget_is_said_and_not_loaded(
         assert loaded(pilot) == []
 
 
-async def test_one_that_cannot_be_used_is_listed_with_what_is_wrong(
-    make_app: MakeApp, skills: Path
-) -> None:
+async def test_unusable_skill_is_listed_with_its_problem(make_app: MakeApp, skills: Path) -> None:
     write_skill(skills, "broken", text="x")
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
@@ -267,7 +265,7 @@ async def test_the_editor_opens_the_file_and_what_it_saves_is_shown(
         await until(pilot, lambda: "Then rest." in text(pilot))
 
 
-async def test_an_editor_that_fails_is_said(
+async def test_failing_editor_is_reported(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDITOR", "ed")
@@ -278,7 +276,7 @@ async def test_an_editor_that_fails_is_said(
         await until(pilot, lambda: said(pilot) == "ed ended with exit code 3.")
 
 
-async def test_a_new_one_is_made_from_the_template_and_opened(
+async def test_new_skill_is_created_from_the_template_and_opened(
     make_app: MakeApp, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edited: list[list[str]] = []
@@ -303,7 +301,7 @@ async def test_a_new_one_is_made_from_the_template_and_opened(
         assert screen(pilot).query_one(LineInput).cursor_position == len("look-up")
 
 
-async def test_what_was_saved_is_shown_also_where_another_search_begins_at_once(
+async def test_saved_skill_is_shown_even_if_another_search_starts(
     make_app: MakeApp, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", 1e9)
@@ -318,7 +316,7 @@ async def test_what_was_saved_is_shown_also_where_another_search_begins_at_once(
         await until(pilot, lambda: names(pilot)[:1] == ["look-up"])
 
 
-async def test_a_projects_skill_is_held_back_until_it_is_trusted_here(
+async def test_project_skill_is_withheld_until_trusted_here(
     make_app: MakeApp, skills: Path
 ) -> None:
     (write_skill(skills, "zebra", content="Their words.").parent / "more.md").write_text("More.")
@@ -338,7 +336,7 @@ async def test_a_projects_skill_is_held_back_until_it_is_trusted_here(
         assert library.file("zebra", "more.md") == "More."
 
 
-async def test_a_name_that_cannot_be_used_is_said(make_app: MakeApp) -> None:
+async def test_invalid_name_is_reported(make_app: MakeApp) -> None:
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         await begun(pilot, "Look up")
@@ -351,7 +349,7 @@ async def test_a_name_that_cannot_be_used_is_said(make_app: MakeApp) -> None:
         )
 
 
-async def test_of_a_long_one_the_beginning_is_shown(
+async def test_long_skill_is_previewed_from_its_start(
     make_app: MakeApp, project: Path, skills: Path
 ) -> None:
     write_skill(skills, "long", content="word " * LONGEST)
@@ -387,7 +385,7 @@ async def test_hostile_markdown_is_drawn(
 @pytest.mark.parametrize(
     ("wanted", "size"), [("", (80, 24)), ("tidy", (200, 50))], ids=["-80x24", "tidy-200x50"]
 )
-def test_the_skills_as_a_picture(
+def test_skills_screen_snapshot(
     make_app: MakeApp,
     snap_compare: Callable[..., bool],
     skills: Path,

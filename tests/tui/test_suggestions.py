@@ -47,7 +47,9 @@ async def suggested(pilot: Pilot[None], text: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["right", "tab"])
-async def test_after_a_pause_it_comes_and_a_key_takes_it(pilot: Pilot[None], key: str) -> None:
+async def test_suggestion_appears_after_a_pause_and_a_key_accepts_it(
+    pilot: Pilot[None], key: str
+) -> None:
     await write(pilot, "p")
     await suggested(pilot, "rint(x)")
     assert app_of(pilot).editor.text == "p"
@@ -56,13 +58,15 @@ async def test_after_a_pause_it_comes_and_a_key_takes_it(pilot: Pilot[None], key
     assert not app_of(pilot).area.suggestion
 
 
-async def test_it_comes_at_once_on_a_key(pilot: Pilot[None], model: Model) -> None:
+async def test_suggestion_appears_at_once_on_a_key(pilot: Pilot[None], model: Model) -> None:
     await write(pilot, "p")
     assert app_of(pilot).editor.suggest()
     await suggested(pilot, "rint(x)")
 
 
-async def test_typing_along_keeps_it_and_typing_otherwise_takes_it_away(pilot: Pilot[None]) -> None:
+async def test_matching_input_keeps_the_suggestion_and_other_input_removes_it(
+    pilot: Pilot[None],
+) -> None:
     await write(pilot, "p")
     app_of(pilot).editor.suggest()
     await suggested(pilot, "rint(x)")
@@ -73,7 +77,7 @@ async def test_typing_along_keeps_it_and_typing_otherwise_takes_it_away(pilot: P
     assert app_of(pilot).editor.text == "priz"
 
 
-async def test_what_comes_too_late_is_not_shown(pilot: Pilot[None], model: Model) -> None:
+async def test_late_suggestion_is_not_shown(pilot: Pilot[None], model: Model) -> None:
     model.free.clear()
     await write(pilot, "p")
     app_of(pilot).editor.suggest()
@@ -85,7 +89,7 @@ async def test_what_comes_too_late_is_not_shown(pilot: Pilot[None], model: Model
 
 
 @pytest.mark.parametrize("key", ["left", "home", "escape", "backspace"])
-async def test_other_keys_do_not_take_it(pilot: Pilot[None], key: str) -> None:
+async def test_other_keys_do_not_accept_it(pilot: Pilot[None], key: str) -> None:
     await write(pilot, "xp")
     app_of(pilot).editor.suggest()
     await suggested(pilot, "rint(x)")
@@ -93,7 +97,7 @@ async def test_other_keys_do_not_take_it(pilot: Pilot[None], key: str) -> None:
     assert "rint" not in app_of(pilot).editor.text
 
 
-async def test_enter_enters_what_was_typed_alone(pilot: Pilot[None]) -> None:
+async def test_enter_submits_only_the_typed_text(pilot: Pilot[None]) -> None:
     await write(pilot, "p")
     app_of(pilot).editor.suggest()
     await suggested(pilot, "rint(x)")
@@ -101,14 +105,14 @@ async def test_enter_enters_what_was_typed_alone(pilot: Pilot[None]) -> None:
     assert app_of(pilot).said == [("submitted", "python", "p")]
 
 
-async def test_questions_go_on_too(pilot: Pilot[None], model: Model) -> None:
+async def test_questions_get_suggestions_too(pilot: Pilot[None], model: Model) -> None:
     await write(pilot, "`why")
     app_of(pilot).editor.suggest()
     await suggested(pilot, " and so on")
     assert ("why", False) in model.asked
 
 
-async def test_without_a_model_nothing_is_suggested(home: Path) -> None:
+async def test_no_suggestions_without_a_model(home: Path) -> None:
     app = EditorApp(home)
     async with app.run_test(size=SIZE) as pilot:
         await write(pilot, "p")
@@ -116,7 +120,7 @@ async def test_without_a_model_nothing_is_suggested(home: Path) -> None:
         assert app.area.suggester is None
 
 
-def test_a_suggestion(snap_compare: Callable[..., bool], home: Path, model: Model) -> None:
+def test_suggestion_snapshot(snap_compare: Callable[..., bool], home: Path, model: Model) -> None:
     app = EditorApp(home, suggest=model.suggest)
 
     async def before(pilot: Pilot[None]) -> None:

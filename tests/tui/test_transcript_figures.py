@@ -57,7 +57,7 @@ def pieces(rows: WordsRows) -> list[tuple[str, Style]]:
 
 
 @pytest.mark.parametrize("palette", PALETTES, ids=["night", "day"])
-def test_an_uncomputed_figure_is_underlined_and_named_and_a_found_one_looks_as_ever(
+def test_uncomputed_figure_is_underlined_and_named_but_not_a_found_one(
     palette: Palette,
 ) -> None:
     rows = rows_of(ANSWER, FIGURES, palette)
@@ -98,7 +98,7 @@ def test_figures_are_marked_where_they_are_drawn(text: str, underlined: list[str
     assert [text for text in drawn if "http" not in text] == underlined
 
 
-def test_a_figure_may_wrap_and_the_line_of_names_is_cut() -> None:
+def test_figure_may_wrap_and_the_line_of_names_is_cut() -> None:
     figures = (AnswerFigure('"a very\x1b[2J long name"', False), AnswerFigure("1,234", False))
     rows = rows_of('It is "a very\x1b[2J long name" of 1,234.', figures, width=16)
     assert [row.text for row in rows][-1] == 'not computed: "…'
@@ -135,7 +135,7 @@ async def test_a_click_on_a_figure_goes_to_its_cell() -> None:
         assert any("cell_2" in line for line in lines_of(pilot))
 
 
-async def test_a_figure_is_underlined_under_the_mouse_and_in_the_marked_entry() -> None:
+async def test_figure_is_underlined_on_hover_and_in_the_marked_entry() -> None:
     async with KeysApp([*cell(1), *cell(2), answer()]).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
@@ -158,7 +158,7 @@ async def test_a_figure_is_underlined_under_the_mouse_and_in_the_marked_entry() 
         assert underlined() == ["8", "USA", *quiet]
 
 
-async def test_the_menu_leads_to_the_cells() -> None:
+async def test_menu_leads_to_the_cells() -> None:
     async with KeysApp([*cell(1), *cell(2), answer()]).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
@@ -178,7 +178,7 @@ async def test_the_menu_leads_to_the_cells() -> None:
         assert marked(app) == "cell_1"
 
 
-async def test_a_cell_that_was_cleared_is_refused() -> None:
+async def test_cleared_cell_is_refused() -> None:
     async with KeysApp([answer()]).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
@@ -187,7 +187,7 @@ async def test_a_cell_that_was_cleared_is_refused() -> None:
         assert app.said == [("refused", "Cell 1 is no longer in the transcript.")]
 
 
-async def test_words_around_code_name_their_own_figures() -> None:
+async def test_text_around_code_names_its_own_figures() -> None:
     parts = answer(
         "Here are 10.\n\n```python\nx = 1\n```\n\nThen 8 and 12.",
         (AnswerFigure("10", False), AnswerFigure("12", False)),
@@ -207,7 +207,7 @@ async def test_words_around_code_name_their_own_figures() -> None:
         ]
 
 
-async def test_words_that_have_streamed_are_marked_when_the_answer_is_complete() -> None:
+async def test_streamed_text_is_marked_when_the_answer_is_complete() -> None:
     words = "Here are 10.\n\nThen 10."
     async with KeysApp([records.AssistantChatStream(words, turn=1, step=0, party="demo")]).run_test(
         size=SIZE

@@ -74,7 +74,7 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
     await pilot.pause()
 
 
-async def test_walking_goes_over_all_that_was_said_and_run_but_not_over_notices() -> None:
+async def test_arrow_keys_walk_all_entries_except_notices() -> None:
     async with KeysApp(conversation()).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
@@ -100,7 +100,7 @@ async def test_walking_goes_over_all_that_was_said_and_run_but_not_over_notices(
         assert marked(app) == "what is x?"
 
 
-async def test_a_long_entry_is_walked_through_line_by_line() -> None:
+async def test_long_entry_is_walked_line_by_line() -> None:
     lines = "\n".join(f"line_{number}" for number in range(60))
     async with KeysApp([*cell(1, "before"), *cell(2, lines), *cell(3, "after")]).run_test(
         size=SIZE
@@ -119,7 +119,7 @@ async def test_a_long_entry_is_walked_through_line_by_line() -> None:
         assert marked(app) == "after"
 
 
-async def test_a_mark_that_was_scrolled_away_goes_to_what_is_seen() -> None:
+async def test_mark_scrolled_out_of_view_moves_to_a_visible_entry() -> None:
     async with KeysApp([one for number in range(1, 60) for one in cell(number)]).run_test(
         size=SIZE
     ) as pilot:
@@ -137,7 +137,7 @@ async def test_a_mark_that_was_scrolled_away_goes_to_what_is_seen() -> None:
         assert app.said == [("copy", marked(app))]
 
 
-async def test_a_mark_stays_seen_while_more_and_more_comes() -> None:
+async def test_mark_stays_visible_while_output_arrives() -> None:
     async with KeysApp(cell(1)).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
@@ -148,7 +148,7 @@ async def test_a_mark_stays_seen_while_more_and_more_comes() -> None:
             assert mark_rows(app)
 
 
-async def test_a_step_down_from_the_last_entry_shows_the_notices_behind_it() -> None:
+async def test_stepping_down_from_the_last_entry_shows_the_notices_below_it() -> None:
     notices = [record(tags.NOTICE, f"notice {number}", level="info") for number in range(60)]
     async with KeysApp([*cell(1), *notices]).run_test(size=SIZE) as pilot:
         app = pilot.app
@@ -158,7 +158,7 @@ async def test_a_step_down_from_the_last_entry_shows_the_notices_behind_it() -> 
         assert "notice 59" in app.pane.render_line(app.pane.size.height - 1).text
 
 
-async def test_what_was_withdrawn_gives_its_mark_to_what_is_seen() -> None:
+async def test_withdrawn_entry_passes_its_mark_to_a_visible_one() -> None:
     async with KeysApp(
         [*cell(1), record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)]
     ).run_test(size=SIZE) as pilot:
@@ -172,7 +172,7 @@ async def test_what_was_withdrawn_gives_its_mark_to_what_is_seen() -> None:
         assert app.said == [("copy", "x = 1")]
 
 
-async def test_keys_that_come_faster_than_the_screen_is_drawn_all_count() -> None:
+async def test_all_keys_count_even_faster_than_the_screen_draws() -> None:
     async with KeysApp([one for number in range(1, 60) for one in cell(number)]).run_test(
         size=SIZE
     ) as pilot:
@@ -219,7 +219,7 @@ async def test_keys_do_nothing_in_an_empty_transcript() -> None:
         assert app.said == []
 
 
-async def test_folding_leaves_the_beginning_and_unfolding_brings_all_back() -> None:
+async def test_collapsing_leaves_the_first_line_and_expanding_restores_all() -> None:
     async with KeysApp(
         [*cell(1, "\n".join(f"line_{number}" for number in range(8))), *cell(2)]
     ).run_test(size=SIZE) as pilot:
@@ -240,7 +240,7 @@ async def test_folding_leaves_the_beginning_and_unfolding_brings_all_back() -> N
         assert [app.pane.render_line(y).text for y in range(1, SIZE[1] - 3)] == before
 
 
-async def test_a_click_marks_what_is_under_it() -> None:
+async def test_click_marks_the_entry_under_it() -> None:
     async with KeysApp(conversation()).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
@@ -249,7 +249,7 @@ async def test_a_click_marks_what_is_under_it() -> None:
         assert 1 in mark_rows(app)
 
 
-async def test_a_long_traceback_is_shown_whole_from_its_error_and_a_key_asks_about_it() -> None:
+async def test_long_traceback_is_shown_from_its_error_and_a_key_asks_about_it() -> None:
     frames = [
         f'  File "/app/part_{number}.py", line {number}, in call\n    call_{number}()\n'
         for number in range(20)
@@ -287,7 +287,7 @@ async def test_a_long_traceback_is_shown_whole_from_its_error_and_a_key_asks_abo
         assert app.said == [("run", "ask", "Explain the error of cell 7, and how to fix it.")]
 
 
-async def test_an_error_that_is_hidden_from_the_model_is_not_to_be_explained_by_it() -> None:
+async def test_error_hidden_from_the_model_cannot_be_explained_by_it() -> None:
     failed = [
         record(tags.USER_REPL_IN, "run()", cell=7),
         record(tags.USER_REPL_OUT, "ValueError: no\n", cell=7, status="error"),
@@ -302,7 +302,7 @@ async def test_an_error_that_is_hidden_from_the_model_is_not_to_be_explained_by_
         assert app.said == [("refused", "This entry is hidden from the model.")]
 
 
-async def test_what_did_not_fail_has_no_error_to_explain() -> None:
+async def test_successful_cell_has_no_error_to_explain() -> None:
     async with KeysApp(cell(1)).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
@@ -311,7 +311,7 @@ async def test_what_did_not_fail_has_no_error_to_explain() -> None:
         assert not {"entry-explain", "entry-frames", "entry-mention"} & offered(app)
 
 
-async def test_one_asks_about_a_cells_pictures_and_about_no_other_entry() -> None:
+async def test_only_cells_offer_questions_about_their_pictures() -> None:
     shown = "<Figure>\n"
     records = [
         *cell(1, "x = 1", "printed\n"),

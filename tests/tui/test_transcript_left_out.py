@@ -56,7 +56,7 @@ async def test_a_key_hides_the_marked_entry_and_shows_it_again() -> None:
         assert lines(app) == before
 
 
-async def test_the_words_of_one_answer_go_together_and_its_code_by_itself() -> None:
+async def test_texts_of_one_answer_are_hidden_together_and_its_code_alone() -> None:
     async with HidingApp(conversation()).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, HidingApp)
@@ -66,7 +66,7 @@ async def test_the_words_of_one_answer_go_together_and_its_code_by_itself() -> N
         assert sum(SAID in line for line in lines(app)) == 3
 
 
-async def test_what_was_replaced_stays_out_and_a_line_says_so() -> None:
+async def test_replaced_entry_stays_hidden_with_a_note() -> None:
     replaced = record(tags.REPLACE, "The namespace stays as it is.", entry="question 1")
     async with HidingApp([*conversation(), replaced]).run_test(size=SIZE) as pilot:
         app = pilot.app
@@ -88,7 +88,7 @@ async def test_what_was_replaced_stays_out_and_a_line_says_so() -> None:
         assert not app.hidden
 
 
-def test_entries_that_are_left_out_are_dimmed(snap_compare: Callable[..., bool]) -> None:
+def test_hidden_entries_are_dimmed(snap_compare: Callable[..., bool]) -> None:
     hidden = [
         past_record(tags.HIDE, entry=entry, hidden=True) for entry in ("cell 3", "answer 1.0")
     ]

@@ -22,7 +22,7 @@ async def press_on(
     await pilot.mouse_up(pane, offset=end)
 
 
-async def test_an_empty_transcript_says_what_this_is_how_to_ask_and_where_the_keys_are() -> None:
+async def test_empty_transcript_explains_itself_asking_and_the_keys() -> None:
     app = PaneApp()
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -67,7 +67,7 @@ async def test_every_row_is_exactly_as_wide_as_the_pane() -> None:
         assert not set(text) & set("\x1b\x07\x00\u202e\ud800")
 
 
-async def test_what_is_not_for_the_transcript_costs_it_nothing() -> None:
+async def test_records_for_other_panes_cost_the_transcript_nothing() -> None:
     app = PaneApp(cells(3))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -81,7 +81,7 @@ async def test_what_is_not_for_the_transcript_costs_it_nothing() -> None:
         assert placed
 
 
-async def test_a_growing_answer_draws_its_end_only_and_nothing_is_laid_out_anew() -> None:
+async def test_growing_answer_redraws_only_its_end_without_a_layout() -> None:
     def token(text: str) -> Record:
         return record(
             tags.ASSISTANT_CHAT_STREAM, text, turn=1, step=0, party="claude", kind="chat", block=0
@@ -111,7 +111,7 @@ async def test_a_growing_answer_draws_its_end_only_and_nothing_is_laid_out_anew(
         assert not layouts
 
 
-async def test_selected_text_is_copied_without_bars_and_without_the_breaks_of_wrapping() -> None:
+async def test_selected_text_is_copied_without_bars_and_soft_line_breaks() -> None:
     long = "a" * 100
     app = PaneApp(cell(1, "one = 1\ntwo = 2", f"{long}\nend\n"))
     async with app.run_test(size=SIZE) as pilot:
@@ -120,7 +120,7 @@ async def test_selected_text_is_copied_without_bars_and_without_the_breaks_of_wr
         assert app.screen.get_selected_text() == f"one = 1\ntwo = 2\n\n{long}\nend"
 
 
-async def test_selected_letters_are_to_be_seen() -> None:
+async def test_selected_letters_are_visible() -> None:
     app = PaneApp(cell(1, "frame.describe()"))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -134,7 +134,7 @@ async def test_selected_letters_are_to_be_seen() -> None:
             assert letter.style.color != letter.style.bgcolor, theme
 
 
-async def test_a_selection_that_begins_on_the_bar_begins_with_the_line() -> None:
+async def test_selection_starting_on_the_bar_starts_with_the_line() -> None:
     app = PaneApp(cell(1, "one = 1"))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -160,7 +160,9 @@ async def test_a_selection_stays_with_its_text_while_the_transcript_grows() -> N
 
 
 @pytest.mark.parametrize(("times", "text"), [(2, "frame"), (3, "frame.describe()")])
-async def test_two_clicks_select_the_word_and_three_the_line(times: int, text: str) -> None:
+async def test_double_click_selects_the_word_and_triple_click_the_line(
+    times: int, text: str
+) -> None:
     app = PaneApp(cell(1, "frame.describe()"))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -179,7 +181,7 @@ async def test_the_title_is_bright_while_the_pane_has_the_focus() -> None:
         assert app.pane.render_line(0) != quiet
 
 
-async def test_another_theme_recolours_what_is_shown() -> None:
+async def test_another_theme_recolours_the_shown_rows() -> None:
     app = PaneApp(cells(1))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -191,9 +193,7 @@ async def test_another_theme_recolours_what_is_shown() -> None:
             assert app.pane.render_line(1) != night
 
 
-async def test_one_spinner_turns_while_the_model_thinks_and_writes_and_stops_with_its_answer() -> (
-    None
-):
+async def test_one_spinner_turns_while_the_model_works_and_stops_with_its_answer() -> None:
     app = PaneApp(cells(1))
     async with app.run_test(size=SIZE) as pilot:
         app.pane.fold([record(tags.AGENT, turn=1, step=0, state="thinking", party="claude")])
@@ -211,7 +211,7 @@ async def test_one_spinner_turns_while_the_model_thinks_and_writes_and_stops_wit
         assert not [row for row in shown(app.pane) if "Claude is" in row]
 
 
-async def test_clearing_empties_it() -> None:
+async def test_clearing_empties_the_transcript() -> None:
     app = PaneApp(cells(30))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()

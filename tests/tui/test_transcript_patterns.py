@@ -32,7 +32,7 @@ async def opened(pilot: Pilot[None]) -> KeysApp:
     return app
 
 
-async def test_a_key_makes_a_pattern_of_the_words_and_words_of_the_pattern() -> None:
+async def test_key_toggles_between_pattern_and_plain_words() -> None:
     records = [
         *cell(1, "first = 1", "a.c\n"),
         *cell(2, "second = 2", "abc\n"),
@@ -55,7 +55,7 @@ async def test_a_key_makes_a_pattern_of_the_words_and_words_of_the_pattern() -> 
         assert marked(app) == "second = 2"
 
 
-async def test_what_is_no_pattern_or_takes_too_long_is_said_and_the_keys_go_on() -> None:
+async def test_invalid_or_slow_pattern_is_reported_and_keys_still_work() -> None:
     async with KeysApp([*cell(1, "x = 1", "a" * 50 + "b\n")]).run_test(size=SIZE) as pilot:
         app = await opened(pilot)
         await pilot.press("alt+r", "(")
@@ -69,7 +69,7 @@ async def test_what_is_no_pattern_or_takes_too_long_is_said_and_the_keys_go_on()
         await until(pilot, lambda: said(pilot) == "1 of 1")
 
 
-async def test_a_row_that_ends_otherwise_than_its_text_does_not_hold_the_screen() -> None:
+async def test_row_ending_differently_from_its_text_does_not_block_the_screen() -> None:
     # The text has its b; the rows that it is wrapped to, but the last, have none, and all ways are
     # tried for it.
     async with KeysApp([*cell(1, "x = 1", "a" * 300 + "b\n"), *cell(2, "y = 2", "ab\n")]).run_test(
@@ -87,7 +87,7 @@ async def test_a_row_that_ends_otherwise_than_its_text_does_not_hold_the_screen(
         )
 
 
-async def test_a_pattern_is_searched_for_when_the_keys_pause_or_when_one_acts_on_what_it_finds(
+async def test_pattern_is_searched_when_keys_pause_or_act_on_a_match(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(find_row, "PAUSE", 1_000.0)

@@ -69,7 +69,7 @@ def styles(pane: TranscriptPane) -> set[Style | None]:
     }
 
 
-async def test_a_picture_has_its_place_before_it_is_drawn(held: Held) -> None:
+async def test_picture_space_is_reserved_before_drawing(held: Held) -> None:
     async with PaneApp([*cell(1, png(160, 80)), *cells(1, 2)]).run_test(size=SIZE) as pilot:
         pane = pane_of(pilot)
         await until(pilot, lambda: held.begun == [(20, 5)])
@@ -83,7 +83,7 @@ async def test_a_picture_has_its_place_before_it_is_drawn(held: Held) -> None:
         assert [row.rstrip("▀ ") for row in shown(pane)] == rows, "nothing has moved"
 
 
-async def test_the_pictures_of_a_cell_are_drawn_for_each_width(held: Held) -> None:
+async def test_pictures_of_a_cell_are_redrawn_for_each_width(held: Held) -> None:
     async with PaneApp(cell(1, png(800, 80), png(400, 80))).run_test(size=SIZE) as pilot:
         pane = pane_of(pilot)
         await until(pilot, lambda: bool(held.begun))
@@ -99,7 +99,7 @@ async def test_the_pictures_of_a_cell_are_drawn_for_each_width(held: Held) -> No
         )
 
 
-async def test_what_cannot_be_drawn_becomes_its_text(held: Held) -> None:
+async def test_undrawable_picture_becomes_its_text(held: Held) -> None:
     broken = png(160, 80)[:60]
     async with PaneApp([*cell(1, broken), *cell(2, png(80, 80)), *cell(3, broken)]).run_test(
         size=SIZE
@@ -112,7 +112,7 @@ async def test_what_cannot_be_drawn_becomes_its_text(held: Held) -> None:
         )
 
 
-async def test_nothing_happens_after_the_pane_is_gone(held: Held) -> None:
+async def test_nothing_happens_after_the_pane_is_removed(held: Held) -> None:
     async with PaneApp(cell(1, png(160, 80), png(80, 80))).run_test(size=SIZE) as pilot:
         await until(pilot, lambda: bool(held.begun))
         await pane_of(pilot).remove()
@@ -124,7 +124,7 @@ async def test_nothing_happens_after_the_pane_is_gone(held: Held) -> None:
         await pilot.press("a")
 
 
-async def test_what_is_scrolled_away_before_it_is_drawn_is_not_kept(held: Held) -> None:
+async def test_picture_scrolled_away_before_drawing_is_dropped(held: Held) -> None:
     async with PaneApp([*cell(1, png(160, 80)), *cells(30, 2), *cell(40, png(80, 80))]).run_test(
         size=SIZE
     ) as pilot:
@@ -139,7 +139,7 @@ async def test_what_is_scrolled_away_before_it_is_drawn_is_not_kept(held: Held) 
         await until(pilot, lambda: held.begun == [(10, 5)])
 
 
-async def test_hidden_from_the_model_it_is_drawn_dimmed() -> None:
+async def test_picture_hidden_from_the_model_is_drawn_dimmed() -> None:
     async with PaneApp(cell(1, png(80, 80))).run_test(size=SIZE) as pilot:
         pane = pane_of(pilot)
         await until(pilot, lambda: blocks(pane) == [10] * 5)
@@ -165,7 +165,7 @@ async def test_hidden_from_the_model_it_is_drawn_dimmed() -> None:
         assert 128 <= dimmed.color.triplet.red < 160
 
 
-async def test_a_pinned_one_is_drawn_at_the_top() -> None:
+async def test_pinned_picture_is_drawn_at_the_top() -> None:
     async with PaneApp([*cell(1, png(160, 32)), *cells(20, 2)]).run_test(size=(60, 40)) as pilot:
         pane = pane_of(pilot)
         pane.fold(
@@ -181,7 +181,7 @@ async def test_a_pinned_one_is_drawn_at_the_top() -> None:
         await until(pilot, lambda: blocks(pane) == [20] * 2)
 
 
-async def test_of_a_picture_no_text_is_copied() -> None:
+async def test_copying_a_picture_copies_no_text() -> None:
     async with PaneApp([*cell(1, png(80, 80)), *cells(1, 2)]).run_test(size=SIZE) as pilot:
         pane = pane_of(pilot)
         await until(pilot, lambda: bool(blocks(pane)))

@@ -57,7 +57,7 @@ def rule(app: KeysApp) -> int:
     return next(y for y, line in enumerate(lines(app)) if line.startswith("───"))
 
 
-async def test_what_is_pinned_is_seen_wherever_one_is_and_a_key_lets_it_go() -> None:
+async def test_pinned_entry_is_always_visible_and_a_key_unpins_it() -> None:
     async with PinningApp(cells(40)).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, PinningApp)
@@ -74,7 +74,7 @@ async def test_what_is_pinned_is_seen_wherever_one_is_and_a_key_lets_it_go() -> 
         assert not any(line.startswith("───") for line in lines(app))
 
 
-async def test_all_rows_of_the_end_are_reached_below_what_is_pinned() -> None:
+async def test_all_rows_can_be_scrolled_into_view_below_the_pinned_ones() -> None:
     async with PinningApp([*cells(40), *pin(3)]).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, PinningApp)
@@ -88,7 +88,7 @@ async def test_all_rows_of_the_end_are_reached_below_what_is_pinned() -> None:
 
 
 @pytest.mark.parametrize("height", [5, 6, 9, 20, 41])
-async def test_it_takes_a_third_of_the_height_at_most(height: int) -> None:
+async def test_pinned_rows_use_at_most_a_third_of_the_height(height: int) -> None:
     long = cell(100, "\n".join(f"line_{number}" for number in range(50)))
     async with PinningApp([*long, *cells(30), *pin(100, 1, 2, 3, 4)]).run_test(
         size=(60, height)
@@ -104,7 +104,7 @@ async def test_it_takes_a_third_of_the_height_at_most(height: int) -> None:
         assert "output 30" in lines(app)
 
 
-async def test_a_click_at_the_top_marks_what_is_pinned_there() -> None:
+async def test_click_at_the_top_marks_the_pinned_entry() -> None:
     async with PinningApp([*cells(40), *pin(7)]).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, PinningApp)
@@ -113,7 +113,7 @@ async def test_a_click_at_the_top_marks_what_is_pinned_there() -> None:
         assert marked(app) == "cell_7"
 
 
-async def test_clearing_lets_all_go_and_nothing_pinned_is_said() -> None:
+async def test_clearing_unpins_everything_without_a_notice() -> None:
     async with PinningApp([*cells(3), *pin(1)]).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, PinningApp)
@@ -125,12 +125,12 @@ async def test_clearing_lets_all_go_and_nothing_pinned_is_said() -> None:
         assert len(app.screen_stack) == 1
 
 
-def test_a_pinned_question_and_cell(snap_compare: Callable[..., bool]) -> None:
+def test_pinned_question_and_cell_snapshot(snap_compare: Callable[..., bool]) -> None:
     pinned = [past_record(tags.PIN, entry=entry, pinned=True) for entry in ("question 1", "cell 1")]
     assert snap_compare(PinningApp([*SESSION, *pinned]), terminal_size=(80, 40))
 
 
-async def test_words_that_were_withdrawn_are_not_pinned_any_more() -> None:
+async def test_withdrawn_text_is_unpinned() -> None:
     words = record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)
     async with PinningApp([words, record(tags.PIN, entry="answer 1.0", pinned=True)]).run_test(
         size=SIZE
@@ -154,7 +154,7 @@ class EndlessRows:
         return Row([(f"row {index}", PALETTE.text)])
 
 
-def test_what_is_pinned_costs_as_much_as_is_seen_of_it() -> None:
+def test_pinned_rows_cost_only_their_visible_part() -> None:
     entries = [Question(text="a"), Question(text="b")]
     pinned = pinned_rows([(entry, EndlessRows()) for entry in entries], 7, 40, PALETTE)
     assert [row.row.text for row in pinned[:-1]] == [
@@ -164,7 +164,7 @@ def test_what_is_pinned_costs_as_much_as_is_seen_of_it() -> None:
     ] * 2
 
 
-async def test_pinned_entries_are_gone_to_one_after_the_other_and_then_from_the_first_on() -> None:
+async def test_pinned_entries_are_visited_in_turn_and_then_from_the_first() -> None:
     pinned = [record(tags.PIN, entry=f"cell {number}", pinned=True) for number in (2, 1, 3)]
     async with PinningApp([*cell(1), *cell(2), *cell(3), *pinned]).run_test(size=SIZE) as pilot:
         app = pilot.app

@@ -34,9 +34,7 @@ def reading(number: int, code: str, mime: str, *, after: str = "") -> list[Recor
 
 @pytest.mark.parametrize("mime", ["text/plain", "text/markdown"])
 @pytest.mark.parametrize("after", ["", "\n"])
-async def test_a_long_text_is_shown_from_its_beginning_with_the_code_that_led_to_it(
-    mime: str, after: str
-) -> None:
+async def test_long_text_is_shown_from_its_start_with_the_code_above(mime: str, after: str) -> None:
     app = PaneApp(cells(10))
     async with app.run_test(size=SIZE) as pilot:
         app.pane.fold(reading(11, "df?", mime, after=after))
@@ -47,7 +45,7 @@ async def test_a_long_text_is_shown_from_its_beginning_with_the_code_that_led_to
         assert rows[-1].endswith("↓ more")
 
 
-async def test_below_long_code_the_text_itself_is_on_top() -> None:
+async def test_text_below_long_code_is_shown_at_the_top() -> None:
     app = PaneApp()
     async with app.run_test(size=SIZE) as pilot:
         app.pane.fold(reading(1, "\n".join(["x = 1"] * 30), "text/plain"))
@@ -55,7 +53,7 @@ async def test_below_long_code_the_text_itself_is_on_top() -> None:
         assert shown(app.pane)[1] == " ▌ line 0"
 
 
-async def test_its_end_is_reached_by_keys_and_it_is_left_by_the_next_cell() -> None:
+async def test_keys_reach_the_end_of_the_text_and_the_next_cell_replaces_it() -> None:
     app = PaneApp(reading(1, "df?", "text/plain"))
     async with app.run_test(size=SIZE) as pilot:
         app.pane.focus()
@@ -74,7 +72,7 @@ async def test_its_end_is_reached_by_keys_and_it_is_left_by_the_next_cell() -> N
         assert shown(app.pane)[-1].endswith("▌ output 3")
 
 
-async def test_what_is_printed_after_it_is_followed() -> None:
+async def test_output_after_the_text_is_followed() -> None:
     app = PaneApp()
     async with app.run_test(size=SIZE) as pilot:
         app.pane.fold(reading(1, "df?; print('done')", "text/plain", after="done\n"))

@@ -10,7 +10,7 @@ from mahtab_tui.bus import tags
 from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, record, shown, top_text
 
 
-async def test_it_follows_the_tail() -> None:
+async def test_transcript_follows_the_tail() -> None:
     app = PaneApp()
     async with app.run_test(size=SIZE) as pilot:
         for number in range(1, 30):
@@ -19,7 +19,7 @@ async def test_it_follows_the_tail() -> None:
         assert shown(app.pane)[-1] == " ▌ output 29"
 
 
-async def test_who_has_scrolled_up_stays_there_and_is_told_of_what_is_new() -> None:
+async def test_scrolled_up_transcript_stays_and_counts_new_entries() -> None:
     app = PaneApp(cells(30))
     async with app.run_test(size=SIZE) as pilot:
         app.pane.focus()
@@ -35,9 +35,7 @@ async def test_who_has_scrolled_up_stays_there_and_is_told_of_what_is_new() -> N
         assert shown(app.pane)[-1].endswith("▌ output 32")
 
 
-async def test_what_the_person_does_to_an_entry_is_nothing_new_nor_is_what_is_for_other_panes() -> (
-    None
-):
+async def test_user_actions_and_foreign_records_do_not_count_as_new() -> None:
     app = PaneApp(cells(30))
     async with app.run_test(size=SIZE) as pilot:
         app.pane.focus()
@@ -51,7 +49,7 @@ async def test_what_the_person_does_to_an_entry_is_nothing_new_nor_is_what_is_fo
         assert shown(app.pane)[-1].endswith("↓ 1 new")
 
 
-async def test_a_press_on_the_hint_goes_to_the_tail() -> None:
+async def test_clicking_the_hint_goes_to_the_tail() -> None:
     app = PaneApp(cells(30))
     async with app.run_test(size=SIZE) as pilot:
         app.pane.action_page_up()
@@ -62,7 +60,7 @@ async def test_a_press_on_the_hint_goes_to_the_tail() -> None:
         assert shown(app.pane)[-1].endswith("▌ output 31")
 
 
-async def test_the_place_is_kept_while_what_stands_above_it_grows() -> None:
+async def test_scroll_position_stays_while_entries_above_it_grow() -> None:
     app = PaneApp([record(tags.USER_REPL_IN, "slow()", cell=99), *cells(30)])
     async with app.run_test(size=SIZE) as pilot:
         app.pane.action_page_up()
@@ -73,7 +71,7 @@ async def test_the_place_is_kept_while_what_stands_above_it_grows() -> None:
         assert shown(app.pane)[:-1] == before[:-1]
 
 
-async def test_paging_up_from_the_tail_shows_every_row_once_though_heights_were_guessed() -> None:
+async def test_paging_up_shows_every_row_once_despite_estimated_heights() -> None:
     long = "word " * 60
     records = [
         each
@@ -98,7 +96,7 @@ async def test_paging_up_from_the_tail_shows_every_row_once_though_heights_were_
             assert earlier[0] == later[-1]
 
 
-async def test_the_same_line_stays_on_top_when_the_width_changes() -> None:
+async def test_top_line_stays_when_the_width_changes() -> None:
     text = "".join(f"{number} " + "x" * 70 + "\n" for number in range(200))
     app = PaneApp(cell(1, output=text))
     async with app.run_test(size=SIZE) as pilot:
@@ -112,7 +110,7 @@ async def test_the_same_line_stays_on_top_when_the_width_changes() -> None:
             assert top_text(app.pane).split()[0] == line
 
 
-async def test_it_still_follows_the_tail_after_its_size_changed() -> None:
+async def test_tail_is_still_followed_after_a_resize() -> None:
     app = PaneApp(cells(30))
     async with app.run_test(size=SIZE) as pilot:
         for size in ((30, 20), (80, 12), (60, 30)):

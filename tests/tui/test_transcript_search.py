@@ -21,7 +21,7 @@ async def find(pilot: Pilot[None], words: str) -> str:
     return str(row.query_one("#find-count", Static).content)
 
 
-async def test_what_a_cell_has_printed_after_its_end_is_copied_and_found_too() -> None:
+async def test_background_output_of_a_cell_is_copied_and_found_too() -> None:
     late = record(tags.USER_REPL_OUT_STREAM, "from a thread\n", cell=1, kind="stdout", late=True)
     async with KeysApp([*cell(1, "start()"), late]).run_test(size=SIZE) as pilot:
         app = pilot.app
@@ -32,7 +32,7 @@ async def test_what_a_cell_has_printed_after_its_end_is_copied_and_found_too() -
         assert await find(pilot, "thread") == "1 of 1"
 
 
-async def test_a_search_counts_all_places_begins_at_the_end_and_goes_on_by_keys() -> None:
+async def test_search_counts_all_matches_starts_at_the_end_and_continues_by_keys() -> None:
     records = [
         one
         for number in range(1, 60)
@@ -54,9 +54,7 @@ async def test_a_search_counts_all_places_begins_at_the_end_and_goes_on_by_keys(
         assert any("name_1 " in app.pane.render_line(y).text for y in range(SIZE[1]))
 
 
-async def test_what_was_found_is_marked_while_the_row_is_open_and_while_the_pane_has_the_keys() -> (
-    None
-):
+async def test_matches_are_marked_while_the_row_is_open_or_the_pane_has_focus() -> None:
     async with KeysApp(cell(1, "straw", "none\n")).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
@@ -79,7 +77,7 @@ async def test_what_was_found_is_marked_while_the_row_is_open_and_while_the_pane
         assert marks() == []
 
 
-async def test_a_search_sees_what_has_come_since_and_nothing_of_what_was_cleared_away() -> None:
+async def test_search_includes_new_entries_and_excludes_cleared_ones() -> None:
     records = [
         record(tags.USER_REPL_IN, "run()", cell=1, party="you"),
         record(tags.USER_REPL_OUT_STREAM, "straw\n", cell=1, kind="stdout"),
@@ -113,7 +111,7 @@ async def test_a_search_sees_what_has_come_since_and_nothing_of_what_was_cleared
         assert str(app.query_one("#find-count", Static).content) == "1 of 1"
 
 
-async def test_what_is_nowhere_is_said_and_no_words_say_nothing() -> None:
+async def test_missing_match_is_reported_and_an_empty_search_is_silent() -> None:
     async with KeysApp(conversation()).run_test(size=SIZE) as pilot:
         assert await find(pilot, "nowhere") == "nothing found"
         await press(pilot, *["backspace"] * 7)
@@ -123,7 +121,7 @@ async def test_what_is_nowhere_is_said_and_no_words_say_nothing() -> None:
         assert app.pane.search.pattern is None
 
 
-async def test_words_that_were_withdrawn_are_not_found() -> None:
+async def test_withdrawn_text_is_not_found() -> None:
     words = record(tags.ASSISTANT_CHAT_STREAM, "straw", turn=1, step=0)
     async with KeysApp(
         [words, record(tags.ASSISTANT_CHAT, "```python\nx = 1\n```", turn=1, step=0)]

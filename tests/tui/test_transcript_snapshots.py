@@ -103,7 +103,9 @@ SESSION = [
     [("mahtab", (80, 24)), ("mahtab-day", (120, 46))],
     ids=["mahtab-80x24", "mahtab-day-120x46"],
 )
-def test_a_session(snap_compare: Callable[..., bool], size: tuple[int, int], theme: str) -> None:
+def test_session_snapshot(
+    snap_compare: Callable[..., bool], size: tuple[int, int], theme: str
+) -> None:
     app = PaneApp(SESSION)
     app.theme = theme
     assert snap_compare(app, terminal_size=size)
@@ -117,7 +119,7 @@ def _gradient() -> str:
     return base64.b64encode(file.getvalue()).decode()
 
 
-def test_what_is_more_than_text(snap_compare: Callable[..., bool]) -> None:
+def test_displays_snapshot(snap_compare: Callable[..., bool]) -> None:
     columns = "".join(f"<th>column {number}</th>" for number in range(12))
     lines = "".join(
         f"<tr><th>{line}</th>{''.join(f'<td>{line * number / 7:.4f}</td>' for number in range(12))}</tr>"
@@ -151,7 +153,7 @@ def test_what_is_more_than_text(snap_compare: Callable[..., bool]) -> None:
     assert snap_compare(PaneApp(records), terminal_size=(120, 46), run_before=pictured)
 
 
-def test_calls_of_tools(snap_compare: Callable[..., bool]) -> None:
+def test_tool_calls_snapshot(snap_compare: Callable[..., bool]) -> None:
     """Folded to three rows; the arguments as they run, nothing of them read as markup."""
 
     def call(

@@ -66,7 +66,7 @@ async def ready(pilot: Pilot[int]) -> MahtabApp:
 
 
 @pytest.mark.parametrize("pane", ["TranscriptPane", "NamespacePane", "SearchTreePane", "QueueRow"])
-async def test_every_letter_that_no_text_field_takes_goes_to_the_editor_and_does_nothing(
+async def test_letters_no_text_field_accepts_go_to_the_editor(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pane: str
 ) -> None:
     acts = Acts(app, monkeypatch)
@@ -86,7 +86,7 @@ async def test_every_letter_that_no_text_field_takes_goes_to_the_editor_and_does
         assert acts == []
 
 
-async def test_a_click_on_a_cell_leaves_the_typing_with_the_editor(
+async def test_click_on_a_cell_leaves_typing_in_the_editor(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acts: list[tuple[str, str]] = []
@@ -111,7 +111,7 @@ async def test_a_click_on_a_cell_leaves_the_typing_with_the_editor(
         "Splitter",
     ],
 )
-async def test_the_mouse_never_takes_the_typing_from_the_editor(
+async def test_mouse_never_takes_typing_from_the_editor(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pane: str
 ) -> None:
     Acts(app, monkeypatch)
@@ -147,7 +147,7 @@ async def test_pasted_text_goes_to_the_editor_from_a_pane(app: MahtabApp) -> Non
         (["s"], []),
     ],
 )
-async def test_in_the_menu_of_an_entry_what_runs_waits_for_enter(
+async def test_running_commands_in_an_entry_menu_wait_for_enter(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, keys: list[str], acts: list[str]
 ) -> None:
     done = Acts(app, monkeypatch)
@@ -162,7 +162,7 @@ async def test_in_the_menu_of_an_entry_what_runs_waits_for_enter(
 
 
 @pytest.mark.parametrize("text", ["rows = 3", "q", "rr = 3", "= 3"])
-async def test_a_text_that_is_typed_into_a_menu_goes_to_the_editor_whole(
+async def test_text_typed_into_a_menu_goes_to_the_editor_whole(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     acts = Acts(app, monkeypatch)
@@ -188,7 +188,7 @@ async def test_a_text_that_is_typed_into_a_menu_goes_to_the_editor_whole(
         ("s", "search stop", string.ascii_uppercase),
     ],
 )
-async def test_a_call_of_a_search_is_run_again_and_stopped_from_its_menu_only(
+async def test_search_call_is_rerun_and_stopped_only_from_its_menu(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, letter: str, act: str, letters: str
 ) -> None:
     from tests.tui.search_story import running
@@ -215,7 +215,7 @@ async def test_a_call_of_a_search_is_run_again_and_stopped_from_its_menu_only(
         assert acts == [act]
 
 
-async def test_the_editor_is_bright_only_while_the_keys_go_there(app: MahtabApp) -> None:
+async def test_editor_is_bright_only_while_it_receives_the_keys(app: MahtabApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
 
@@ -231,7 +231,7 @@ async def test_the_editor_is_bright_only_while_the_keys_go_there(app: MahtabApp)
         assert bar() == bright
 
 
-async def test_the_namespace_is_filtered_after_ctrl_f_and_says_so(app: MahtabApp) -> None:
+async def test_ctrl_f_filters_the_namespace_visibly(app: MahtabApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         namespace = app.query_one("#namespace")
@@ -244,7 +244,7 @@ async def test_the_namespace_is_filtered_after_ctrl_f_and_says_so(app: MahtabApp
         assert "/" not in namespace.render_line(0).text
 
 
-async def test_an_approval_that_comes_while_a_person_types_is_answered_by_nothing_typed(
+async def test_approval_arriving_while_typing_is_not_answered_by_it(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tests.tui.story import WAITING

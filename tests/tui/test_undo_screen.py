@@ -64,7 +64,7 @@ def can_undo(screen: Screen[Any]) -> bool:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 35)])
-async def test_it_shows_what_would_change_and_what_cannot_be_taken_back(
+async def test_screen_shows_the_changes_and_what_cannot_be_undone(
     size: tuple[int, int],
 ) -> None:
     undone: list[Restoration] = []
@@ -95,7 +95,7 @@ async def test_it_shows_what_would_change_and_what_cannot_be_taken_back(
 
 
 @pytest.mark.parametrize("key", ["escape", "n", "enter"])
-async def test_keeping_does_nothing(key: str) -> None:
+async def test_cancelling_does_nothing(key: str) -> None:
     app = ThemedApp()
     async with app.run_test() as pilot:
         app.push_screen(
@@ -108,7 +108,7 @@ async def test_keeping_does_nothing(key: str) -> None:
         await until(pilot, lambda: app.screen is not screen)
 
 
-async def test_nothing_is_undone_before_it_was_seen_and_a_failure_is_told() -> None:
+async def test_nothing_is_undone_before_the_preview_and_a_failure_is_reported() -> None:
     shown, undone = threading.Event(), threading.Event()
 
     def preview() -> Restoration:
@@ -185,7 +185,7 @@ async def test_a_question_offers_to_undo_its_whole_answer(
         assert str(app.screen.query_one("#question", Static).content) == "Undo cell 4?"
 
 
-async def test_undo_in_ask_mode_says_what_it_does_not_understand(
+async def test_wrong_undo_argument_in_ask_mode_is_explained(
     make_app: Callable[..., MahtabApp],
 ) -> None:
     app = make_app()

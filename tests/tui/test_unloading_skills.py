@@ -17,7 +17,7 @@ from tests.tui.test_skills_screen import SIZE, MakeApp, loaded, skills
 __all__ = ["skills"]
 
 
-async def test_the_header_tells_what_is_loaded(make_app: MakeApp) -> None:
+async def test_header_lists_loaded_skills(make_app: MakeApp) -> None:
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await drawn(pilot)
         header = pilot.app.query_one(HeaderBar)
@@ -48,7 +48,7 @@ async def test_the_header_tells_what_is_loaded(make_app: MakeApp) -> None:
         assert header.tooltip is None
 
 
-async def test_slash_unload_unloads_or_lets_one_choose(make_app: MakeApp) -> None:
+async def test_slash_unload_unloads_or_offers_a_choice(make_app: MakeApp) -> None:
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await drawn(pilot)
         app = pilot.app

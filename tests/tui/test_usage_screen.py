@@ -12,7 +12,7 @@ from mahtab_tui.tui.screens.usage import UsageScreen
 from tests.tui.editor_app import until
 
 
-async def test_it_is_kept_up_to_date_and_escape_closes_it(
+async def test_screen_updates_live_and_escape_closes_it(
     make_app: Callable[..., MahtabApp],
 ) -> None:
     app = make_app()
@@ -41,7 +41,9 @@ async def test_it_is_kept_up_to_date_and_escape_closes_it(
         await until(pilot, lambda: len(app.screen_stack) == 1)
 
 
-async def test_each_row_is_one_line_on_a_small_screen(make_app: Callable[..., MahtabApp]) -> None:
+async def test_each_row_is_one_line_even_on_a_small_screen(
+    make_app: Callable[..., MahtabApp],
+) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()

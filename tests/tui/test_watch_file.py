@@ -21,7 +21,7 @@ def seen(pilot: Pilot[int]) -> str:
     return "\n".join([head, *(line.text for line in pilot.app.query_one(RichLog).lines)])
 
 
-async def test_a_log_that_went_away_and_came_back_is_watched_again(tmp_path: Path) -> None:
+async def test_log_that_vanished_and_returned_is_watched_again(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text("the first line [/x]\n")
     app = WatchApp(WatchedFile(path))
@@ -33,7 +33,7 @@ async def test_a_log_that_went_away_and_came_back_is_watched_again(tmp_path: Pat
         await until(pilot, lambda: "begun anew" in seen(pilot) and "watches" in seen(pilot))
 
 
-async def test_a_log_that_grows_fast_is_drawn_in_pieces_and_a_long_line_is_cut(
+async def test_fast_growing_log_is_drawn_in_pieces_and_a_long_line_is_cut(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "a.log"
@@ -51,7 +51,7 @@ async def test_a_log_that_grows_fast_is_drawn_in_pieces_and_a_long_line_is_cut(
         assert "bytes skipped" in seen(pilot)
 
 
-async def test_what_comes_while_it_closes_is_no_crash(tmp_path: Path) -> None:
+async def test_event_during_closing_does_not_crash(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text("first\n")
     app = WatchApp(WatchedFile(path))
@@ -62,7 +62,7 @@ async def test_what_comes_while_it_closes_is_no_crash(tmp_path: Path) -> None:
     assert "the file is gone" in str(app._head.content)
 
 
-async def test_a_letter_typed_into_a_filter_does_not_leave(tmp_path: Path) -> None:
+async def test_letter_typed_into_a_filter_does_not_quit(tmp_path: Path) -> None:
     app = WatchApp(
         WatchedSession(RunningSession("moon", str(tmp_path), 1, [], tmp_path / "nothing.sock"))
     )

@@ -60,7 +60,7 @@ def cells(transcript: Transcript) -> list[Cell]:
     return [entry for entry in transcript.entries if isinstance(entry, Cell)]
 
 
-def test_code_that_waits_is_the_entry_that_runs_whatever_is_asked_in_between() -> None:
+def test_waiting_code_and_running_code_share_one_entry() -> None:
     transcript = Transcript(since=0)
     transcript.fold([record(tags.APPROVAL, "x = 1", state="waiting")])
     (waiting,) = cells(transcript)
@@ -89,7 +89,7 @@ def test_code_that_waits_is_the_entry_that_runs_whatever_is_asked_in_between() -
     )
 
 
-def test_declined_code_stays_with_its_reason() -> None:
+def test_declined_code_stays_in_the_transcript_with_its_reason() -> None:
     transcript = Transcript(since=0)
     transcript.fold(
         [
@@ -101,7 +101,7 @@ def test_declined_code_stays_with_its_reason() -> None:
     assert (declined.approval, declined.reason) == ("skipped", "not now")
 
 
-def test_code_that_nobody_was_asked_about_is_an_entry_too() -> None:
+def test_auto_run_code_is_an_entry_too() -> None:
     transcript = Transcript(since=0)
     transcript.fold([record(tags.ASSISTANT_REPL_IN, "x", cell=1, call="guest-9")])
     assert [(cell.party, cell.person, cell.guest) for cell in cells(transcript)] == [
@@ -109,7 +109,7 @@ def test_code_that_nobody_was_asked_about_is_an_entry_too() -> None:
     ]
 
 
-def test_the_model_is_told_what_other_agents_ran_but_not_its_own_code_again() -> None:
+def test_model_sees_code_of_other_agents_but_not_its_own_again() -> None:
     log = logging.Logger("test")
     prompt = PromptHandler()
     log.addHandler(prompt)
@@ -120,7 +120,7 @@ def test_the_model_is_told_what_other_agents_ran_but_not_its_own_code_again() ->
     assert "its_own" not in told
 
 
-def test_names_and_colours_are_each_agents_own() -> None:
+def test_each_agent_has_its_own_name_and_colour() -> None:
     log, _ = setup_logging(None)
     try:
         guests = guests_of(log)
@@ -143,7 +143,7 @@ def test_names_and_colours_are_each_agents_own() -> None:
         close_logging(log)
 
 
-def test_joining_again_ends_no_pause_by_whatever_name() -> None:
+def test_rejoining_under_any_name_does_not_lift_a_pause() -> None:
     log, _ = setup_logging(None)
     held: list[tuple[str, bool]] = []
     try:
@@ -170,7 +170,7 @@ def test_joining_again_ends_no_pause_by_whatever_name() -> None:
         close_logging(log)
 
 
-def test_what_a_paused_agent_has_in_the_queue_is_withdrawn_before_its_name_is_free() -> None:
+def test_queued_calls_of_a_paused_agent_are_withdrawn_before_it_leaves() -> None:
     log, _ = setup_logging(None)
     held: list[tuple[str, bool]] = []
     order: list[str] = []
@@ -188,7 +188,7 @@ def test_what_a_paused_agent_has_in_the_queue_is_withdrawn_before_its_name_is_fr
         close_logging(log)
 
 
-def test_an_agent_that_does_not_read_is_sent_away_without_waiting_for_it() -> None:
+def test_unresponsive_agent_is_disconnected_without_waiting() -> None:
     log, _ = setup_logging(None)
     read = threading.Event()
     try:
@@ -200,7 +200,7 @@ def test_an_agent_that_does_not_read_is_sent_away_without_waiting_for_it() -> No
         close_logging(log)
 
 
-def test_the_persons_inputs_wait_before_those_of_agents() -> None:
+def test_user_inputs_queue_before_those_of_agents() -> None:
     log, _ = setup_logging(None)
     try:
         inbox = Inbox(log)
@@ -218,7 +218,7 @@ def test_the_persons_inputs_wait_before_those_of_agents() -> None:
         close_logging(log)
 
 
-def test_a_held_agents_cell_is_shown_waiting_while_others_are_served() -> None:
+def test_paused_agents_cell_is_shown_waiting_while_others_are_served() -> None:
     log, _ = setup_logging(None)
     told: list[list[str]] = []
 
@@ -241,7 +241,7 @@ def test_a_held_agents_cell_is_shown_waiting_while_others_are_served() -> None:
         close_logging(log)
 
 
-def test_what_stops_the_models_turn_leaves_the_approval_of_an_agent_waiting(project: Path) -> None:
+def test_interrupting_the_models_turn_leaves_an_agents_approval_waiting(project: Path) -> None:
     session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend())
     try:
         guest = session.joined_agents.join("codex", lambda text: None, None)

@@ -86,24 +86,24 @@ def test_the_first_block_is_the_code(answer: str, code: str, cut: bool) -> None:
         "<assistant-repl-in></assistant-repl-in>",
     ],
 )
-def test_words_are_no_code(answer: str) -> None:
+def test_prose_is_not_code(answer: str) -> None:
     assert code_of(answer) == AnswerCode(None, feedback=NO_CODE)
 
 
 @pytest.mark.parametrize("answer", ["", "  \n\t "])
-def test_an_empty_answer_is_told_as_such(answer: str) -> None:
+def test_empty_answer_gives_feedback(answer: str) -> None:
     assert code_of(answer) == AnswerCode(None, feedback=EMPTY_ANSWER)
 
 
 @pytest.mark.parametrize(
     "answer", ["```python\nx = 1", "<assistant-repl-in>x = 1", "FINAL('x')", "I will"]
 )
-def test_an_answer_that_was_cut_off_runs_nothing_that_has_no_end(answer: str) -> None:
+def test_truncated_answer_runs_no_unfinished_block(answer: str) -> None:
     assert code_of(answer, ended=False) == AnswerCode(None, feedback=CUT_OFF_ANSWER)
     assert code_of("```python\nx = 1\n```\nand so", ended=False) == AnswerCode("x = 1", cut=True)
 
 
-def test_strings_with_odd_escapes_warn_nobody(capfd: pytest.CaptureFixture[str]) -> None:
+def test_strings_with_odd_escapes_raise_no_warnings(capfd: pytest.CaptureFixture[str]) -> None:
     assert code_of(r"print('\d')").code == r"print('\d')"
     assert capfd.readouterr().err == ""
 
@@ -120,7 +120,7 @@ def test_strings_with_odd_escapes_warn_nobody(capfd: pytest.CaptureFixture[str])
         ("Three:\n```python\nprint(3)\n```", "Three:\n```python\nprint(3)\n```"),
     ],
 )
-def test_a_last_answer_is_words(answer: str, words: str) -> None:
+def test_last_answer_is_prose(answer: str, words: str) -> None:
     assert last_answer(answer) == words
 
 

@@ -120,7 +120,7 @@ Number = NewType("Number", int)
         ),
     ],
 )
-def test_what_an_answer_comes_to(wanted: Any, text: str, value: object) -> None:
+def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: object) -> None:
     read = read_as(wanted, text)
     assert (read, type(read)) == (value, type(value))
     assert described(wanted)
@@ -247,12 +247,12 @@ def test_natural_spellings_of_a_value_are_read(wanted: Any, given: object, value
         (Counted, '{"n": -1}', "greater than or equal to 0"),
     ],
 )
-def test_what_is_wrong_is_said(wanted: Any, text: str, said: str) -> None:
+def test_wrong_answer_error_names_the_problem(wanted: Any, text: str, said: str) -> None:
     with pytest.raises(WrongForm, match=said):
         read_as(wanted, text)
 
 
-def test_the_model_is_told_the_form() -> None:
+def test_types_are_described_for_the_model() -> None:
     assert described(list[tuple[str, int]]) == "[[a string, an integer], ...]"
     assert (
         described(Line)
@@ -264,12 +264,12 @@ def test_the_model_is_told_the_form() -> None:
 @pytest.mark.parametrize(
     "wanted", [len, object(), "int", [int], {"a": int}, memoryview, type("Own", (), {})]
 )
-def test_what_is_no_form_is_refused(wanted: Any) -> None:
+def test_unsupported_type_is_refused(wanted: Any) -> None:
     with pytest.raises(TypeError, match="cannot describe an answer"):
         described(wanted)
 
 
-def test_a_value_cannot_drive_a_terminal_unless_it_is_wanted_raw() -> None:
+def test_value_cannot_drive_a_terminal_unless_requested_raw() -> None:
     text = json.dumps({"a\x1b[2J": ["b\x07\u202ec\n"]})
     assert read_as(dict[str, list[str]], text) == {"a[2J": ["bc\n"]}
     assert read_as(dict[str, list[str]], text, raw=True) == {"a\x1b[2J": ["b\x07\u202ec\n"]}
@@ -279,6 +279,6 @@ def test_a_value_cannot_drive_a_terminal_unless_it_is_wanted_raw() -> None:
     st.text(alphabet='[]{}",:1ae.\\ \n', max_size=60),
     st.sampled_from([int, list[int], dict[str, Any], Line, Invoice, int | str, set[Any]]),
 )
-def test_any_text_is_read_or_refused(text: str, wanted: Any) -> None:
+def test_any_text_is_parsed_or_refused(text: str, wanted: Any) -> None:
     with contextlib.suppress(WrongForm):
         read_as(wanted, text)

@@ -37,7 +37,7 @@ def searching(
     return queries, search
 
 
-def test_without_a_form_the_value_is_the_text() -> None:
+def test_untyped_answer_is_the_text() -> None:
     queries, search = searching("about twenty", partial=True)
     answer = answered("how many?", None, search, ())
     assert (answer, answer.value, answer.state, answer.why) == (
@@ -50,7 +50,7 @@ def test_without_a_form_the_value_is_the_text() -> None:
     assert queries == ["how many?"]
 
 
-def test_an_answer_of_another_form_is_sent_back_with_what_is_wrong() -> None:
+def test_answer_of_the_wrong_type_is_sent_back_with_the_problem() -> None:
     queries, search = searching("about twenty", "20")
     answer = answered("how many?", int, search, ())
     assert (answer, answer.value, answer.state, answer.why) == ("20", 20, "answered", "")
@@ -60,7 +60,7 @@ def test_an_answer_of_another_form_is_sent_back_with_what_is_wrong() -> None:
     assert queries[1].endswith("It was:\nabout twenty")
 
 
-def test_it_is_sent_back_at_most_twice() -> None:
+def test_answer_is_sent_back_at_most_twice() -> None:
     queries, search = searching("a", "b", "c", "7")
     with pytest.warns(
         UserWarning,
@@ -72,7 +72,7 @@ def test_it_is_sent_back_at_most_twice() -> None:
     assert len(queries) == 3
 
 
-def test_a_partial_answer_is_not_sent_back_since_the_limits_are_reached() -> None:
+def test_partial_answer_is_not_sent_back() -> None:
     queries, search = searching("about twenty", partial=True)
     with pytest.warns(UserWarning, match="form"):
         assert answered("how many?", int, search, ()).value is None
@@ -82,7 +82,7 @@ def test_a_partial_answer_is_not_sent_back_since_the_limits_are_reached() -> Non
     assert (answer.value, answer.state, answer.why) == (20, "partial", "The time is up.")
 
 
-def test_a_failure_later_leaves_the_answer_and_one_at_first_is_raised() -> None:
+def test_late_failure_keeps_the_answer_and_first_failure_is_raised() -> None:
     _, search = searching("about twenty", Failed("The budget is used up."))
     with pytest.warns(UserWarning, match="budget"):
         answer = answered("how many?", int, search, (Failed,))
@@ -96,7 +96,7 @@ def test_a_failure_later_leaves_the_answer_and_one_at_first_is_raised() -> None:
     assert queries == []
 
 
-def test_an_answer_is_copied_and_kept_with_its_value() -> None:
+def test_answer_keeps_its_value_when_copied_or_pickled() -> None:
     _, search = searching("[1]")
     answer = answered("which?", list[int], search, ())
     for other in (copy.deepcopy(answer), pickle.loads(pickle.dumps(answer))):

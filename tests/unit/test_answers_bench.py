@@ -93,7 +93,7 @@ def test_an_answer_is_found_in_words(check: Check, expected: Any, text: str, sta
     assert check.states(text, expected, CARS) is stated
 
 
-def test_there_are_enough_questions_of_each_kind() -> None:
+def test_each_kind_has_enough_questions() -> None:
     counts = Counter(question.kind for question in QUESTIONS)
     assert set(counts) == set(KINDS)
     assert min(counts.values()) >= 10
@@ -103,9 +103,7 @@ def test_there_are_enough_questions_of_each_kind() -> None:
 @pytest.mark.parametrize(
     "question", [each for each in QUESTIONS if each.kind != NO_CODE], ids=lambda each: each.name
 )
-def test_a_question_has_an_answer_that_it_does_not_give_away(
-    question: Question, folder: Path
-) -> None:
+def test_question_does_not_give_away_its_answer(question: Question, folder: Path) -> None:
     tables = read_tables(write_tables(question.tables, folder))
     expected = question.expected(tables)
     values = expected if isinstance(expected, list | tuple) else [expected]
@@ -253,7 +251,7 @@ def test_two_runs_are_compared(
     assert "now wrong: japan (expected 79)" in printed
 
 
-def test_without_a_server_no_answer_counts_as_wrong(
+def test_answer_without_a_server_does_not_count_as_wrong(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as closed:

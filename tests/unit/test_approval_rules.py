@@ -27,12 +27,12 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("rule", "why"), WRONG.items())
-def test_a_wrong_rule_is_named_with_what_is_wrong(rule: str, why: str) -> None:
+def test_wrong_rule_is_named_with_its_problem(rule: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         rule_of(rule)
 
 
-def test_a_wrong_rule_is_a_sentence_at_the_start() -> None:
+def test_wrong_rule_gives_one_sentence_at_startup() -> None:
     with pytest.raises(
         SettingsError,
         match=r"approval.rules: the rule 'maybe: f\(\*\)' begins with 'maybe'; a rule begins with allow, ask or deny\.",

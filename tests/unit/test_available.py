@@ -23,7 +23,7 @@ def test_claude_is_offered_where_it_is_on_the_path(
     assert not fake.starts
 
 
-def test_what_was_chosen_comes_before_what_was_used_and_each_stands_once(project: Path) -> None:
+def test_chosen_models_come_before_used_ones_without_duplicates(project: Path) -> None:
     found = found_models(
         [("openai:mine", "answers now"), ("demo", "set as sub_model")],
         ["demo", "replay:missing.jsonl"],
@@ -39,7 +39,7 @@ def test_what_was_chosen_comes_before_what_was_used_and_each_stands_once(project
     assert len(specs) == len(set(specs))
 
 
-def test_a_missing_package_is_said_with_the_command_that_brings_it(
+def test_missing_package_is_named_with_its_install_command(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
@@ -47,7 +47,7 @@ def test_a_missing_package_is_said_with_the_command_that_brings_it(
     assert "pip install langchain-anthropic" in problem_of("anthropic:", {})
 
 
-def test_a_missing_key_is_said_with_its_variable(
+def test_missing_key_is_named_with_its_variable(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "set OPENAI_API_KEY in the environment or in .env" in problem_of("openai:", {})
@@ -57,5 +57,5 @@ def test_a_missing_key_is_said_with_its_variable(
     assert problem_of("openai:gpt-5", {}) == ""
 
 
-def test_a_name_that_is_none_is_said(project: Path) -> None:
+def test_unknown_model_name_is_reported(project: Path) -> None:
     assert "There is no model 'nonsense'" in problem_of("nonsense", {})

@@ -31,7 +31,7 @@ def texts(feed: Feed) -> list[str]:
     return [record.text for record in list(feed.queue) if record is not None]
 
 
-def test_a_watcher_gets_the_past_without_its_streams_and_then_all_that_comes(
+def test_watcher_gets_the_past_without_streams_and_then_everything_new(
     log: logging.Logger,
 ) -> None:
     emit(log, tags.USER_REPL_IN, "code", cell=1)
@@ -46,7 +46,7 @@ def test_a_watcher_gets_the_past_without_its_streams_and_then_all_that_comes(
     assert list(feed.queue)[-1] is None
 
 
-def test_who_comes_in_the_middle_of_a_cell_gets_what_it_has_printed_and_a_picture_in_its_place(
+def test_late_watcher_gets_the_printed_text_and_pictures_of_a_running_cell(
     log: logging.Logger,
 ) -> None:
     emit(log, tags.USER_REPL_IN, "code", cell=1)
@@ -60,14 +60,16 @@ def test_who_comes_in_the_middle_of_a_cell_gets_what_it_has_printed_and_a_pictur
     assert texts(handler(log).watch()) == ["code", "<P>", "one two<P>three"]
 
 
-def test_of_a_stream_the_end_is_kept(log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_backlog_is_limited_to_its_end(
+    log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(broadcast, "GROWING", 10)
     for number in range(100):
         emit(log, tags.USER_REPL_OUT_STREAM, f"{number} ", cell=1)
     assert texts(handler(log).watch()) == ["97 98 99 "]
 
 
-def test_an_answer_that_begins_again_loses_its_pieces_and_those_of_searches_are_not_kept(
+def test_restarted_answer_drops_its_pieces_and_searches_are_not_replayed(
     log: logging.Logger,
 ) -> None:
     emit(log, tags.ASSISTANT_CHAT_STREAM, "no", turn=1, step=0)
@@ -87,7 +89,7 @@ PAST = [
 
 
 @pytest.mark.parametrize("same_kernel", [False, True])
-def test_of_a_resumed_session_the_past_is_seen_in_which_nothing_runs_that_has_ended(
+def test_past_of_a_resumed_session_has_no_running_entries(
     same_kernel: bool,
 ) -> None:
     feed = Broadcast(past_for_watchers(PAST, same_kernel=same_kernel)).watch()
@@ -101,7 +103,7 @@ def test_of_a_resumed_session_the_past_is_seen_in_which_nothing_runs_that_has_en
     assert list(past_for_watchers([], same_kernel=False)) == []
 
 
-def test_the_newest_of_the_past_is_kept(
+def test_only_the_newest_past_records_are_replayed(
     log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(broadcast, "KEPT", 3)
@@ -115,7 +117,7 @@ def test_the_newest_of_the_past_is_kept(
     assert texts(handler(log).watch()) == []
 
 
-def test_pictures_of_the_past_count_by_their_data(
+def test_past_pictures_count_by_their_data_size(
     log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(broadcast, "CHARACTERS", 100)
@@ -124,7 +126,7 @@ def test_pictures_of_the_past_count_by_their_data(
     assert texts(handler(log).watch()) == ["2"]
 
 
-def test_a_watcher_that_reads_too_slowly_misses_some_and_holds_nobody_up(
+def test_slow_watcher_misses_records_and_blocks_nobody(
     log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(broadcast, "WAITING", 2)

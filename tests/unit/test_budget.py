@@ -28,14 +28,14 @@ def test_limits_do_not_change() -> None:
 
 
 @pytest.mark.parametrize(("name", "least"), LEAST.items())
-def test_the_least_value_of_each_limit_is_accepted_and_none_below_it(name: str, least: int) -> None:
+def test_minimum_of_each_limit_is_accepted_and_nothing_below_it(name: str, least: int) -> None:
     assert getattr(limits_of({name: 9}, **{name: least}), name) == least
     with pytest.raises(ValueError, match=f"{name} must be at least {least}, not {least - 1}."):
         limits_of(**{name: least - 1})
 
 
 @pytest.mark.parametrize("value", [True, 1.5, "2", [3]])
-def test_a_limit_that_counts_is_a_whole_number(value: object) -> None:
+def test_limits_on_counts_are_whole_numbers(value: object) -> None:
     with pytest.raises(
         ValueError, match=f"^max_calls must be a whole number, not {re.escape(repr(value))}.$"
     ):
@@ -55,11 +55,11 @@ def test_limits_in_dollars_and_seconds_are_above_zero() -> None:
     ("depth", "chars", "plain"),
     [(0, 100, True), (0, 101, False), (2, 101, False), (3, 101, True), (4, 101, True)],
 )
-def test_a_short_text_and_the_deepest_call_are_plain(depth: int, chars: int, plain: bool) -> None:
+def test_a_short_text_and_the_deepest_call_run_no_code(depth: int, chars: int, plain: bool) -> None:
     assert Limits(max_depth=3, small=100).is_plain(depth, chars) is plain
 
 
-def test_a_limit_may_be_reached_and_not_passed() -> None:
+def test_limit_may_be_reached_but_not_exceeded() -> None:
     budget = Budget(Limits(max_calls=1, max_tokens=10, max_usd=0.5))
     budget.free(budget.hold(Amount(1, 10, 0.5)))
     for amount, limit in (
@@ -72,7 +72,7 @@ def test_a_limit_may_be_reached_and_not_passed() -> None:
     assert budget.left() == BudgetLeft(calls=1, tokens=10, usd=0.5)
 
 
-def test_nothing_is_left_of_a_limit_that_was_passed() -> None:
+def test_exceeded_limit_leaves_nothing() -> None:
     budget = Budget(Limits(max_calls=2, max_tokens=10, max_usd=0.5))
     budget.spend(Amount(3, 12, 0.75))
     assert budget.left() == BudgetLeft(calls=0, tokens=0, usd=0.0)
@@ -80,7 +80,7 @@ def test_nothing_is_left_of_a_limit_that_was_passed() -> None:
     assert Budget(Limits(max_calls=None)).left() == BudgetLeft(calls=None, tokens=None, usd=None)
 
 
-def test_dollars_that_are_left_may_be_used_up() -> None:
+def test_remaining_dollars_may_be_used_up() -> None:
     budget = Budget(Limits(max_usd=0.5))
     budget.spend(Amount(usd=0.25))
     budget.check_usd(0.25)
@@ -98,7 +98,7 @@ def test_an_unknown_price_ends_a_limit_in_dollars_only() -> None:
         limited.hold(Amount(1))
 
 
-def test_prices_weigh_what_is_written_and_remember_the_dearest_call() -> None:
+def test_prices_weight_output_and_remember_the_most_expensive_call() -> None:
     prices = Prices((1e-6, 5e-6))
     assert prices.estimate(4_000).usd == pytest.approx(1_000 * 1e-6 + 600 * 5e-6)
     prices.learn(1_000, 100, 0.3)

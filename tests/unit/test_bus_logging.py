@@ -41,7 +41,7 @@ def test_streams_are_not_stored() -> None:
     assert not any(kind.in_store for (tag, _), kind in KINDS.items() if tag.endswith("-stream"))
 
 
-def test_what_the_prompt_gets_is_stored() -> None:
+def test_everything_in_the_prompt_is_also_stored() -> None:
     assert all(kind.in_store for kind in KINDS.values() if kind.in_prompt)
 
 
@@ -70,7 +70,7 @@ def test_two_sessions_do_not_mix() -> None:
     close_logging(second)
 
 
-def test_the_process_logger_leads_to_the_newest_open_session() -> None:
+def test_process_logger_writes_to_the_newest_open_session() -> None:
     outer = logging.getLogger("mahtab")
     first_store, second_store = MemoryStore(), MemoryStore()
     first, _ = setup_logging(first_store)
@@ -152,7 +152,7 @@ def test_records_of_several_threads_have_one_order_for_all_handlers(log: logging
         ]
 
 
-def test_what_was_logged_has_reached_every_handler(log: logging.Logger) -> None:
+def test_record_reaches_every_handler_before_the_next_one_is_logged(log: logging.Logger) -> None:
     begun, logged = threading.Event(), threading.Event()
     reached: list[bool] = []
 
@@ -179,7 +179,7 @@ def test_what_was_logged_has_reached_every_handler(log: logging.Logger) -> None:
     assert reached == [True]
 
 
-def test_what_a_handler_logs_comes_after_what_it_handles(log: logging.Logger) -> None:
+def test_record_logged_by_a_handler_follows_the_record_it_handles(log: logging.Logger) -> None:
     class Answering(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if record.msg == "question":
@@ -192,7 +192,7 @@ def test_what_a_handler_logs_comes_after_what_it_handles(log: logging.Logger) ->
     assert texts(display.take()) == ["question", "answer"]
 
 
-def test_a_handler_that_raises_does_not_silence_the_bus(log: logging.Logger) -> None:
+def test_raising_handler_does_not_silence_the_bus(log: logging.Logger) -> None:
     class Raising(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             raise ValueError
@@ -221,7 +221,7 @@ def test_pieces_of_one_stream_are_joined_and_others_are_not(log: logging.Logger)
     assert display.take() == []
 
 
-def test_nothing_is_lost_between_threads_that_log_and_one_that_takes(log: logging.Logger) -> None:
+def test_nothing_is_lost_between_logging_threads_and_the_reader(log: logging.Logger) -> None:
     display = DisplayHandler()
     log.addHandler(display)
 

@@ -37,7 +37,7 @@ def test_cells_come_as_xml_until_cleared(bus: Bus) -> None:
     assert prompt.get_context() == ""
 
 
-def test_messages_of_the_conversation_and_streams_are_not_sent_again(bus: Bus) -> None:
+def test_chat_messages_and_streams_are_not_sent_again(bus: Bus) -> None:
     log, prompt = bus
     emit(log, tags.USER_CHAT, "why?", turn=1)
     emit(log, tags.ASSISTANT_CHAT, "because", turn=1)
@@ -46,7 +46,7 @@ def test_messages_of_the_conversation_and_streams_are_not_sent_again(bus: Bus) -
     assert prompt.get_context() == ""
 
 
-def test_a_long_output_comes_as_head_and_tail_with_the_count(bus: Bus) -> None:
+def test_long_output_is_reduced_to_head_and_tail_with_the_count(bus: Bus) -> None:
     log, prompt = bus
     emit(log, tags.USER_REPL_OUT, "a" * 50_000 + "b" * 50_000, cell=1)
     context = prompt.get_context()
@@ -56,12 +56,12 @@ def test_a_long_output_comes_as_head_and_tail_with_the_count(bus: Bus) -> None:
     assert "characters left out" in context
 
 
-def test_what_shorten_leaves_out_is_counted() -> None:
+def test_shorten_counts_omitted_characters() -> None:
     assert shorten("abc", 3) == "abc"
     assert shorten("0123456789" * 10, 9) == "012345\n[… 91 characters left out …]\n789"
 
 
-def test_of_progress_bars_the_end_reaches_the_model_and_control_characters_are_shown(
+def test_progress_bars_are_reduced_and_control_characters_made_visible(
     bus: Bus,
 ) -> None:
     log, prompt = bus
@@ -73,7 +73,7 @@ def test_of_progress_bars_the_end_reaches_the_model_and_control_characters_are_s
     )
 
 
-def test_the_oldest_records_are_left_out_and_counted(bus: Bus) -> None:
+def test_oldest_records_are_omitted_and_counted(bus: Bus) -> None:
     log, prompt = bus
     for cell in range(RECORDS + 50):
         emit(log, tags.USER_REPL_IN, "x" * 100, cell=cell)
@@ -84,7 +84,7 @@ def test_the_oldest_records_are_left_out_and_counted(bus: Bus) -> None:
     assert len(context) <= 2_000
 
 
-def test_what_is_hidden_takes_no_room_and_is_there_to_be_shown_again(bus: Bus) -> None:
+def test_hidden_records_use_no_space_and_can_be_shown_again(bus: Bus) -> None:
     log, prompt = bus
     emit(log, tags.USER_REPL_OUT, "first", cell=1)
     emit(log, tags.USER_REPL_OUT, "x" * 4_000, cell=2)
@@ -98,7 +98,7 @@ def test_what_is_hidden_takes_no_room_and_is_there_to_be_shown_again(bus: Bus) -
     assert "earlier records left out" not in context
 
 
-def test_a_resumed_session_is_told_the_persons_cells_and_that_their_variables_are_gone(
+def test_resumed_session_sends_earlier_cells_and_notes_lost_variables(
     bus: Bus,
 ) -> None:
     _, prompt = bus
@@ -129,7 +129,7 @@ def test_an_output_cannot_forge_a_record(bus: Bus) -> None:
 
 
 @given(outputs=st.lists(st.text(max_size=300), max_size=12), limit=st.integers(100, 1_000))
-def test_the_context_is_never_longer_than_asked(outputs: list[str], limit: int) -> None:
+def test_context_never_exceeds_the_requested_length(outputs: list[str], limit: int) -> None:
     log, prompt = setup_logging()
     for output in outputs:
         emit(log, tags.USER_REPL_OUT, output, cell=1)

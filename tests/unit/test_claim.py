@@ -36,7 +36,7 @@ def delete_lock_files(home: Path) -> None:
         path.unlink()
 
 
-def test_a_session_is_held_by_one_until_it_is_released(home: Path) -> None:
+def test_session_has_one_lock_until_released(home: Path) -> None:
     first = claimed("abc")
     with pytest.raises(HeldElsewhere) as raised:
         claim("abc")
@@ -60,7 +60,7 @@ def test_an_id_that_is_too_long_for_a_file_is_not_claimed() -> None:
     assert claim("x" * 1000) is None
 
 
-def test_a_killed_program_holds_nothing_and_its_file_is_removed(home: Path) -> None:
+def test_killed_program_releases_its_lock_and_the_file_is_removed(home: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, "abc"], stdout=subprocess.PIPE, text=True
     ) as program:
@@ -82,7 +82,7 @@ def test_a_killed_program_holds_nothing_and_its_file_is_removed(home: Path) -> N
     assert files(home) == []
 
 
-def test_who_lost_a_session_writes_no_more_and_does_not_release_it_for_the_other(
+def test_store_that_lost_its_lock_stops_writing_and_keeps_the_others_lock(
     home: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "sessions.db"
@@ -113,7 +113,7 @@ def test_who_lost_a_session_writes_no_more_and_does_not_release_it_for_the_other
         store.close()
 
 
-def test_a_missing_lock_file_takes_a_session_from_nobody(home: Path) -> None:
+def test_missing_lock_file_revokes_no_lock(home: Path) -> None:
     first = claimed("abc")
     delete_lock_files(home)
     assert not first.lost
@@ -122,7 +122,9 @@ def test_a_missing_lock_file_takes_a_session_from_nobody(home: Path) -> None:
     assert not second.lost
 
 
-def test_without_locks_nobody_claims_a_session(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_session_is_claimed_when_locking_is_unavailable(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def no_locks(descriptor: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -142,7 +144,7 @@ def test_without_locks_nobody_claims_a_session(home: Path, monkeypatch: pytest.M
         b"\xff" * 100,
     ],
 )
-def test_a_lock_file_that_says_nothing_useful_still_locks(home: Path, content: bytes) -> None:
+def test_garbled_lock_file_still_locks(home: Path, content: bytes) -> None:
     made = claimed("abc")
     (path,) = (home / ".mahtab" / "open").iterdir()
     path.write_bytes(content)
@@ -152,7 +154,7 @@ def test_a_lock_file_that_says_nothing_useful_still_locks(home: Path, content: b
     assert not made.lost
 
 
-def test_a_holder_on_another_machine_is_said_with_its_name(home: Path) -> None:
+def test_lock_holder_on_another_machine_is_named(home: Path) -> None:
     made = claimed("abc")
     (path,) = (home / ".mahtab" / "open").iterdir()
     path.write_text(f'{{"pid": 7, "host": "elsewhere", "since": {time.time()}}}')

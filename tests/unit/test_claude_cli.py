@@ -53,7 +53,7 @@ def streamed(
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in RECORDINGS.glob("*.jsonl")))
-def test_every_recorded_ending_becomes_what_it_is(
+def test_every_recorded_ending_is_recognised(
     install_claude: InstallClaude, claude_model: MakeClaude, name: str
 ) -> None:
     install_claude("recording", recording=name, exits=True)
@@ -77,7 +77,7 @@ def test_every_recorded_ending_becomes_what_it_is(
     )
 
 
-def test_what_was_streamed_before_a_dropped_connection_is_corrected(
+def test_text_streamed_before_a_dropped_connection_is_corrected(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     install_claude("recording", recording="midstream_drop")
@@ -86,14 +86,14 @@ def test_what_was_streamed_before_a_dropped_connection_is_corrected(
     assert text != metadata["final_text"]
 
 
-def test_an_answer_that_went_on_after_the_token_limit_is_whole(
+def test_answer_continued_past_the_token_limit_is_whole(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     install_claude("recording", recording="maxtok")
     assert str(claude_model().invoke(HELLO).text) == "cut off heHello from the fake server."
 
 
-def test_usage_and_cost_are_those_of_the_turn(
+def test_usage_and_cost_cover_only_the_turn(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     install_claude("answers", answers=["one", "two"])
@@ -105,7 +105,7 @@ def test_usage_and_cost_are_those_of_the_turn(
     assert metadata["cost_usd"] == pytest.approx(0.25)
 
 
-def test_a_conversation_that_goes_on_sends_only_what_is_new(
+def test_continued_conversation_sends_only_new_messages(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     fake = install_claude("answers", answers=["one", "two"])
@@ -116,7 +116,7 @@ def test_a_conversation_that_goes_on_sends_only_what_is_new(
     assert len(fake.starts) == 1
 
 
-def test_another_past_starts_a_new_process_with_the_whole(
+def test_changed_history_starts_a_new_process_with_the_whole_conversation(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     fake = install_claude("answers", answers=["one"])
@@ -131,7 +131,7 @@ def test_another_past_starts_a_new_process_with_the_whole(
 
 
 @pytest.mark.parametrize("end", ["</human>", "< / HUMAN >", "</hu\u200bman>"])
-def test_no_text_of_a_conversation_that_is_told_anew_can_forge_a_turn(
+def test_text_of_a_resent_conversation_cannot_forge_a_turn(
     install_claude: InstallClaude, claude_model: MakeClaude, end: str
 ) -> None:
     fake = install_claude("answers", answers=["one"])
@@ -156,7 +156,7 @@ def test_no_text_of_a_conversation_that_is_told_anew_can_forge_a_turn(
     assert "<humane>" in prompt
 
 
-def test_a_check_between_two_turns_does_not_cost_the_conversation(
+def test_check_between_two_turns_keeps_the_conversation_process(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     fake = install_claude("answers", answers=["one", "two"])
@@ -168,7 +168,7 @@ def test_a_check_between_two_turns_does_not_cost_the_conversation(
     assert len(fake.starts) == 2
 
 
-def test_a_process_that_died_between_two_turns_is_replaced(
+def test_process_dying_between_two_turns_is_replaced(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     fake = install_claude("answers", answers=["one", "two"])
@@ -217,7 +217,7 @@ def test_the_command_line_and_the_environment_keep_the_privacy_and_billing_rules
     assert "a-secret" not in repr(llm)
 
 
-def test_a_key_is_handed_on_only_on_request_and_billing_is_said_once(
+def test_key_is_passed_only_on_request_and_billing_is_noted_once(
     install_claude: InstallClaude, claude_model: MakeClaude, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a-secret")
@@ -230,7 +230,7 @@ def test_a_key_is_handed_on_only_on_request_and_billing_is_said_once(
     assert len([text for text in notices if "ANTHROPIC_API_KEY" in text]) == 1
 
 
-def test_stopping_keeps_what_came_and_asks_the_process_first(
+def test_stop_keeps_the_partial_answer_and_asks_the_process_first(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     fake = install_claude("streams")
@@ -243,7 +243,7 @@ def test_stopping_keeps_what_came_and_asks_the_process_first(
     assert [entry["control"] for entry in fake.told if "control" in entry] == ["interrupt"]
 
 
-def test_a_process_that_does_not_react_is_killed(
+def test_unresponsive_process_is_killed(
     install_claude: InstallClaude, claude_model: MakeClaude, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.llm.claude_cli.REACTION", 0.1)
@@ -255,13 +255,15 @@ def test_a_process_that_does_not_react_is_killed(
     assert not Path(f"/proc/{fake.starts[0]['pid']}").exists()
 
 
-def test_silence_is_given_up(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+def test_silent_process_is_given_up(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
     install_claude("silent")
     with pytest.raises(ModelError, match="has not responded"):
         claude_model(timeout=0.3).invoke(HELLO)
 
 
-def test_a_process_that_dies_is_told_with_its_last_words(
+def test_error_of_a_dying_process_quotes_its_last_stderr(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     install_claude("dies")
@@ -269,7 +271,7 @@ def test_a_process_that_dies_is_told_with_its_last_words(
         claude_model().invoke(HELLO)
 
 
-def test_a_version_that_knows_no_safe_mode_is_to_be_updated(
+def test_version_without_safe_mode_must_be_updated(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     install_claude("too old")
@@ -277,7 +279,7 @@ def test_a_version_that_knows_no_safe_mode_is_to_be_updated(
         claude_model().invoke(HELLO)
 
 
-def test_without_the_program_it_says_what_to_do(
+def test_missing_program_error_suggests_installing_it(
     claude_model: MakeClaude, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -285,7 +287,7 @@ def test_without_the_program_it_says_what_to_do(
         claude_model().invoke(HELLO)
 
 
-def test_a_prompt_of_ten_megabytes_goes_in(
+def test_ten_megabyte_prompt_is_accepted(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     fake = install_claude("answers", answers=["one"])
@@ -293,7 +295,7 @@ def test_a_prompt_of_ten_megabytes_goes_in(
     assert [entry["size"] for entry in fake.told if "size" in entry] == [10_000_000]
 
 
-def test_long_lines_and_all_of_unicode_come_through(
+def test_long_lines_and_all_of_unicode_pass_through(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     text = "é漢🌙\u202e" * 100_000
@@ -301,7 +303,9 @@ def test_long_lines_and_all_of_unicode_come_through(
     assert str(claude_model().invoke([HumanMessage("漢\ud800")]).text) == text
 
 
-def test_two_models_answer_at_once(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+def test_two_models_answer_concurrently(
+    install_claude: InstallClaude, claude_model: MakeClaude
+) -> None:
     install_claude("answers", answers=["one"])
     answers: list[str] = []
     threads = [
@@ -315,7 +319,7 @@ def test_two_models_answer_at_once(install_claude: InstallClaude, claude_model: 
     assert answers == ["one", "one"]
 
 
-def test_closing_leaves_no_process_no_thread_and_no_file(
+def test_closing_leaves_no_process_thread_or_file(
     install_claude: InstallClaude, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
@@ -331,7 +335,7 @@ def test_closing_leaves_no_process_no_thread_and_no_file(
     wait_for(lambda: not set(threading.enumerate()) - before)
 
 
-def test_a_model_that_nobody_has_any_more_leaves_no_process(install_claude: InstallClaude) -> None:
+def test_discarded_model_leaves_no_process(install_claude: InstallClaude) -> None:
     fake = install_claude("answers", answers=["one"])
     llm = ChatClaudeCLI()
     llm.invoke(HELLO)
@@ -340,7 +344,7 @@ def test_a_model_that_nobody_has_any_more_leaves_no_process(install_claude: Inst
     wait_for(lambda: not alive(fake.starts[0]["pid"]))
 
 
-def test_a_process_outlives_the_thread_that_has_asked_first(
+def test_process_survives_the_thread_that_asked_first(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     fake = install_claude("answers", answers=["one", "two"])
@@ -356,7 +360,7 @@ PICTURE = {"type": "image", "base64": "aaaa", "mime_type": "image/jpeg"}
 SENT = {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "aaaa"}}
 
 
-def test_pictures_are_sent_where_they_stand(
+def test_pictures_are_sent_in_order(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     fake = install_claude("answers", answers=["one", "two"])
@@ -376,7 +380,7 @@ def test_pictures_are_sent_where_they_stand(
     assert fake.prompts[1] == "more"
 
 
-def test_the_window_is_that_of_the_model_that_answers(
+def test_window_size_belongs_to_the_answering_model(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     used = {
@@ -399,7 +403,7 @@ def test_the_window_is_that_of_the_model_that_answers(
     assert llm.window == 1_000_000
 
 
-def test_thoughts_come_beside_the_words(
+def test_thoughts_are_streamed_separately(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     install_claude("recording", recording="thinking")
@@ -414,7 +418,7 @@ def test_thoughts_come_beside_the_words(
     assert "".join(thoughts) == "".join(recorded) != ""
 
 
-def test_a_line_that_is_nested_too_deeply_is_passed_over(
+def test_deeply_nested_line_is_skipped(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     result = {"type": "result", "result": "x"}
@@ -425,7 +429,7 @@ def test_a_line_that_is_nested_too_deeply_is_passed_over(
     assert claude_model(timeout=60).invoke(HELLO).text == "still here"
 
 
-def test_a_tool_that_the_model_has_invented_does_not_end_its_answer(
+def test_invented_tool_does_not_end_the_answer(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     install_claude("recording", recording="tool")
@@ -448,7 +452,7 @@ def test_a_tool_that_the_model_has_invented_does_not_end_its_answer(
         (503, "Busy.", "The service is not available: Busy. Ask again in a moment."),
     ],
 )
-def test_the_status_of_an_error_becomes_words(
+def test_error_status_becomes_a_sentence(
     install_claude: InstallClaude, claude_model: MakeClaude, status: int, said: str, sentence: str
 ) -> None:
     retry = {

@@ -84,7 +84,7 @@ def result(cost: float, read: int, text: str = "one", **more: Any) -> list[dict[
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_all_that_a_turn_read_counts_also_from_the_cache_and_where_it_failed(
+def test_cached_tokens_and_failed_turns_are_counted(
     install_claude: InstallClaude, claude_model: MakeClaude, name: str
 ) -> None:
     install_claude("recording", recording=name)
@@ -96,7 +96,7 @@ def test_all_that_a_turn_read_counts_also_from_the_cache_and_where_it_failed(
     assert (usage.cache_read_tokens, usage.cache_creation_tokens) == (read * 3 // 8, read // 8)
 
 
-def test_what_was_streamed_counts_where_the_process_ended_before_it_could_tell(
+def test_streamed_tokens_count_when_the_process_dies(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     install_claude("recording", recording="partial_killed", exits=True)
@@ -106,7 +106,7 @@ def test_what_was_streamed_counts_where_the_process_ended_before_it_could_tell(
     assert answer.usage.input_tokens == 2_400
 
 
-def test_calls_that_the_cli_makes_by_itself_count_and_it_is_told_to_make_none(
+def test_compaction_calls_of_the_cli_are_counted_and_disabled(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     """The second turn has compacted before it answered: of its 80 tokens its own result names
@@ -142,7 +142,7 @@ def test_calls_that_the_cli_makes_by_itself_count_and_it_is_told_to_make_none(
     assert fake.starts[0]["env"] == {"DISABLE_AUTO_COMPACT": "1"}
 
 
-def test_a_suggestion_that_fails_counts(
+def test_failed_suggestion_is_counted(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     install_claude("recording", recording="v197_refusal")
@@ -153,7 +153,7 @@ def test_a_suggestion_that_fails_counts(
 
 
 @pytest.mark.parametrize("name", ["v330_midstream_drop", "midstream_drop"])
-def test_an_answer_that_is_tried_again_is_shown_anew(name: str) -> None:
+def test_retried_answer_is_shown_from_the_start(name: str) -> None:
     turn, said = folded(name)
     shown = ""
     for words in said:
@@ -165,7 +165,7 @@ def test_an_answer_that_is_tried_again_is_shown_anew(name: str) -> None:
     assert turn.text == "Hello from the fake server."
 
 
-def test_a_refused_message_is_no_part_of_the_answer(
+def test_refused_message_is_not_part_of_the_answer(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     """The CLI goes on once by itself, and says so."""
@@ -180,7 +180,7 @@ def test_a_refused_message_is_no_part_of_the_answer(
     ]
 
 
-def test_a_refusal_at_the_end_is_told_and_no_answer(
+def test_final_refusal_is_a_failure_and_not_an_answer(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     install_claude("recording", recording="v197_refusal")
@@ -188,7 +188,7 @@ def test_a_refusal_at_the_end_is_told_and_no_answer(
     assert (answer.failure, answer.ended) == (REFUSED, False)
 
 
-def test_what_stands_of_an_answer_stays_when_its_rest_is_tried_again() -> None:
+def test_first_part_of_an_answer_stays_when_the_rest_is_retried() -> None:
     turn = ClaudeTurn()
 
     def stream(**event: Any) -> list[Any]:
@@ -207,7 +207,7 @@ def test_what_stands_of_an_answer_stays_when_its_rest_is_tried_again() -> None:
     assert turn.text == "The beginning and the end."
 
 
-def test_an_answer_that_begins_anew_is_drawn_once(
+def test_restarted_answer_is_drawn_once(
     install_claude: InstallClaude, claude_model: MakeClaude, desk: Desk
 ) -> None:
     """From the CLI's lines to the entries of the transcript, at every record on the way."""
@@ -230,7 +230,7 @@ def test_an_answer_that_begins_anew_is_drawn_once(
     assert seen[-1] == "Hello from the fake server."
 
 
-def test_a_prompt_that_is_too_long_is_asked_once_more_with_less(
+def test_too_long_prompt_is_retried_once_with_less(
     install_claude: InstallClaude, claude_model: MakeClaude, desk: Desk
 ) -> None:
     fake = install_claude("recording", recording="err400")
@@ -263,7 +263,7 @@ def test_a_prompt_that_is_too_long_is_asked_once_more_with_less(
         ({"status": 7, "resetsAt": 10**30, "utilization": "x", "rateLimitType": []}, []),
     ],
 )
-def test_limits_of_the_account_are_told_once(
+def test_account_limits_are_reported_once(
     install_claude: InstallClaude,
     claude_model: MakeClaude,
     info: dict[str, Any],
@@ -276,7 +276,7 @@ def test_limits_of_the_account_are_told_once(
     assert told == notices
 
 
-def test_when_a_limit_begins_anew_is_told_as_a_time_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_reset_is_given_as_a_time_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
     event = {
         "type": "rate_limit_event",
         "rate_limit_info": {"status": "rejected", "resetsAt": 1_700_000_000},

@@ -31,7 +31,7 @@ def limits(fake: FakeClaude) -> dict[str, str]:
     return {name: value for name, value in fake.starts[-1]["env"].items() if value is not None}
 
 
-def test_an_answer_has_no_limit_of_ours(
+def test_answer_has_no_limit_by_default(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     fake = install_claude("answers", answers=["one"], watched=WATCHED)
@@ -40,7 +40,7 @@ def test_an_answer_has_no_limit_of_ours(
     assert "--effort" not in fake.starts[0]["argv"]
 
 
-def test_a_limit_of_the_persons_own_holds(
+def test_users_own_limit_applies(
     install_claude: InstallClaude, claude_model: MakeClaude, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "5000")
@@ -49,7 +49,7 @@ def test_a_limit_of_the_persons_own_holds(
     assert limits(fake) == {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "5000"}
 
 
-def test_where_the_cost_is_limited_half_of_the_tokens_stay_for_the_answer(
+def test_cost_limit_leaves_half_of_the_tokens_for_the_answer(
     install_claude: InstallClaude,
 ) -> None:
     fake = install_claude("answers", answers=["one"], watched=WATCHED)
@@ -58,13 +58,13 @@ def test_where_the_cost_is_limited_half_of_the_tokens_stay_for_the_answer(
     assert limits(fake) == {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8000", "MAX_THINKING_TOKENS": "4000"}
 
 
-def test_suggestions_come_without_thinking(install_claude: InstallClaude) -> None:
+def test_suggestions_are_made_without_thinking(install_claude: InstallClaude) -> None:
     fake = install_claude("answers", answers=["one"], watched=WATCHED)
     get_llm("claude:haiku", thinking=False).invoke("hello")
     assert limits(fake) == {"CLAUDE_CODE_DISABLE_THINKING": "1"}
 
 
-def test_checks_run_at_low_effort_in_a_process_of_their_own(
+def test_checks_run_at_low_effort_in_their_own_process(
     install_claude: InstallClaude, claude_model: MakeClaude, desk: Desk
 ) -> None:
     fake = install_claude("answers", answers=[CODE, "It is 42."])

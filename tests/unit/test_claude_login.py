@@ -47,14 +47,14 @@ def write_settings(folder: Path, settings: object) -> None:
         ("https://[SECRET", "a gateway"),
     ],
 )
-def test_of_an_address_only_the_host_is_shown(
+def test_only_the_host_of_an_address_is_shown(
     monkeypatch: pytest.MonkeyPatch, address: str, shown: str
 ) -> None:
     monkeypatch.setenv(GATEWAY, address)
     assert gateway_address() == shown
 
 
-def test_the_key_is_withheld_unless_the_person_wants_it_billed(
+def test_key_is_withheld_unless_the_user_wants_it_billed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(KEY, "a key")
@@ -73,7 +73,7 @@ def test_a_gateway_of_the_shell_is_used_with_its_key(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("place", [None, "elsewhere"])
-def test_a_gateway_of_claudes_own_settings_keeps_the_key_of_the_shell(
+def test_gateway_of_claudes_own_settings_keeps_the_shells_key(
     home: Path, monkeypatch: pytest.MonkeyPatch, place: str | None
 ) -> None:
     monkeypatch.setenv(KEY, "the gateway's key")
@@ -100,12 +100,12 @@ def test_a_gateway_of_claudes_own_settings_keeps_the_key_of_the_shell(
         {"hooks": {}},
     ],
 )
-def test_settings_without_a_gateway_are_none(home: Path, settings: object) -> None:
+def test_settings_without_a_gateway_give_none(home: Path, settings: object) -> None:
     write_settings(home / ".claude", settings)
     assert gateway_address() == ""
 
 
-def test_whom_nobody_lets_in_is_told_of_the_key_that_was_not_used(
+def test_login_error_mentions_the_unused_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path / "bin", monkeypatch, "recording", recording="nokey")
@@ -121,7 +121,7 @@ def test_whom_nobody_lets_in_is_told_of_the_key_that_was_not_used(
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_the_setting_gives_the_key(
+def test_setting_passes_the_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: bool
 ) -> None:
     fake = install(tmp_path / "bin", monkeypatch, "recording", recording="success")

@@ -31,7 +31,7 @@ def stop_at_once(llm: ChatClaudeCLI, messages: list[BaseMessage]) -> str:
     return "".join(words)
 
 
-def test_a_question_goes_to_the_process_that_was_started_for_it(
+def test_question_uses_the_process_that_was_prestarted_for_it(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     fake = install_claude("answers", answers=["one"])
@@ -48,7 +48,7 @@ def test_a_question_goes_to_the_process_that_was_started_for_it(
     assert len(fake.starts) == 1
 
 
-def test_a_process_whose_question_did_not_come_makes_room(
+def test_unused_prestarted_process_is_replaced(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     """Its system prompt is old, since a skill was loaded."""
@@ -61,7 +61,7 @@ def test_a_process_whose_question_did_not_come_makes_room(
     assert running(fake) == [fake.starts[1]["pid"]]
 
 
-def test_a_process_that_waited_and_died_is_replaced(
+def test_prestarted_process_that_died_is_replaced(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     fake = install_claude("answers", answers=["one"])
@@ -74,7 +74,7 @@ def test_a_process_that_waited_and_died_is_replaced(
     assert len(fake.starts) == 2
 
 
-def test_nothing_is_started_while_an_answer_is_given(
+def test_nothing_is_started_while_an_answer_streams(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     fake = install_claude("answers", answers=["one"])
@@ -86,7 +86,7 @@ def test_nothing_is_started_while_an_answer_is_given(
     assert len(fake.starts) == 1
 
 
-def test_a_conversation_goes_on_in_its_process_after_a_stop(
+def test_conversation_keeps_its_process_after_a_stop(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
     """The process knows by itself that it was stopped, and may know more of its answer than was
@@ -104,7 +104,7 @@ def test_a_conversation_goes_on_in_its_process_after_a_stop(
 @pytest.mark.parametrize(
     "changed", ["[The person has taken this out of the conversation.]", f"gone\n\n{STOPPED_ANSWER}"]
 )
-def test_a_stopped_answer_that_was_changed_is_told_anew(
+def test_edited_stopped_answer_is_sent_again_from_the_start(
     install_claude: InstallClaude, claude_model: MakeClaude, changed: str
 ) -> None:
     fake = install_claude("streams")

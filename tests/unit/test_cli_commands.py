@@ -14,7 +14,7 @@ from mahtab_tui.cli.main import app, main
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_is_loaded_from_where_it_is_said_to_be(name: str) -> None:
+def test_each_command_loads(name: str) -> None:
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     context = typer.Context(group)
@@ -25,7 +25,7 @@ def test_each_command_is_loaded_from_where_it_is_said_to_be(name: str) -> None:
     assert found.get_short_help_str()
 
 
-def test_there_is_no_other_command() -> None:
+def test_there_are_no_other_commands() -> None:
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     assert group.get_command(typer.Context(group), "no-command") is None
@@ -34,13 +34,13 @@ def test_there_is_no_other_command() -> None:
 @pytest.mark.parametrize(
     "words", [["--modle", "demo"], ["ask", "--modle", "demo", "why?"], ["--modle=demo"]]
 )
-def test_a_misspelt_option_is_told_with_the_one_that_was_meant(words: list[str]) -> None:
+def test_misspelt_option_suggests_the_right_one(words: list[str]) -> None:
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 2
     assert "There is no option --modle. Did you mean --model?" in done.output
 
 
-def test_a_misspelt_option_of_the_screen_is_told_before_its_value_is_looked_for(
+def test_misspelt_screen_option_is_reported_before_its_value(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["mahtab-tui", "--modle", "demo"])

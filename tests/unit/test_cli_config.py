@@ -50,7 +50,7 @@ def rows(done: Result) -> dict[str, list[str]]:
     return {line.split()[0]: line.split(maxsplit=2)[1:] for line in done.stdout.splitlines()}
 
 
-def test_every_setting_is_printed_with_where_it_comes_from(
+def test_every_setting_is_printed_with_its_source(
     mine: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = write(project / ".mahtab" / "config.toml", "reload = true\n")
@@ -86,7 +86,7 @@ def test_control_sequences_of_a_value_do_not_reach_the_terminal(project: Path) -
     assert re.search(r"^theme .*x +.*config\.toml, line 1$", shown, re.MULTILINE)
 
 
-def test_set_changes_one_value_and_leaves_all_else(mine: Path) -> None:
+def test_set_changes_only_one_value(mine: Path) -> None:
     assert run("set", "max_turns", "9").stdout == f"Written to {mine}.\n"
     assert mine.read_text() == MINE.replace("max_turns = 3", "max_turns = 9")
     run("set", "approval", "auto")
@@ -117,7 +117,7 @@ def test_set_changes_one_value_and_leaves_all_else(mine: Path) -> None:
         ("theme", "mahtab-day", "mahtab-day"),
     ],
 )
-def test_values_are_written_as_what_they_are(
+def test_values_are_written_with_their_types(
     key: str, text: str, value: object, project: Path, home: Path
 ) -> None:
     for name in ("a", "b"):
@@ -130,7 +130,7 @@ def test_values_are_written_as_what_they_are(
     assert not files.problems(path)
 
 
-def test_the_projects_file_is_written_when_asked(project: Path, mine: Path) -> None:
+def test_project_file_is_written_on_request(project: Path, mine: Path) -> None:
     assert run("set", "--project", "max_turns", "4").exit_code == 0
     assert (project / ".mahtab" / "config.toml").read_text() == "max_turns = 4\n"
     assert mine.read_text() == MINE
@@ -140,7 +140,7 @@ def test_the_projects_file_is_written_when_asked(project: Path, mine: Path) -> N
     )
 
 
-def test_what_wins_over_what_was_written_is_said(
+def test_set_warns_when_another_source_overrides_the_value(
     mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MAHTAB_MAX_TURNS", "1")
@@ -172,7 +172,7 @@ def test_what_wins_over_what_was_written_is_said(
         (("python", "./missing"), "python: There is no file missing"),
     ],
 )
-def test_a_wrong_key_or_value_is_one_sentence_and_nothing_is_written(
+def test_wrong_key_or_value_gives_one_sentence_and_writes_nothing(
     words: tuple[str, str], said: str, mine: Path
 ) -> None:
     done = run("set", *words)
@@ -189,12 +189,12 @@ def test_a_wrong_key_or_value_is_one_sentence_and_nothing_is_written(
         ("=1", "--set There is no"),
     ],
 )
-def test_what_is_wrong_on_the_command_line_is_said(pair: str, said: str, project: Path) -> None:
+def test_wrong_set_option_is_reported(pair: str, said: str, project: Path) -> None:
     done = run("--set", pair)
     assert (done.exit_code, done.stderr.startswith(f"mahtab-tui: {said}")) == (2, True)
 
 
-def test_a_file_that_is_no_toml_is_not_touched(home: Path, project: Path) -> None:
+def test_invalid_toml_file_is_not_touched(home: Path, project: Path) -> None:
     path = write(home / ".mahtab" / "config.toml", "a = [\n")
     for words in (("set", "max_turns", "3"), ("unset", "max_turns")):
         done = run(*words)
@@ -203,21 +203,21 @@ def test_a_file_that_is_no_toml_is_not_touched(home: Path, project: Path) -> Non
     assert run().exit_code == 2
 
 
-def test_one_wrong_value_does_not_keep_another_from_being_set(home: Path, project: Path) -> None:
+def test_wrong_value_does_not_prevent_setting_another(home: Path, project: Path) -> None:
     path = write(home / ".mahtab" / "config.toml", 'max_turns = "x"\n')
     done = run("set", "approval", "auto")
     assert (done.exit_code, f"{path}, line 1: max_turns: input" in done.stderr) == (0, True)
     assert run("set", "max_turns", "3").stderr == ""
 
 
-def test_a_folder_that_cannot_be_written_to_is_said(home: Path, project: Path) -> None:
+def test_unwritable_folder_is_reported(home: Path, project: Path) -> None:
     (home / ".mahtab").write_text("a file in the folder's place")
     done = run("set", "max_turns", "3")
     assert done.exit_code == 1
     assert "config.toml: the file can" in done.stderr
 
 
-def test_a_write_that_fails_leaves_the_file_and_nothing_else(
+def test_failed_write_leaves_the_file_unchanged_and_nothing_else(
     mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(handle: int) -> None:
@@ -233,7 +233,7 @@ def test_a_write_that_fails_leaves_the_file_and_nothing_else(
     assert list(mine.parent.iterdir()) == [mine]
 
 
-def test_a_link_stays_a_link_and_a_files_rights_stay(
+def test_link_stays_a_link_and_file_permissions_stay(
     home: Path, project: Path, tmp_path: Path
 ) -> None:
     real = write(tmp_path / "dotfiles" / "mahtab.toml", "max_turns = 3\r\n# end\r\n")
@@ -247,7 +247,7 @@ def test_a_link_stays_a_link_and_a_files_rights_stay(
     assert stat.S_IMODE(real.stat().st_mode) == 0o644
 
 
-def test_unset_takes_a_value_out(mine: Path) -> None:
+def test_unset_removes_a_value(mine: Path) -> None:
     assert run("unset", "max_turns").exit_code == 0
     assert run("unset", "keymap.help").exit_code == 0
     assert tomllib.loads(mine.read_text()) == {"theme": "nord"}
@@ -261,7 +261,7 @@ def editor(folder: Path, script: str) -> str:
     return str(path)
 
 
-def test_edit_makes_a_missing_file_of_defaults_and_checks_what_was_saved(
+def test_edit_creates_a_missing_file_from_defaults_and_checks_the_result(
     project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = home / ".mahtab" / "config.toml"
@@ -282,7 +282,7 @@ def test_edit_makes_a_missing_file_of_defaults_and_checks_what_was_saved(
     ]
 
 
-def test_a_file_that_is_no_toml_after_the_editor_is_said(
+def test_invalid_toml_after_editing_is_reported(
     project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDITOR", editor(project, 'echo "a = [" > "$1"'))
@@ -293,7 +293,7 @@ def test_a_file_that_is_no_toml_after_the_editor_is_said(
     ) == (2, True)
 
 
-def test_what_would_not_be_toml_is_not_written(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_set_refuses_to_write_invalid_toml(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tomlkit.dumps", lambda document: "a = [")
     done = run("set", "max_turns", "9")
     assert (
@@ -320,7 +320,7 @@ def test_the_commented_defaults_are_the_defaults(home: Path, project: Path) -> N
     }
 
 
-def test_edit_says_what_is_wrong_with_the_editor(
+def test_edit_reports_a_missing_or_failing_editor(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(project))
@@ -337,7 +337,7 @@ def test_edit_says_what_is_wrong_with_the_editor(
     assert (done.exit_code, "ended with exit code 3" in done.stderr) == (1, True)
 
 
-def test_a_line_of_the_env_file_that_is_none_is_told_once(home: Path, project: Path) -> None:
+def test_invalid_env_file_line_is_reported_once(home: Path, project: Path) -> None:
     write(project / ".env", "A=1\nno line = = at all\nMAHTAB_MODEL=demo\n")
     trust_project()
     done = subprocess.run(
@@ -351,7 +351,7 @@ def test_a_line_of_the_env_file_that_is_none_is_told_once(home: Path, project: P
     assert done.stdout.splitlines()[0].split(maxsplit=2) == ["model", "demo", ".env, line 3"]
 
 
-def test_a_model_may_be_named_without_the_provider_that_is_set(home: Path, project: Path) -> None:
+def test_model_may_be_named_without_its_configured_provider(home: Path, project: Path) -> None:
     assert "There is no model 'gpt-4o'" in run("set", "model", "gpt-4o").stderr
     assert run("set", "provider", "openai").exit_code == 0
     assert run("set", "model", "gpt-4o").exit_code == 0

@@ -14,7 +14,7 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(app, ["skills", *words])
 
 
-def test_list_has_names_and_descriptions_and_says_what_is_broken(project: Path) -> None:
+def test_list_shows_names_descriptions_and_broken_skills(project: Path) -> None:
     write_skill(project / "mine", "tidy", "Tidies up")
     write_skill(project / "mine", "broken", text="x")
     done = run("list", "--skills-dir", "mine")
@@ -24,13 +24,13 @@ def test_list_has_names_and_descriptions_and_says_what_is_broken(project: Path) 
     assert "mine/broken/SKILL.md" in done.stderr
 
 
-def test_several_folders_may_be_named_and_the_last_one_wins(project: Path) -> None:
+def test_several_folders_may_be_named_and_the_last_one_takes_precedence(project: Path) -> None:
     for place in ("a", "b"):
         write_skill(project / place, "tidy", f"Of {place}")
     assert "tidy: Of b\n" in run("list", "--skills-dir", "a", "--skills-dir", "b").stdout
 
 
-def test_a_named_folder_that_is_missing_is_an_error(project: Path) -> None:
+def test_missing_named_folder_is_an_error(project: Path) -> None:
     done = run("list", "--skills-dir", "missing")
     assert (done.exit_code, done.stderr) == (
         2,
@@ -63,7 +63,7 @@ def test_a_new_skill_can_be_used_at_once(project: Path) -> None:
     assert "single hyphens" in run("new", "Look_up").stderr
 
 
-def test_a_skill_is_made_of_text_and_in_a_folder_that_is_there(project: Path) -> None:
+def test_skill_is_text_in_an_existing_folder(project: Path) -> None:
     done = run("new", "look-up", "--description", "a\udcff")
     assert (done.exit_code, done.stderr) == (2, "mahtab-tui: The description is not valid text.\n")
     assert not (project / ".mahtab").exists()
@@ -75,7 +75,7 @@ def test_a_skill_is_made_of_text_and_in_a_folder_that_is_there(project: Path) ->
     )
 
 
-def test_metadata_stands_for_nothing_but_itself(project: Path) -> None:
+def test_metadata_is_printed_literally(project: Path) -> None:
     text = "---\nname: sly\ndescription: Fine.\nmetadata:\n  file: /etc/passwd\n---\n"
     path = write_skill(project / "mine", "sly", text=text)
     lines = run("show", "sly", "--skills-dir", "mine").stdout.splitlines()
@@ -83,7 +83,7 @@ def test_metadata_stands_for_nothing_but_itself(project: Path) -> None:
     assert "metadata, file: /etc/passwd" in lines
 
 
-def test_check_says_what_is_wrong_with_which_file(project: Path) -> None:
+def test_check_names_each_broken_file_and_its_problem(project: Path) -> None:
     write_skill(project / "mine", "good")
     path = write_skill(project / "mine", "broken", text="x")
     done = run("check", "mine")
@@ -98,7 +98,7 @@ def test_search_prints_the_best_first(project: Path) -> None:
     assert (nothing.exit_code, nothing.stderr) == (1, "mahtab-tui: No skill matches 'qqqq'.\n")
 
 
-def test_a_missing_folder_of_the_source_is_an_error_at_the_start(project: Path) -> None:
+def test_missing_source_folder_is_an_error_at_startup(project: Path) -> None:
     done = CliRunner().invoke(app, ["ask", "what?", "--code-dir", "missing"])
     assert (done.exit_code, done.stderr) == (
         2,

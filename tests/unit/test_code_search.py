@@ -130,12 +130,12 @@ def searcher(request: pytest.FixtureRequest, tree: Path) -> CodeSearcher:
     return CodeSearcher(tree, request.param)
 
 
-def test_hidden_ignored_and_binary_files_and_links_are_passed_over(searcher: CodeSearcher) -> None:
+def test_hidden_ignored_binary_and_linked_files_are_skipped(searcher: CodeSearcher) -> None:
     found = list(dict.fromkeys(match.path for match in searcher.search("load", limit=1000).found))
     assert found == sorted([*FOUND, "spaces in it/and ä.txt"], key=lambda path: path.split("/"))
 
 
-def test_a_match_has_its_place_and_the_lines_around_it(searcher: CodeSearcher) -> None:
+def test_match_has_a_path_line_number_and_context(searcher: CodeSearcher) -> None:
     first, second = searcher.search(r"def load_\w+", "app.py").found
     assert (first.path, first.line, first.text) == ("app.py", 3, "def load_all():")
     assert (first.before, first.after) == (("import os", ""), ("    return 1", ""))
@@ -146,7 +146,7 @@ def test_a_match_has_its_place_and_the_lines_around_it(searcher: CodeSearcher) -
     )
 
 
-def test_lines_around_matches_are_told_once(tmp_path: Path) -> None:
+def test_overlapping_context_lines_are_shown_once(tmp_path: Path) -> None:
     (tmp_path / "log").write_text(
         "".join(f"{kind} {number}\n" for number, kind in enumerate("abbacccb"))
     )
@@ -169,7 +169,7 @@ def test_lines_around_matches_are_told_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["nonsense", "hex", "zlib", "undefined", "a\0b"])
-def test_what_is_no_encoding_is_said(searcher: CodeSearcher, encoding: str) -> None:
+def test_unknown_encoding_is_reported(searcher: CodeSearcher, encoding: str) -> None:
     for attempt in (
         lambda: searcher.search("x", encoding=encoding),
         lambda: searcher.read_file("app.py", encoding=encoding),
@@ -197,7 +197,7 @@ def test_files_are_chosen_by_name_or_by_path(
     )
 
 
-def test_the_limit_is_kept_and_said(searcher: CodeSearcher) -> None:
+def test_search_stops_at_the_limit_and_notes_it(searcher: CodeSearcher) -> None:
     found = searcher.search("load", limit=3)
     assert (len(found.found), found.ended) == (3, "limit")
     assert found.as_text().endswith("[There is more; narrow the pattern or raise limit.]")
@@ -208,7 +208,7 @@ def test_long_lines_are_cut(searcher: CodeSearcher) -> None:
     assert match.text.endswith("… (2,005 characters)")
 
 
-def test_an_encoding_can_be_said(tmp_path: Path) -> None:
+def test_encoding_can_be_specified(tmp_path: Path) -> None:
     (tmp_path / "x.cbl").write_bytes("MOVE Ä TO B.\nSTOP RUN.\n".encode("cp273"))
     searcher = CodeSearcher(tmp_path)
     assert [match.text for match in searcher.search("Ä TO", encoding="cp273").found] == [
@@ -218,7 +218,7 @@ def test_an_encoding_can_be_said(tmp_path: Path) -> None:
         searcher.search("x", encoding="klingon")
 
 
-def test_lines_of_a_mainframe_are_lines(tmp_path: Path) -> None:
+def test_mainframe_line_ends_are_recognised(tmp_path: Path) -> None:
     (tmp_path / "x.cbl").write_bytes("MOVE A TO B.\x85STOP RUN.\x85".encode("cp037"))
     searcher = CodeSearcher(tmp_path)
     assert [
@@ -228,7 +228,7 @@ def test_lines_of_a_mainframe_are_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("between", ["\f", "\v", "\x1c", "\u2028", "\x85"])
-def test_a_line_has_the_same_number_where_it_is_found_and_where_it_is_read(
+def test_search_and_read_number_lines_alike(
     searcher: CodeSearcher, tmp_path: Path, between: str
 ) -> None:
     for name, data in (
@@ -241,7 +241,7 @@ def test_a_line_has_the_same_number_where_it_is_found_and_where_it_is_read(
         assert here.read_file(name, 2) == "     2  two"
 
 
-def test_folders_within_folders_are_no_calls_within_calls(tmp_path: Path) -> None:
+def test_nested_folders_need_no_recursive_calls(tmp_path: Path) -> None:
     deep = tmp_path / Path(*["a"] * 200)
     deep.mkdir(parents=True)
     (deep / "deep.txt").touch()
@@ -253,9 +253,7 @@ def test_folders_within_folders_are_no_calls_within_calls(tmp_path: Path) -> Non
         sys.setrecursionlimit(limit)
 
 
-def test_what_is_found_is_bounded_with_the_lines_around_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_with_context_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.knowledge.code._MOST", 100_000)
     (tmp_path / "x.txt").write_text(("x" * 400 + "\n") * 2_000)
     found = CodeSearcher(tmp_path).search("x", context_lines=50, limit=10_000)
@@ -265,7 +263,7 @@ def test_what_is_found_is_bounded_with_the_lines_around_it(
     )
 
 
-def test_what_is_no_expression_is_said_in_a_sentence(searcher: CodeSearcher) -> None:
+def test_invalid_regular_expression_gives_one_sentence(searcher: CodeSearcher) -> None:
     with pytest.raises(
         CodeError,
         match=r"'\(' is not a regular expression: missing \), unterminated subpattern at position 0\.",
@@ -273,7 +271,7 @@ def test_what_is_no_expression_is_said_in_a_sentence(searcher: CodeSearcher) -> 
         searcher.search("(")
 
 
-def test_an_expression_that_backtracks_for_ever_ends_with_the_time(tmp_path: Path) -> None:
+def test_catastrophic_backtracking_ends_at_the_time_limit(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("a" * 100 + "\n")
     assert CodeSearcher(tmp_path, None).search(r"(a|a)*b$", seconds=1.0).ended == "time"
 
@@ -288,7 +286,7 @@ def test_a_search_can_be_cancelled(tmp_path: Path) -> None:
     )
 
 
-def test_modules_of_the_folder_are_not_run_by_a_search(
+def test_search_runs_no_modules_of_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('run')\n")
@@ -296,7 +294,7 @@ def test_modules_of_the_folder_are_not_run_by_a_search(
     assert len(CodeSearcher(".").search("raise").found) == 1
 
 
-def test_a_file_is_read_by_lines_and_held_inside_the_folder(tree: Path) -> None:
+def test_file_is_read_by_lines_and_only_inside_the_folder(tree: Path) -> None:
     searcher = CodeSearcher(tree)
     assert searcher.read_file("app.py", 3, 4) == "     3  def load_all():\n     4      return 1"
     for path, said in (

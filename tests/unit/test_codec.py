@@ -34,7 +34,7 @@ from mahtab_tui.bus.records import AnswerFigure, AssistantChat
         (tags.ASSISTANT_CHAT, {"figures": [{"text": "10", "found": True, "cell": "quit()"}]}),
     ],
 )
-def test_what_would_fail_those_who_fold_it_is_malformed(tag: str, attrs: dict[str, Any]) -> None:
+def test_malformed_attributes_are_rejected(tag: str, attrs: dict[str, Any]) -> None:
     with pytest.raises(InvalidRecord):
         decode(tag, "text", attrs, 1.0)
 
@@ -62,11 +62,11 @@ def test_what_would_fail_those_who_fold_it_is_malformed(tag: str, attrs: dict[st
         (tags.NOTICE, {}),
     ],
 )
-def test_what_is_written_is_read(tag: str, attrs: dict[str, Any]) -> None:
+def test_written_records_can_be_read(tag: str, attrs: dict[str, Any]) -> None:
     assert decode(tag, "text", attrs, 1.0) is not None
 
 
-def test_the_figures_of_an_answer_are_written_and_read() -> None:
+def test_figures_of_an_answer_round_trip() -> None:
     answer = AssistantChat(
         "8 or 10", turn=1, step=0, figures=(AnswerFigure("8", True, 3), AnswerFigure("10", False))
     )

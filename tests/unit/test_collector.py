@@ -55,7 +55,7 @@ def settled() -> Collector:
     return collector
 
 
-def test_nothing_is_collected_before_the_first_picture() -> None:
+def test_nothing_is_collected_before_the_first_screen() -> None:
     collector = Collector()
     assert not gc.isenabled()
     collector.settle()
@@ -63,7 +63,7 @@ def test_nothing_is_collected_before_the_first_picture() -> None:
     assert gc.get_freeze_count() > 0
 
 
-def test_a_slice_is_collected_between_keys_once_it_is_worth_it(
+def test_slice_is_collected_between_keys_when_worthwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, collector = Clock(monkeypatch), settled()
@@ -78,7 +78,7 @@ def test_a_slice_is_collected_between_keys_once_it_is_worth_it(
     assert (collections(1), collections(2)) == (slices + 1, whole)
 
 
-def test_who_never_pauses_gets_slices_and_whole_collections_too(
+def test_constant_typing_still_triggers_slices_and_full_collections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     Clock(monkeypatch)
@@ -90,7 +90,7 @@ def test_who_never_pauses_gets_slices_and_whole_collections_too(
     assert (collections(1), collections(2)) == (slices + LONG_OVERDUE, whole + 1)
 
 
-def test_all_is_collected_in_a_quiet_moment_if_there_is_something_new(
+def test_full_collection_runs_in_a_quiet_moment_if_needed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, collector = Clock(monkeypatch), settled()
@@ -107,7 +107,7 @@ def test_all_is_collected_in_a_quiet_moment_if_there_is_something_new(
     assert collections(2) == whole + 1, "there is nothing new to look at"
 
 
-def test_what_is_left_of_a_long_collection_is_not_looked_at_again(
+def test_survivors_of_a_long_collection_are_frozen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, collector = Clock(monkeypatch), settled()

@@ -24,12 +24,12 @@ def printed(monkeypatch: pytest.MonkeyPatch, text: str) -> str:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_text_drives_the_terminal(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_no_text_can_drive_the_terminal(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     assert not re.search(
         r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", re.sub(r"\x1b\[[\d;]*m", "", printed(monkeypatch, text))
     )
 
 
-def test_what_commands_draw_themselves_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_codes_of_commands_pass_through(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = "\r\x1b[K3 nodes \x1b[1;38;5;9mbold\x1b[0m"
     assert printed(monkeypatch, drawn) == f"{drawn}\n"

@@ -75,21 +75,21 @@ WRONG = [
 
 
 @pytest.mark.parametrize("source", OPEN)
-def test_what_can_go_on_is_not_complete(source: str) -> None:
+def test_unfinished_code_is_incomplete(source: str) -> None:
     assert not is_complete(source)
 
 
 @pytest.mark.parametrize("source", COMPLETE)
-def test_what_can_run_is_complete(source: str) -> None:
+def test_runnable_code_is_complete(source: str) -> None:
     assert is_complete(source)
 
 
 @pytest.mark.parametrize("source", WRONG)
-def test_what_is_wrong_is_complete_so_that_its_error_shows(source: str) -> None:
+def test_wrong_code_is_complete_so_that_its_error_shows(source: str) -> None:
     assert is_complete(source)
 
 
-def test_asking_warns_of_nothing() -> None:
+def test_check_emits_no_warnings() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert is_complete("1 is 1; '\\d'")
@@ -100,5 +100,5 @@ def test_any_text_gets_an_answer(source: str) -> None:
     assert is_complete(source) in (True, False)
 
 
-def test_a_step_is_the_same_for_the_text_and_for_its_lines() -> None:
+def test_check_is_the_same_for_text_and_lines() -> None:
     assert code_area.STEP == STEP

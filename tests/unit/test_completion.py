@@ -186,7 +186,7 @@ NAMESPACE: dict[str, Any] = {
         ("POI", "point"),
     ],
 )
-def test_it_completes(code: str, wanted: str) -> None:
+def test_completions_match_the_table(code: str, wanted: str) -> None:
     assert wanted in labels(NAMESPACE, code)
 
 
@@ -196,7 +196,7 @@ def table_names() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("code", "wanted"), TABLE)
-def test_what_must_be_first_is_first(table_names: dict[str, Any], code: str, wanted: str) -> None:
+def test_best_completion_comes_first(table_names: dict[str, Any], code: str, wanted: str) -> None:
     assert labels(table_names, code)[0] == wanted
 
 
@@ -231,11 +231,11 @@ def test_a_table_of_polars_has_columns_only_in_brackets(table_names: dict[str, A
         "",
     ],
 )
-def test_it_has_nothing_to_say(code: str) -> None:
+def test_no_completion_where_names_do_not_apply(code: str) -> None:
     assert "point" not in labels({"point": 1}, code) or not code
 
 
-def test_a_member_of_a_module_that_is_not_loaded_is_found_without_importing_it(
+def test_member_of_an_unloaded_module_is_found_without_importing_it(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "lonely_module.py").write_text(
@@ -258,9 +258,7 @@ def test_files_are_completed_in_strings(project: Path) -> None:
     assert labels({}, "open('.h") == [".hidden"]
 
 
-def test_the_exact_name_comes_first_then_names_that_begin_with_the_text_then_names_that_hold_its_letters() -> (
-    None
-):
+def test_exact_matches_come_first_then_prefixes_then_subsequences() -> None:
     namespace = dict.fromkeys(("_pot", "__pot", "spot", "pot", "potato", "Potter", "p_o_t"), 1)
     assert [name for name in labels(namespace, "pot") if name in namespace] == [
         "pot",
@@ -271,7 +269,7 @@ def test_the_exact_name_comes_first_then_names_that_begin_with_the_text_then_nam
     ]
 
 
-def test_private_names_are_listed_once_an_underscore_is_typed_or_where_nothing_else_fits() -> None:
+def test_private_names_are_listed_after_an_underscore_or_as_a_last_resort() -> None:
     namespace = dict.fromkeys(("_grow", "group", "a_grown"), 1)
     assert labels(namespace, "gro")[:2] == ["group", "a_grown"]
     assert "_grow" not in labels(namespace, "gro")
@@ -312,11 +310,11 @@ def test_keyword_arguments_come_before_names_and_not_within_an_argument() -> Non
         ('df["""un', 'unit price"""'),
     ],
 )
-def test_a_key_is_put_in_with_its_quotes(code: str, text: str) -> None:
+def test_completed_key_includes_its_quotes(code: str, text: str) -> None:
     assert text in [item["text"] for item in complete(NAMESPACE, code, len(code))["items"]]
 
 
-def test_a_quote_that_is_there_is_not_put_in_again() -> None:
+def test_existing_quote_is_not_doubled() -> None:
     found = complete(NAMESPACE, "nested['ou']", 10)
     assert [(item["label"], item["text"]) for item in found["items"]] == [("outer", "outer")]
     assert found["start"] == 8
@@ -324,7 +322,7 @@ def test_a_quote_that_is_there_is_not_put_in_again() -> None:
 
 @example("'\"\ud7fc", "'")
 @given(st.text(), st.sampled_from(["'", '"', "'''", '"""']))
-def test_a_key_that_is_put_in_is_that_key(key: str, quote: str) -> None:
+def test_inserted_key_is_the_right_key(key: str, quote: str) -> None:
     code = f"d[{quote}"
     item = complete({"d": {key: 1}}, code, len(code))["items"][0]
     assert eval(quote + item["text"]) == key
@@ -337,7 +335,7 @@ def test_magics_are_completed_at_the_beginning_of_a_line() -> None:
     assert "timeit" not in labels({}, "x = (1\n%t")
 
 
-def test_kind_and_a_line_about_it() -> None:
+def test_completions_have_a_kind_and_a_description() -> None:
     about = {
         item["label"]: (item["kind"], item["doc"])
         for item in complete(NAMESPACE, "point.", 6)["items"]
@@ -407,7 +405,7 @@ def test_attributes_of_hostile_objects_are_named() -> None:
     assert {"danger", "harmless"} <= set(labels({"h": object.__new__(cls)}, "h."))
 
 
-def test_names_that_are_no_strings_and_modules_that_promise_too_much() -> None:
+def test_non_string_names_and_overpromising_modules_are_skipped() -> None:
     module = types.ModuleType("lazy")
     names: dict[Any, Any] = {"__all__": ["promised", 3], "__getattr__": boom, "there": 1, 5: 6}
     module.__dict__.update(names)
@@ -415,13 +413,13 @@ def test_names_that_are_no_strings_and_modules_that_promise_too_much() -> None:
     assert labels(namespace, "lazy.")[:2] == ["promised", "there"]
 
 
-def test_a_list_that_is_too_long_is_cut_and_says_so() -> None:
+def test_too_long_list_is_truncated_and_counts_the_rest() -> None:
     found = complete({f"name{i}": i for i in range(1_000)}, "name", 4)
     assert (len(found["items"]), found["more"] >= 800) == (MOST, True)
 
 
 @given(st.text(max_size=80), st.integers(0, 80))
-def test_any_text_is_fine(code: str, cursor: int) -> None:
+def test_completion_accepts_any_text(code: str, cursor: int) -> None:
     found = complete(NAMESPACE, code, min(cursor, len(code)))
     assert 0 <= found["start"] <= min(cursor, len(code))
 
@@ -454,7 +452,7 @@ def test_any_text_is_fine(code: str, cursor: int) -> None:
         max_size=15,
     )
 )
-def test_any_pieces_are_fine(pieces: list[str]) -> None:
+def test_completion_accepts_any_pieces_of_code(pieces: list[str]) -> None:
     code = "".join(pieces)
     complete(NAMESPACE, code, len(code))
 
@@ -469,7 +467,5 @@ def test_any_pieces_are_fine(pieces: list[str]) -> None:
         (int.from_bytes, "f(bytes, byteorder='big', *, signed=False)"),
     ],
 )
-def test_signatures_of_built_in_functions_have_what_the_caller_gives(
-    value: object, signature: str
-) -> None:
+def test_builtin_signatures_show_what_the_caller_passes(value: object, signature: str) -> None:
     assert signature_of(value, "f") == signature

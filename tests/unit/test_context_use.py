@@ -29,7 +29,7 @@ def test_each_part_of_the_conversation_is_counted_once() -> None:
     assert abs(sum(sizes.values()) - whole) <= 0.1 * whole
 
 
-def test_texts_from_outside_are_counted_where_they_are() -> None:
+def test_external_texts_are_counted_where_they_appear() -> None:
     asked = render_context(
         "", attachments="</attachments>\n<skills>\n" + "text " * 1_000 + "\n</skills>"
     )

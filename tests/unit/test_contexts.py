@@ -52,7 +52,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, shut: Path) -> None:
         io.StringIO("a text\n"),
     ],
 )
-def test_texts_are_what_they_are(given: object) -> None:
+def test_texts_are_unchanged(given: object) -> None:
     assert take(given) == ContextText("a text\n")
 
 
@@ -65,7 +65,7 @@ def test_texts_are_what_they_are(given: object) -> None:
         (codecs.BOM_UTF32_LE, "utf-32-le"),
     ],
 )
-def test_a_mark_says_how_bytes_are_read(mark: bytes, encoding: str) -> None:
+def test_byte_order_mark_selects_the_encoding(mark: bytes, encoding: str) -> None:
     assert take(mark + "Grüße 🌙".encode(encoding)) == ContextText("Grüße 🌙")
 
 
@@ -84,13 +84,13 @@ def test_bytes_that_are_not_utf_8_are_read_as_search_code_reads_them(tmp_path: P
     }
 
 
-def test_bytes_that_break_their_mark_are_replaced_and_told_of() -> None:
+def test_invalid_bytes_after_a_byte_order_mark_are_replaced_with_a_notice() -> None:
     taken = take(codecs.BOM_UTF8 + b"caf\xe9 \xff")
     assert taken.text == "caf\ufffd \ufffd"
     assert taken.notices == ("The bytes are not valid UTF-8; characters replaced: 2.",)
 
 
-def test_a_file(tmp_path: Path) -> None:
+def test_file_is_read_as_text_with_its_name(tmp_path: Path) -> None:
     file = tmp_path / "events.log"
     file.write_text("one\ntwo\n")
     assert take(file) == ContextText("one\ntwo\n", about="the file events.log")
@@ -98,7 +98,7 @@ def test_a_file(tmp_path: Path) -> None:
         take(tmp_path / "missing.log")
 
 
-def test_the_name_of_a_file_is_a_text_but_perhaps_not_the_one_that_was_meant(project: Path) -> None:
+def test_file_name_is_searched_as_text_with_a_notice(project: Path) -> None:
     (project / "events.log").write_text("one\n")
     taken = take("events.log")
     assert taken.text == "events.log"
@@ -107,7 +107,7 @@ def test_the_name_of_a_file_is_a_text_but_perhaps_not_the_one_that_was_meant(pro
     assert take("a\0b" * 10) == ContextText("a\0b" * 10)
 
 
-def test_a_folder_is_its_text_files(tmp_path: Path) -> None:
+def test_folder_is_read_as_its_text_files(tmp_path: Path) -> None:
     for name in ("b/two.txt", "a.txt", ".git/config", "b/.hidden", "picture.png"):
         file = tmp_path / name
         file.parent.mkdir(exist_ok=True)
@@ -120,7 +120,7 @@ def test_a_folder_is_its_text_files(tmp_path: Path) -> None:
     assert taken.notices == (f"Files in {tmp_path} that are not text were left out: 1.",)
 
 
-def test_a_folder_that_cannot_be_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsearchable_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ContextError, match="There are no text files"):
         take(tmp_path)
     for number in range(4):
@@ -130,7 +130,7 @@ def test_a_folder_that_cannot_be_searched(tmp_path: Path, monkeypatch: pytest.Mo
         take(tmp_path)
 
 
-def test_a_file_of_a_folder_that_cannot_be_read_is_left_out(
+def test_unreadable_file_of_a_folder_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("open.txt", "shut.txt"):
@@ -143,7 +143,7 @@ def test_a_file_of_a_folder_that_cannot_be_read_is_left_out(
     )
 
 
-def test_a_folder_without_rights_is_not_an_empty_one(
+def test_unreadable_folder_is_not_an_empty_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "shut").mkdir()
@@ -160,7 +160,7 @@ def test_a_folder_without_rights_is_not_an_empty_one(
 
 
 @pytest.mark.timeout(20)
-def test_what_has_no_end_is_refused(tmp_path: Path) -> None:
+def test_endless_files_are_refused(tmp_path: Path) -> None:
     """Also a pipe that nobody writes to, whose opening alone would wait; in a folder they are no
     files."""
     os.mkfifo(tmp_path / "pipe")
@@ -171,7 +171,7 @@ def test_what_has_no_end_is_refused(tmp_path: Path) -> None:
     assert parts(take(tmp_path)) == {"a.txt": "a"}
 
 
-def test_names_that_no_file_can_have_and_files_too_large(
+def test_impossible_file_names_and_too_large_files_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ContextError, match=r"cannot be read: .*null"):
@@ -185,7 +185,7 @@ def test_names_that_no_file_can_have_and_files_too_large(
         take(tmp_path / "large")
 
 
-def test_of_many_notices_some_are_told(tmp_path: Path) -> None:
+def test_only_the_first_notices_are_shown(tmp_path: Path) -> None:
     for number in range(15):
         (tmp_path / f"{number:02}.txt").write_bytes(b"\xff")
     taken = take(tmp_path)
@@ -193,7 +193,7 @@ def test_of_many_notices_some_are_told(tmp_path: Path) -> None:
     assert taken.notices[-1] == "There are 5 more such notices."
 
 
-def test_lists_and_dicts_of_texts_and_documents() -> None:
+def test_lists_and_dicts_of_texts_become_documents() -> None:
     documents = [
         "plain",
         b"bytes",
@@ -253,9 +253,7 @@ FRAME = pd.DataFrame({"born": [1815, 1906, 1936]})
     ],
     ids=["filtered", "cut", "every second", "named", "of two levels", "of a series"],
 )
-def test_an_index_that_is_more_than_row_numbers_is_kept(
-    given: object, text: str, columns: str
-) -> None:
+def test_meaningful_index_becomes_a_column(given: object, text: str, columns: str) -> None:
     taken = take(given)
     assert (taken.text, taken.about.rpartition("the columns ")[2]) == (text, columns)
 
@@ -267,7 +265,7 @@ def test_tables_among_documents_are_whole_and_series_of_texts_are_documents() ->
 
 
 @pytest.mark.parametrize("given", [None, 5, object(), len])
-def test_what_is_no_context_is_refused(given: object) -> None:
+def test_unsupported_context_type_is_refused(given: object) -> None:
     with pytest.raises(
         ContextError, match=f"A value of type {type(given).__name__} cannot be searched"
     ):

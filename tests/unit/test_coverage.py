@@ -15,7 +15,7 @@ _SPANS = st.lists(st.tuples(st.integers(0, CHARS), st.integers(0, CHARS)), max_s
 
 @given(st.lists(_SPANS, max_size=8))
 @settings(deadline=None)
-def test_intervals_hold_what_was_put_in(batches: list[list[tuple[int, int]]]) -> None:
+def test_intervals_contain_what_was_added(batches: list[list[tuple[int, int]]]) -> None:
     intervals = Intervals()
     wanted: set[int] = set()
     for spans in batches:
@@ -28,7 +28,7 @@ def test_intervals_hold_what_was_put_in(batches: list[list[tuple[int, int]]]) ->
 
 
 @given(_SPANS, st.integers(2, 5))
-def test_too_many_intervals_become_fewer_and_lose_nothing(
+def test_too_many_intervals_are_merged_without_loss(
     spans: list[tuple[int, int]], limit: int
 ) -> None:
     intervals = Intervals(limit)
@@ -38,7 +38,7 @@ def test_too_many_intervals_become_fewer_and_lose_nothing(
     assert held >= {place for start, end in spans for place in range(start, end)}
 
 
-def test_a_cell_shows_the_most_that_was_done_in_it() -> None:
+def test_grid_cell_shows_its_most_advanced_state() -> None:
     coverage = Coverage(1000)
     coverage.add("handed", [(0, 500)])
     coverage.add("peek", [(0, 100)])
@@ -61,7 +61,7 @@ def test_a_cell_shows_the_most_that_was_done_in_it() -> None:
 
 
 @given(_SPANS, st.integers(1, 80))
-def test_every_span_has_a_cell_and_no_cell_is_too_many(
+def test_every_span_has_a_grid_cell_and_no_cell_is_extra(
     spans: list[tuple[int, int]], count: int
 ) -> None:
     coverage = Coverage(CHARS)

@@ -86,7 +86,7 @@ def run(text: str, namespace: dict[str, Any]) -> str:
     ],
 )
 @pytest.mark.parametrize("name", ["data", "first", "count"])
-def test_it_answers_about_the_table_that_the_question_means(
+def test_demo_answers_about_the_table_named_in_the_question(
     name: str, value: object, others: dict[str, Any], text: str, printed: str
 ) -> None:
     assert printed.format(name=name) in run(text.format(name=name), {**others, name: value})
@@ -106,7 +106,7 @@ def test_it_answers_about_the_table_that_the_question_means(
         ("are values missing in data?", "Price     1"),
     ],
 )
-def test_it_answers_about_any_variable(text: str, printed: str) -> None:
+def test_demo_answers_about_any_variable(text: str, printed: str) -> None:
     assert printed in run(text.replace("last line", "last 2 lines"), {**OTHERS, "data": ORDERS})
 
 
@@ -121,7 +121,7 @@ def test_it_answers_about_any_variable(text: str, printed: str) -> None:
         "sort data",
     ],
 )
-def test_a_question_that_no_rule_covers_is_a_failure_with_examples_that_work(text: str) -> None:
+def test_uncovered_question_is_a_failure_with_working_examples(text: str) -> None:
     namespace = {**OTHERS, "data": ORDERS}
     with pytest.raises(ModelError, match="has no rule for this") as failure:
         answer(question(text, namespace))
@@ -130,7 +130,7 @@ def test_a_question_that_no_rule_covers_is_a_failure_with_examples_that_work(tex
     assert all(run(example, namespace) for example in examples)
 
 
-def test_it_names_variables_and_an_error() -> None:
+def test_demo_names_variables_and_an_error() -> None:
     said = answer(question("which variables are there?", OTHERS))
     assert said.startswith(WHO)
     assert "- `log`: str" in said
@@ -141,7 +141,7 @@ def test_it_names_variables_and_an_error() -> None:
     ).startswith(WHO)
 
 
-def test_it_reports_and_judges_what_code_printed() -> None:
+def test_demo_reports_and_judges_printed_output() -> None:
     asked = [*question("what is n?", OTHERS), AIMessage("x")]
 
     def ended(status: str, printed: str) -> list[BaseMessage]:
@@ -171,7 +171,7 @@ def test_it_reports_and_judges_what_code_printed() -> None:
 
 
 @given(st.lists(st.text(), max_size=4), st.booleans())
-def test_it_answers_or_says_that_it_cannot(texts: list[str], tagged: bool) -> None:
+def test_any_text_gets_an_answer_or_a_model_error(texts: list[str], tagged: bool) -> None:
     wrapped = [
         f'<variables>\n{text}\n</variables><user-repl-out status="error">{text}</user-repl-out>{text}'
         if tagged
@@ -182,7 +182,7 @@ def test_it_answers_or_says_that_it_cannot(texts: list[str], tagged: bool) -> No
         assert answer([HumanMessage(text) for text in wrapped])
 
 
-def test_it_streams_with_usage_and_can_be_stopped() -> None:
+def test_demo_streams_with_usage_and_can_be_stopped() -> None:
     llm = ChatDemo()
     words = []
     for chunk in llm.stream(question("what can you do?", OTHERS)):

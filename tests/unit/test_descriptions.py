@@ -50,7 +50,7 @@ CARS = pd.DataFrame(
 )
 
 
-def test_a_frame_looks_as_pandas_writes_its_types_and_head() -> None:
+def test_frame_is_described_with_types_and_head() -> None:
     assert lines(CARS, "cars") == [
         "cars: DataFrame, 406 rows x 4 columns",
         f"Name                    {CARS.dtypes['Name']}  (1 missing)".replace(
@@ -67,7 +67,7 @@ def test_a_frame_looks_as_pandas_writes_its_types_and_head() -> None:
     ]
 
 
-def test_the_values_of_columns_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_column_values_can_be_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_description, "SHOW_VALUES", False)
     assert not any("values:" in line for line in lines(CARS))
 
@@ -299,7 +299,7 @@ SIMPLE: list[tuple[Any, list[str]]] = [
     SIMPLE,
     ids=[f"{number} {type(value).__name__}" for number, (value, _) in enumerate(SIMPLE)],
 )
-def test_what_is_said_of_each_kind(value: Any, expected: list[str]) -> None:
+def test_each_kind_of_value_is_described(value: Any, expected: list[str]) -> None:
     assert lines(value) == expected
 
 
@@ -318,7 +318,7 @@ def test_columns_of_all_kinds_and_names_that_look_like_secrets() -> None:
     assert "sesame" not in text
 
 
-def test_variables_that_look_like_secrets_are_left_out_and_functions_are_not() -> None:
+def test_secret_looking_variables_are_omitted_but_not_functions() -> None:
     namespace = {"api_key": ["abc"], "get_token": area, "x": 1}
     assert describe(namespace, ["api_key", "get_token", "x", "no such name"], LIMIT).keys() == {
         "get_token",
@@ -326,7 +326,7 @@ def test_variables_that_look_like_secrets_are_left_out_and_functions_are_not() -
     }
 
 
-def test_of_a_wide_table_some_columns_are_shown_and_some_are_named() -> None:
+def test_wide_table_shows_some_columns_and_names_some() -> None:
     wide = pd.DataFrame(np.zeros((3, 2_000)), columns=[f"col_{n}" for n in range(2_000)])
     found = lines(wide, "wide", 10_000)
     assert found[0] == "wide: DataFrame, 3 rows x 2,000 columns"
@@ -348,7 +348,7 @@ def test_a_description_is_cut_after_a_line(limit: int) -> None:
             assert whole.startswith(text[: -len("\n...")])
 
 
-def test_whatever_a_text_has_in_it_lines_are_printable() -> None:
+def test_description_lines_are_always_printable() -> None:
     for text in HOSTILE:
         for value in (
             text,
@@ -375,7 +375,7 @@ def test_any_plain_data_is_described_within_its_limit(value: Any) -> None:
     assert all(line.isprintable() and len(line) <= 240 for line in text.split("\n"))
 
 
-def test_what_takes_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_description_is_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
     def endless(name: str, value: object) -> list[str] | None:
         while value == "slow":
             pass
@@ -553,7 +553,7 @@ def zoo(ran: list[str]) -> dict[str, Any]:
     return found
 
 
-def test_nothing_of_the_users_runs() -> None:
+def test_no_user_code_runs() -> None:
     ran: list[str] = []
     found = zoo(ran)
     ran.clear()

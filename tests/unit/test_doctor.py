@@ -12,7 +12,7 @@ from mahtab_tui.cli import doctor
 
 
 @pytest.mark.parametrize(("free", "mark"), [(5, "!"), (500, "✓")])
-def test_a_full_disk_is_said(
+def test_full_disk_is_reported(
     home: Path, monkeypatch: pytest.MonkeyPatch, free: int, mark: str
 ) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=free * 2**20))
@@ -21,9 +21,7 @@ def test_a_full_disk_is_said(
     assert (f"{free} MiB free" in line, "The disk is full" in line) == (True, mark == "!")
 
 
-def test_a_folder_that_cannot_be_written_to_is_said(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritable_folder_is_reported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda place, mode: False)
     assert "cannot be written to" in doctor._home()
 
@@ -45,7 +43,7 @@ def test_a_folder_that_cannot_be_written_to_is_said(
         ("many", "linux", "✓ undo        not known"),
     ],
 )
-def test_the_limits_of_undo_are_said(
+def test_undo_limits_are_shown(
     project: Path, monkeypatch: pytest.MonkeyPatch, steps: str, platform: str, line: str
 ) -> None:
     monkeypatch.setenv("MAHTAB_UNDO_STEPS", steps)
@@ -75,7 +73,7 @@ def test_the_limits_of_undo_are_said(
         ("perhaps", "linux", "✓ variables   not known"),
     ],
 )
-def test_what_is_saved_of_variables_is_said(
+def test_saved_variables_are_shown(
     home: Path, project: Path, monkeypatch: pytest.MonkeyPatch, keep: str, platform: str, line: str
 ) -> None:
     for session in ("session-a", "session-b"):

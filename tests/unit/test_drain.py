@@ -49,13 +49,13 @@ class Drawing:
         return handed
 
 
-def test_what_is_drawn_quickly_is_handed_on_at_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fast_drawing_gets_records_at_every_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     drawing = Drawing(monkeypatch, 0.005)
     assert drawing.second() == 30
     assert drawing.texts == [str(number) for number in range(30)]
 
 
-def test_what_takes_long_to_draw_leaves_looks_out_and_loses_nothing(
+def test_slow_drawing_skips_ticks_and_loses_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawing = Drawing(monkeypatch, 0.015)
@@ -65,7 +65,7 @@ def test_what_takes_long_to_draw_leaves_looks_out_and_loses_nothing(
     assert drawing.texts == [str(number) for number in range(30)]
 
 
-def test_however_long_drawing_takes_a_record_waits_no_longer_than_said(
+def test_record_waits_no_longer_than_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawing = Drawing(monkeypatch, 10)
@@ -80,7 +80,7 @@ def test_however_long_drawing_takes_a_record_waits_no_longer_than_said(
     assert drawing.texts == ["first", "second"]
 
 
-def test_after_a_rest_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_waits_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     drawing = Drawing(monkeypatch, 10)
     drawing.say("first")
     drawing.drain.tick()

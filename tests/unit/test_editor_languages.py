@@ -33,7 +33,7 @@ def test_a_sentence_is_prose(text: str) -> None:
         "for x in y:\n    print(x)",
     ],
 )
-def test_python_that_does_something_is_code(text: str) -> None:
+def test_effective_python_is_code(text: str) -> None:
     assert is_code(text)
     assert not is_prose(text)
 
@@ -52,12 +52,12 @@ def test_python_that_does_something_is_code(text: str) -> None:
         "word " * LONGEST,
     ],
 )
-def test_what_may_be_either_is_neither(text: str) -> None:
+def test_ambiguous_text_is_neither_prose_nor_code(text: str) -> None:
     assert not is_prose(text)
     assert not is_code(text)
 
 
-def test_up_and_down_walk_through_what_begins_with_the_draft() -> None:
+def test_up_and_down_walk_inputs_starting_with_the_draft() -> None:
     inputs = ["x = 3", "df.tail()", "df", "x = 2", "df.head()"]
     cursor = HistoryCursor()
     assert cursor.step(1, inputs, "df") == "df.tail()"

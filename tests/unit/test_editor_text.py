@@ -42,7 +42,7 @@ def test_a_new_line_is_indented_as_python_wants_it(before: str, indent: int) -> 
     assert next_indent(before) == " " * indent
 
 
-def test_brackets_in_strings_and_comments_are_none() -> None:
+def test_brackets_in_strings_and_comments_are_ignored() -> None:
     text = "f('(', [1]) # )"
     assert [span for span in spans(text) if span.bracket] == [
         SourceSpan(7, 9, True),
@@ -50,7 +50,7 @@ def test_brackets_in_strings_and_comments_are_none() -> None:
     ]
 
 
-def test_a_bracket_without_a_partner_is_left_out() -> None:
+def test_unmatched_bracket_has_no_span() -> None:
     assert list(spans("(]")) == []
 
 
@@ -97,11 +97,11 @@ def test_spans_lie_within_the_text_and_pair_what_belongs_together(text: str) -> 
         ("s = '''\n```py\nx\n```", "s = '''\n```py\nx\n```"),
     ],
 )
-def test_python_is_pasted_as_it_can_run(text: str, python: str) -> None:
+def test_pasted_python_is_made_runnable(text: str, python: str) -> None:
     assert pasted_python(text, into_empty=True) == python
 
 
-def test_pasted_into_other_code_the_indentation_stays() -> None:
+def test_pasted_code_keeps_its_indentation_inside_other_code() -> None:
     assert pasted_python("    x\n    y", into_empty=False) == "    x\n    y"
 
 

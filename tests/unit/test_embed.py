@@ -8,17 +8,17 @@ from mahtab_tui import run_repl
 from mahtab_tui.llm.base import ModelError
 
 
-async def test_in_a_running_loop_it_refuses_and_names_the_alternatives() -> None:
+async def test_running_loop_is_refused_with_alternatives() -> None:
     with pytest.raises(RuntimeError, match="event loop is running") as refusal:
         run_repl(ns={})
     assert "create_repl_agent" in str(refusal.value)
 
 
-def test_a_model_that_there_is_not_is_said_before_the_screen_opens() -> None:
+def test_unknown_model_is_reported_before_the_screen_opens() -> None:
     with pytest.raises(ModelError, match="There is no model 'nope'"):
         run_repl(ns={}, model="nope")
 
 
-def test_without_a_terminal_it_says_so() -> None:
+def test_missing_terminal_is_reported() -> None:
     with pytest.raises(RuntimeError, match="needs a terminal"):
         run_repl(ns={})

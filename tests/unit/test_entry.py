@@ -43,7 +43,7 @@ def run(arguments: list[str], loads: Path) -> subprocess.CompletedProcess[str]:
     ],
     ids=["while a library is loaded", "in a library that catches it", "at the very beginning"],
 )
-def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_word(
+def test_interrupt_during_loading_exits_silently(
     tmp_path: Path, entry: list[str], module: str, code: str
 ) -> None:
     (tmp_path / f"{module}.py").write_text(code)
@@ -51,7 +51,7 @@ def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_word(
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
-def test_an_interrupt_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
+def test_ignored_interrupt_stays_ignored(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text(INTERRUPTED + "print('went on'); os._exit(0)\n")
     previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -61,7 +61,7 @@ def test_an_interrupt_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "went on\n")
 
 
-def test_nothing_is_collected_while_the_program_is_loaded_and_commands_are_collected_after(
+def test_collection_is_off_while_loading_and_on_afterwards(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(

@@ -31,7 +31,7 @@ def test_limited_output_keeps_exactly_what_the_limit_allows(texts: list[str], li
     assert raised == (len("".join(texts)) > limit)
 
 
-def test_limited_output_allows_ten_thousand_characters_and_says_what_to_do_at_the_next() -> None:
+def test_output_limit_error_suggests_how_to_print_less() -> None:
     stream = LimitedOutput()
     print("x" * (LIMIT - 1), file=stream)
     with pytest.raises(OutputLimitError, match=r"10,000 characters.*slice.*peek.*grep"):
@@ -48,7 +48,7 @@ def test_two_limited_streams_count_together() -> None:
     assert (out.getvalue(), err.getvalue(), stdout.take("f")) == ("abc", "de", "")
 
 
-def test_a_limited_stream_over_another_has_no_value_of_its_own() -> None:
+def test_limited_stream_over_another_has_no_own_value() -> None:
     with pytest.raises(io.UnsupportedOperation):
         LimitedOutput(io.TextIOWrapper(io.BytesIO())).getvalue()
 
@@ -70,7 +70,7 @@ PIECES = st.lists(st.tuples(st.sampled_from(["stdout", "value", "traceback"]), P
 
 
 @given(PIECES, st.integers(1, 20))
-def test_output_keeps_head_and_tail_and_its_kinds_add_up(
+def test_output_is_reduced_to_head_and_tail_and_its_kinds_add_up(
     pieces: list[tuple[str, str]], keep: int
 ) -> None:
     whole = "".join(text for _, text in pieces)
@@ -98,7 +98,7 @@ def test_chunks_join_to_the_text_however_its_bytes_are_split(text: str, sizes: l
     assert "".join(said) == text
 
 
-def test_an_unfinished_character_at_the_end_is_shown_as_such() -> None:
+def test_incomplete_character_at_the_end_is_made_visible() -> None:
     said: list[str] = []
     chunks = Chunks(said.append)
     chunks.feed(b"a\xe2\x82")

@@ -92,7 +92,7 @@ def test_code_of_an_answer_stands_between_its_words() -> None:
     ]  # fmt: skip
 
 
-def test_a_notebook_has_outputs_as_bundles_and_says_who_wrote_what() -> None:
+def test_notebook_has_output_bundles_and_authors() -> None:
     made = notebook_of(chosen())
     nbformat.validate(made)
     by_id = {cell.id: cell for cell in made.cells}
@@ -118,7 +118,7 @@ def test_a_notebook_has_outputs_as_bundles_and_says_who_wrote_what() -> None:
     assert made.metadata.mahtab.title == "What is **x**?"
 
 
-def test_a_number_that_no_notebook_counts_is_left_out() -> None:
+def test_cell_number_that_notebooks_do_not_count_is_omitted() -> None:
     [made] = notebook_of(chosen(cell(-1, "x = 4\nx", ("value", "4\n")))).cells
     assert (made.execution_count, made.outputs[0].execution_count, made.source) == (
         None,
@@ -127,7 +127,7 @@ def test_a_number_that_no_notebook_counts_is_left_out() -> None:
     )
 
 
-def test_the_same_session_is_the_same_notebook() -> None:
+def test_same_session_gives_the_same_notebook() -> None:
     assert rendered(chosen(), ".ipynb") == rendered(chosen(), ".ipynb")
 
 
@@ -142,7 +142,7 @@ def test_a_script_is_python_that_jupytext_reads() -> None:
     assert sources == ["import math", "x = 4\nprint('a')\nx", "print(x)", "1/0", "plot()"]
 
 
-def test_nothing_that_was_said_becomes_code_of_a_script() -> None:
+def test_chat_text_never_becomes_code_of_a_script() -> None:
     said = "a\rimport b\x0bimport c\x0cimport d\u2028import e\n# %%\nimport f\n\x00\x1b[31m%%bash"
     story = [
         records.UserChat(said, turn=1),
@@ -180,7 +180,7 @@ def test_hidden_undone_and_private_entries(ending: str) -> None:
 
 
 @pytest.mark.parametrize("ending", [".ipynb", ".md", ".html"])
-def test_a_long_output_keeps_both_ends_and_says_what_is_left_out(ending: str) -> None:
+def test_long_output_is_exported_with_both_ends_and_the_omitted_count(ending: str) -> None:
     story = cell(1, "print()", ("stdout", "first " + "x" * 5_000 + " last\n"))
     text = rendered(chosen(story, longest=1_000), ending)
     assert "first" in text
@@ -262,7 +262,7 @@ def test_anything_can_be_written(text: str, ending: str, tmp_path: Path) -> None
         nbformat.validate(json.loads(file.read_text("utf-8")))
 
 
-def test_a_file_that_is_there_stays_unless_it_may_be_replaced(tmp_path: Path) -> None:
+def test_existing_file_is_overwritten_only_if_allowed(tmp_path: Path) -> None:
     file = tmp_path / "it.md"
     file.write_text("mine")
     with pytest.raises(FileExistsError):
@@ -275,7 +275,7 @@ def test_a_file_that_is_there_stays_unless_it_may_be_replaced(tmp_path: Path) ->
     assert [each.name for each in tmp_path.iterdir()] == ["it.md"]
 
 
-def test_a_link_stays_one_and_one_that_leads_nowhere_is_not_replaced(tmp_path: Path) -> None:
+def test_link_stays_a_link_and_a_broken_one_is_not_replaced(tmp_path: Path) -> None:
     there, nowhere = tmp_path / "there.md", tmp_path / "nowhere.md"
     there.symlink_to("target.md")
     nowhere.symlink_to("gone.md")
@@ -289,7 +289,7 @@ def test_a_link_stays_one_and_one_that_leads_nowhere_is_not_replaced(tmp_path: P
     assert len(list(tmp_path.iterdir())) == 4
 
 
-def test_a_folder_and_a_name_as_long_as_the_disk_allows(tmp_path: Path) -> None:
+def test_folder_and_maximum_length_name_are_handled(tmp_path: Path) -> None:
     (tmp_path / "folder.md").mkdir()
     for over in (False, True):
         with pytest.raises(IsADirectoryError):
@@ -305,12 +305,12 @@ def test_names_of_attachments_are_covered() -> None:
     assert "notes" not in rendered(select(conversation, "s1"), ".md")
 
 
-def test_an_empty_session_is_a_sentence() -> None:
+def test_empty_session_gives_one_sentence() -> None:
     with pytest.raises(NothingToExport, match=r"Nothing has been said or run yet\."):
         chosen([])
 
 
-def test_words_that_are_not_answered_yet_are_no_problem() -> None:
+def test_unanswered_question_is_exported() -> None:
     story: list[Record] = [
         records.UserChat("q", turn=1),
         records.UserReplIn("x", cell=1, party="you"),
@@ -380,7 +380,7 @@ def with_asides(story: list[Record], **options: Any) -> Selected:
     return select(Conversation(story, asides=True), "s1", **options)
 
 
-def test_searches_tool_calls_and_warnings_stand_where_they_happened() -> None:
+def test_searches_tool_calls_and_warnings_appear_in_order() -> None:
     made = notebook_of(with_asides(BESIDE))
     nbformat.validate(made)
     assert [cell.cell_type for cell in made.cells] == ["code", *["markdown"] * 6]
@@ -404,7 +404,7 @@ def test_searches_tool_calls_and_warnings_stand_where_they_happened() -> None:
     assert made.cells[-1].metadata.mahtab["by"] == "program"
 
 
-def test_a_page_folds_them_and_a_script_leaves_them_out() -> None:
+def test_page_folds_annotations_and_script_omits_them() -> None:
     page = rendered(with_asides(BESIDE), ".html")
     assert page.count("<details>") == 3
     assert "The disk is &lt;full&gt;." in page
@@ -424,7 +424,7 @@ def test_a_search_goes_with_its_cell(ending: str) -> None:
     assert "I think" not in rendered(with_asides(private), ending)
 
 
-def test_secrets_are_covered_in_them() -> None:
+def test_secrets_are_covered_in_annotations() -> None:
     conversation = Conversation(BESIDE, asides=True)
     conversation.cover(
         lambda text: (
@@ -438,7 +438,7 @@ def test_secrets_are_covered_in_them() -> None:
     assert all(word not in text for word in ("Ann", "line 1", "full", "won*?</summary>"))
 
 
-def test_a_long_search_says_how_many_calls_are_left_out() -> None:
+def test_long_search_counts_the_omitted_calls() -> None:
     calls: list[Record] = [
         records.SearchBegin("again", tree="t", node=f"1.{number}", seq=9 + number, model="small")
         for number in range(2, 1_000)
@@ -456,12 +456,12 @@ def test_a_long_search_says_how_many_calls_are_left_out() -> None:
     )
 
 
-def test_warnings_alone_are_nothing_to_export() -> None:
+def test_session_with_only_warnings_has_nothing_to_export() -> None:
     with pytest.raises(NothingToExport):
         with_asides([records.Notice("The disk is full.", level="warning")])
 
 
-def test_a_page_shows_a_table_and_without_nbconvert_a_sentence(
+def test_page_shows_a_table_or_a_sentence_without_nbconvert(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     html = "<style scoped>.x {y: z}</style><table><thead><tr><th>city</th></tr></thead><tbody><tr><td>Bonn</td></tr></tbody></table>"

@@ -32,7 +32,7 @@ def said_by_its_package() -> bool:
         ({"LANGCHAIN_TRACING_V2": "false", "LANGSMITH_TRACING_V2": "true"}, "LANGSMITH_TRACING_V2"),
     ],
 )
-def test_what_is_sent_is_known(
+def test_tracing_by_environment_variables_is_detected(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], found: str
 ) -> None:
     for name in NAMES:

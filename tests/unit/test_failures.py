@@ -23,14 +23,14 @@ class Failed(Exception):
 @pytest.mark.parametrize(
     "code", ["²", "--5", pytest.param("1" * 5_000, id="long"), "٣", None, [], {"a": 1}]
 )
-def test_a_code_or_state_that_is_no_number_is_none(code: Any) -> None:
+def test_non_numeric_status_code_is_ignored(code: Any) -> None:
     assert str(explained(Failed({"error": {"code": code, "message": "Gone."}}, code))).endswith(
         ": Gone."
     )
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
-def test_a_body_that_is_nested_too_deeply_is_no_crash(opening: str) -> None:
+def test_deeply_nested_body_does_not_crash(opening: str) -> None:
     assert (
         str(explained(Failed(opening * 200_000)))
         == "The model could not answer: Failed: It failed."
@@ -38,7 +38,7 @@ def test_a_body_that_is_nested_too_deeply_is_no_crash(opening: str) -> None:
 
 
 @pytest.mark.parametrize("before", range(280, 300, 3))
-def test_no_part_of_a_key_is_told_where_a_long_text_is_cut(before: int) -> None:
+def test_truncated_text_leaks_no_part_of_a_key(before: int) -> None:
     said = str(
         explained(Failed({"error": {"message": f"{'x' * before} {KEY} is wrong"}}, 401), secret=KEY)
     )

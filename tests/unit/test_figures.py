@@ -154,13 +154,13 @@ def missing(answer: str, code: str = "", sources: tuple[FigureSource, ...] = ())
     ]
 
 
-def test_a_name_that_the_code_quotes_is_not_missed() -> None:
+def test_name_quoted_by_the_code_is_not_missed() -> None:
     answer = "By 'Pclass', the class 'First' leads."
     assert missing(answer) == ["'Pclass'", "'First'"]
     assert missing(answer, 'df.groupby("Pclass")') == ["'First'"]
 
 
-def test_the_record_has_each_text_once() -> None:
+def test_record_stores_each_text_once() -> None:
     figures = find_figures(
         "8 and 8, 10 and 10; about 400, then 400", [FigureSource(2, "8 406")], ""
     )

@@ -41,9 +41,7 @@ def past(sessions: Path) -> list[Record]:
     return [record for _, record in page.records]
 
 
-def test_every_record_is_read_and_none_of_what_it_says_is_lost(
-    sessions: Path, past: list[Record]
-) -> None:
+def test_every_old_record_is_read_without_loss(sessions: Path, past: list[Record]) -> None:
     with sqlite3.connect(sessions) as connection:
         rows = connection.execute("select tag, attrs, text from record order by number").fetchall()
     newer = {
@@ -68,13 +66,13 @@ def test_every_record_is_read_and_none_of_what_it_says_is_lost(
         assert told.items() <= json.loads(json.dumps(encode(record))).items()
 
 
-def test_what_ran_when_the_program_was_killed_is_cut_off(past: list[Record]) -> None:
+def test_cell_running_when_killed_is_marked_as_cut(past: list[Record]) -> None:
     last = past[-1]
     assert isinstance(last, records.UserReplOut)
     assert (last.cut, last.text, last.kinds) == (True, "begun\n", (("stdout", 6),))
 
 
-def test_it_is_shown_as_it_was(past: list[Record]) -> None:
+def test_old_session_is_shown_as_it_was(past: list[Record]) -> None:
     transcript, rows, searches = Transcript(since=past[-1].time + 1), VariableRows(), Trees()
     transcript.fold(past)
     rows.fold(past)
@@ -96,7 +94,7 @@ def test_it_is_shown_as_it_was(past: list[Record]) -> None:
     assert [len(tree.nodes) for tree in searches] == [1, 5]
 
 
-def test_the_conversation_goes_on(past: list[Record]) -> None:
+def test_old_session_can_be_continued(past: list[Record]) -> None:
     said = conversation(past)
     assert [(each.role, each.text) for each in said[:3:2]] == [
         ("user", "Count the data"),
@@ -111,7 +109,7 @@ def test_the_conversation_goes_on(past: list[Record]) -> None:
     assert [(record.mime, record.width, record.height) for record in asked] == [("image/png", 9, 9)]
 
 
-def test_it_is_written_on(sessions: Path) -> None:
+def test_old_session_can_be_appended_to(sessions: Path) -> None:
     store = SqliteStore(sessions, SESSION)
     store.append(records.UserReplIn("1", cell=13, party="you"))
     assert store.output(1) == "a line\n[1, 2, 3]\n"
@@ -123,7 +121,7 @@ def test_it_is_written_on(sessions: Path) -> None:
     assert load_records(sessions, SESSION).records[-1][1].text == "1"
 
 
-def test_it_is_found_once_it_was_read(sessions: Path) -> None:
+def test_old_session_is_found_once_indexed(sessions: Path) -> None:
     list_sessions(sessions)
     assert find_sessions(sessions, "count").hits == []
     assert catch_up(sessions, 60.0) == 0

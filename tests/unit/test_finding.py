@@ -102,7 +102,9 @@ def test_every_kind_of_entry_is_found_at_once(path: Path) -> None:
         ("ﬁne ½", "fine"),
     ],
 )
-def test_words_are_found_in_any_script_case_and_form(path: Path, text: str, typed: str) -> None:
+def test_words_are_found_in_any_script_case_and_normal_form(
+    path: Path, text: str, typed: str
+) -> None:
     save(path, "s", question(text))
     save(path, "other", question("something else"))
     assert found(path, typed) == ["s"]
@@ -128,7 +130,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("typed", HOSTILE)
-def test_what_is_typed_is_never_a_query_of_its_own(path: Path, typed: str) -> None:
+def test_search_text_is_never_parsed_as_a_query(path: Path, typed: str) -> None:
     save(path, "s", question("near not and text a b drop table record"))
     hits = found(path, typed)
     assert hits == (["s"] if words(typed).strip() else [])
@@ -144,7 +146,7 @@ def test_any_text_finds_itself(tmp_path_factory: pytest.TempPathFactory, typed: 
     assert found(path, typed) == (["s"] if words(typed).strip() else [])
 
 
-def test_the_newest_come_first_and_those_beyond_the_limit_are_told(path: Path) -> None:
+def test_newest_hits_come_first_and_omitted_ones_are_noted(path: Path) -> None:
     for number in range(5):
         save(
             path,
@@ -163,7 +165,7 @@ def test_the_newest_come_first_and_those_beyond_the_limit_are_told(path: Path) -
     assert not whole.more
 
 
-def test_a_folder_has_its_own(path: Path) -> None:
+def test_folder_has_its_own_sessions(path: Path) -> None:
     save(path, "here", question("apples"), project="/here")
     save(path, "there", question("apples"), project="/there")
     assert found(path, "apples", "/there") == ["there"]
@@ -174,7 +176,7 @@ def test_a_folder_has_its_own(path: Path) -> None:
     assert found(path, "apples", "/there") == []
 
 
-def test_the_title_is_the_first_questions_first_line_until_it_is_renamed(path: Path) -> None:
+def test_title_is_the_first_line_of_the_first_question_until_renamed(path: Path) -> None:
     save(
         path,
         "s",
@@ -197,7 +199,7 @@ def test_the_title_is_the_first_questions_first_line_until_it_is_renamed(path: P
     assert list_sessions(path)[0].title == "Profits"
 
 
-def test_a_title_that_was_given_while_the_session_is_open_stays(path: Path) -> None:
+def test_title_given_while_the_session_is_open_stays(path: Path) -> None:
     store = SqliteStore(path, "s", name="n", project="/p")
     with pytest.raises(StoreError, match="Nothing of this session is saved yet"):
         rename_session(path, "s", "Early")
@@ -213,7 +215,7 @@ def test_a_title_that_was_given_while_the_session_is_open_stays(path: Path) -> N
     assert index_rows(path) == 0
 
 
-def test_a_session_that_is_deleted_while_others_are_read_leaves_nothing(
+def test_session_deleted_during_indexing_leaves_nothing(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(path, "s", question("apples"))
@@ -227,7 +229,7 @@ def test_a_session_that_is_deleted_while_others_are_read_leaves_nothing(
     connection.close()
 
 
-def test_a_session_without_questions_is_called_by_its_first_cell(path: Path) -> None:
+def test_session_without_questions_is_titled_by_its_first_cell(path: Path) -> None:
     save(path, "s", *cell(1, "first = 1"), *cell(2, "second = 2"))
     assert list_sessions(path)[0].heading == "first = 1"
 
@@ -275,7 +277,7 @@ def without_digests(path: Path) -> None:
         spoil(path, statement)
 
 
-def test_sessions_of_older_versions_are_read_in_steps_and_until_then_that_is_told(
+def test_old_sessions_are_indexed_in_steps_with_a_note_until_done(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for session in ("a", "b"):
@@ -306,7 +308,7 @@ def test_sessions_of_older_versions_are_read_in_steps_and_until_then_that_is_tol
     assert found(path, "plums") == ["a"]
 
 
-def test_of_sessions_of_older_versions_the_newest_are_found_first(path: Path) -> None:
+def test_newest_old_sessions_are_found_first(path: Path) -> None:
     for number in range(6):
         save(path, f"s{number}", question("apples", at=1000.0 + number))
     without_digests(path)
@@ -316,7 +318,7 @@ def test_of_sessions_of_older_versions_the_newest_are_found_first(path: Path) ->
     assert outcome.more
 
 
-def test_while_another_program_writes_reading_waits_for_another_time(
+def test_indexing_is_postponed_while_another_program_writes(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(path, "s", question("apples"))
@@ -330,7 +332,7 @@ def test_while_another_program_writes_reading_waits_for_another_time(
     assert catch_up(path, 60.0) == 0
 
 
-def test_a_copy_is_read_when_somebody_searches(path: Path) -> None:
+def test_copy_is_indexed_by_the_next_search(path: Path) -> None:
     save(path, "s", question("apples"))
     fork_session(path, "s", "copy")
     assert catch_up(path, 0.0) == 1
@@ -338,7 +340,7 @@ def test_a_copy_is_read_when_somebody_searches(path: Path) -> None:
     assert sorted(found(path, "apples")) == ["copy", "s"]
 
 
-def test_a_copy_has_the_title_and_a_beginning_its_own(path: Path) -> None:
+def test_copy_has_the_title_and_its_own_beginning(path: Path) -> None:
     save(path, "s", question("apples"), question("pears", 2))
     rename_session(path, "s", "The harvest")
     fork_session(path, "s", "copy")
@@ -374,7 +376,7 @@ def test_cells_that_use_a_private_variable_are_neither_found_nor_previewed(path:
     assert found(path, "987654") == []  # an output that was private when it came is in no index
 
 
-def test_long_outputs_are_in_the_index_with_their_beginning_and_end(path: Path) -> None:
+def test_long_outputs_are_indexed_by_their_start_and_end(path: Path) -> None:
     save(
         path,
         "s",
@@ -383,7 +385,7 @@ def test_long_outputs_are_in_the_index_with_their_beginning_and_end(path: Path) 
     assert (found(path, "alpha"), found(path, "omega"), found(path, "middle")) == (["s"], ["s"], [])
 
 
-def test_a_preview_shows_long_texts_with_their_beginning_and_end(path: Path) -> None:
+def test_preview_shows_the_start_and_end_of_long_texts(path: Path) -> None:
     text = "beginning " + "x" * 1_000_000 + " end"
     answer = records.AssistantChat(text, turn=1, step=0, party="m", time=2.0)
     save(path, "s", question(text), answer, *cell(1, text, text))
@@ -402,7 +404,7 @@ def test_a_preview_shows_long_texts_with_their_beginning_and_end(path: Path) -> 
         )
 
 
-def test_without_a_full_text_index_the_records_are_read(
+def test_records_are_searched_without_a_full_text_index(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("store.session_index", "store.session_search"):
@@ -432,7 +434,7 @@ def test_without_a_full_text_index_the_records_are_read(
 
 
 @pytest.mark.parametrize("then", ["search", "write", "delete"])
-def test_a_damaged_index_is_made_anew_and_the_sessions_stay(path: Path, then: str) -> None:
+def test_damaged_index_is_rebuilt_and_sessions_stay(path: Path, then: str) -> None:
     save(path, "s", question("apples"))
     spoil(path, "update said_data set block = zeroblob(3) where id > 10")
     spoil(path, "update said_data set block = x'00000000ffffffffffffffffff' where id = 10")
@@ -451,7 +453,7 @@ def test_a_damaged_index_is_made_anew_and_the_sessions_stay(path: Path, then: st
     assert not [file for file in path.parent.iterdir() if "damaged" in file.name]
 
 
-def test_an_index_that_is_made_anew_while_a_session_goes_on_has_all_of_it(path: Path) -> None:
+def test_index_rebuilt_during_a_session_includes_all_of_it(path: Path) -> None:
     store = SqliteStore(path, "s", name="n", project="/p")
     store.append(question("apples"))
     make_anew(path)

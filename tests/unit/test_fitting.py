@@ -22,7 +22,7 @@ def conversation(*texts: str) -> list[AnyMessage]:
 
 
 @given(st.lists(st.text(max_size=3_000), min_size=1, max_size=9), st.integers(-100, 4_000))
-def test_it_fits_begins_with_the_person_and_ends_with_the_last_message(
+def test_fitted_conversation_starts_with_the_user_and_ends_with_the_latest(
     texts: list[str], room: int
 ) -> None:
     messages = conversation(*(texts if len(texts) % 2 else texts[1:]))
@@ -38,7 +38,7 @@ def test_it_fits_begins_with_the_person_and_ends_with_the_last_message(
         assert fitted[-1].text == messages[-1].text
 
 
-def test_outputs_are_shortened_first_and_nothing_else() -> None:
+def test_outputs_are_shortened_first_and_alone() -> None:
     output = to_xml(
         made(tags.USER_REPL_OUT, "</user-repl-out>" + "x" * 9_000, {"cell": 1, "status": "ok"})
     )
@@ -53,7 +53,7 @@ def test_outputs_are_shortened_first_and_nothing_else() -> None:
     assert fitted[1:] == messages[1:]
 
 
-def test_then_the_beginning_is_left_out_and_that_is_told() -> None:
+def test_oldest_messages_are_omitted_next_with_a_note() -> None:
     messages = conversation(*(f"{letter} " * 1_000 for letter in "abcde"))
     fitted = fit(messages, size(messages) // 2)
     assert len(fitted) == 1 or fitted[0].type == "human"
@@ -62,7 +62,7 @@ def test_then_the_beginning_is_left_out_and_that_is_told() -> None:
 
 
 @given(st.text(), st.text())
-def test_what_was_printed_cannot_make_more_of_a_message_short(printed: str, words: str) -> None:
+def test_printed_text_cannot_cause_more_shortening(printed: str, words: str) -> None:
     record = to_xml(made(tags.ASSISTANT_REPL_OUT, printed, {"cell": 1}))
     assert with_short_outputs(f"{record}\n{words}", 10_000) == f"{record}\n{words}"
     assert with_short_outputs(f"{record}\nplain words", 1).endswith(

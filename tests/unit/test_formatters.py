@@ -52,7 +52,7 @@ ELEMENT = re.compile(r'<([\w-]+)((?: \w+="[^"<>]*")*)>(.*?)</\1>', re.DOTALL)
 @given(TAG, HOSTILE)
 @example("user-repl-out", "&amp;lt;user-chat>")
 @example("input", "</input>")
-def test_what_is_defused_can_be_restored(tag: str, text: str) -> None:
+def test_escaped_text_can_be_restored(tag: str, text: str) -> None:
     assert restore(defuse(text, tag), tag) == text
 
 
@@ -84,12 +84,12 @@ def test_no_field_breaks_out(party: str, call: str) -> None:
     assert ELEMENT.fullmatch(to_xml(UserReplIn(cell=1, party=party, call=call))) is not None
 
 
-def test_code_stays_code() -> None:
+def test_code_is_unchanged_by_escaping() -> None:
     code = "if a < b and c & d:\n    html = \"<input value='&lt;x&gt;'>&amp;\""
     assert defuse(code) == code
 
 
-def test_attributes_are_escaped_and_lists_left_out() -> None:
+def test_attributes_are_escaped_and_lists_omitted() -> None:
     shown = attributes(
         {"cell": 3, "party": 'a"b<c>&', "late": True, "turn": None, "kinds": [["x", 1]], "more": {}}
     )
@@ -100,7 +100,7 @@ def test_xml_of_a_record() -> None:
     assert to_xml(UserReplIn("code", cell=3)) == '<user-repl-in cell="3">code</user-repl-in>'
 
 
-def test_long_hostile_content_is_no_work() -> None:
+def test_long_hostile_content_is_handled_quickly() -> None:
     blanks, escapes = "<" + " " * 1_000_000, "&" + "amp;" * 250_000
     assert defuse(blanks + escapes) == blanks + escapes
     assert escape_tags(blanks, "text") == blanks

@@ -45,20 +45,20 @@ def test_the_line_of_a_file_and_of_a_cell_is_found(tmp_path: Path) -> None:
         ("/a\0b", "No file can have this name."),
     ],
 )
-def test_where_there_is_no_source_a_sentence_says_so(file: str, said: str) -> None:
+def test_missing_source_is_explained_in_a_sentence(file: str, said: str) -> None:
     with pytest.raises(KernelError) as error:
         marked(file, 1)
     assert str(error.value) == said
     assert not is_file(TracebackFrame(file, 1, "f", 1))
 
 
-def test_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(KernelError, match="not a regular file"):
         marked(str(tmp_path / "pipe"), 1)
 
 
-def test_an_encoding_that_does_not_exist_is_read_as_utf_8(tmp_path: Path) -> None:
+def test_unknown_encoding_is_read_as_utf_8(tmp_path: Path) -> None:
     file = tmp_path / "m.py"
     file.write_text("# coding: klingon\nx = 'é'\n")
     assert marked(str(file), 2) == "x = 'é'"
@@ -67,7 +67,7 @@ def test_an_encoding_that_does_not_exist_is_read_as_utf_8(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "file", ["In []", "In [x]", "In [1", "In [²]", "In [12345678901]", "xIn [1]"]
 )
-def test_what_is_only_like_a_cell_is_none(file: str) -> None:
+def test_names_that_only_resemble_cells_are_not_cells(file: str) -> None:
     assert cell_of(TracebackFrame(file, 1, "f", 1)) is None
 
 
@@ -81,5 +81,5 @@ def test_what_is_only_like_a_cell_is_none(file: str) -> None:
         ("vim", 0, ["/x.py"]),
     ],
 )
-def test_an_editor_is_told_of_the_line(editor: str, line: int, words: list[str]) -> None:
+def test_editor_opens_at_the_line(editor: str, line: int, words: list[str]) -> None:
     assert at_line(editor, "/x.py", line) == words

@@ -26,7 +26,7 @@ FRAMES = st.lists(st.fixed_dictionaries({"op": TEXT, "value": VALUES}), max_size
 
 
 @given(FRAMES, st.lists(st.integers(1, 40), min_size=1))
-def test_frames_come_out_as_they_went_in_however_the_bytes_are_split(
+def test_frames_round_trip_however_the_bytes_are_split(
     frames: list[dict[str, Any]], sizes: list[int]
 ) -> None:
     data = b"".join(encode(frame) for frame in frames)
@@ -39,7 +39,7 @@ def test_frames_come_out_as_they_went_in_however_the_bytes_are_split(
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\0b", "\U0001f319", "\u202e"])
-def test_text_that_utf8_or_c_cannot_carry_goes_through(text: str) -> None:
+def test_text_invalid_in_utf8_or_c_round_trips(text: str) -> None:
     assert FrameReader().feed(encode({"op": "x", "text": text})) == [{"op": "x", "text": text}]
 
 
@@ -48,12 +48,12 @@ def test_text_that_utf8_or_c_cannot_carry_goes_through(text: str) -> None:
     [b"not json", b"[]", b"{}", b'{"op":1}', b"\xff\xff", b"", b"[" * 100_000],
     ids=lambda body: repr(body[:8]),
 )
-def test_what_is_not_a_frame_is_refused(body: bytes) -> None:
+def test_malformed_frame_is_refused(body: bytes) -> None:
     with pytest.raises(FrameError):
         FrameReader().feed(struct.pack("!I", len(body)) + body)
 
 
-def test_an_absurd_length_is_refused_before_anything_is_kept() -> None:
+def test_absurd_length_is_refused_before_buffering() -> None:
     with pytest.raises(FrameError, match="announced"):
         FrameReader().feed(struct.pack("!I", MAX_FRAME + 1))
 
@@ -71,7 +71,7 @@ def test_values_that_are_nested_too_deeply_are_frame_errors() -> None:
         encode({"op": "call", "args": value})
 
 
-def test_what_is_outside_of_strings_is_limited_by_itself() -> None:
+def test_structure_outside_strings_has_its_own_limit() -> None:
     text = json.dumps({"op": "a", "text": '[{,"\\' * 1000, "é": "ü" * 500}).encode()
     reader = FrameReader(bare_limit=60)
     assert reader.feed(struct.pack("!I", len(text)) + text)[0]["text"] == '[{,"\\' * 1000
@@ -91,7 +91,7 @@ def test_what_is_outside_of_strings_is_limited_by_itself() -> None:
     ],
     ids=["escaped quotes", "quotes", "backslashes", "strings", "a frame"],
 )
-def test_a_hostile_frame_is_judged_in_linear_time(start: bytes, piece: bytes, end: bytes) -> None:
+def test_hostile_frame_is_checked_in_linear_time(start: bytes, piece: bytes, end: bytes) -> None:
     """A quadratic reader would be busy with each of these for hours, and hold every other thread
     up."""
     body = start + piece * 3_000_000 + end
@@ -119,7 +119,7 @@ def test_strings_end_where_json_ends_them() -> None:
         FrameReader(bare_limit=bare - 1).feed(data)
 
 
-def test_a_reader_may_take_less_than_what_there_can_be() -> None:
+def test_reader_may_accept_less_than_the_maximum() -> None:
     data = encode({"op": "a", "text": "x" * 100})
     with pytest.raises(FrameError):
         FrameReader(limit=100).feed(data)
@@ -127,7 +127,7 @@ def test_a_reader_may_take_less_than_what_there_can_be() -> None:
         encode({"op": "a", "text": "x" * 100}, limit=100)
 
 
-def test_half_characters_become_question_marks() -> None:
+def test_lone_surrogates_become_question_marks() -> None:
     assert without_surrogates({"op": "a", "x": ["\ud800é", {"\udc00": 1}]}) == {
         "op": "a",
         "x": ["?é", {"?": 1}],

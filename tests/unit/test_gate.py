@@ -28,12 +28,12 @@ PICTURE = "\x1b[1;1H\x1b[1;38;2;200;10;10mcode\x1b[0m\n\x1b[2;1Hü 中 🙂"
 
 
 @pytest.mark.parametrize("data", [*COMMANDS, PICTURE])
-def test_what_textual_writes_goes_out_as_it_is(data: str) -> None:
+def test_textual_output_passes_unchanged(data: str) -> None:
     assert let_out(data) == data
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_text_within_a_picture_brings_no_command_along(text: str) -> None:
+def test_text_inside_a_picture_carries_no_command(text: str) -> None:
     written = let_out(f"{PICTURE}{text}{PICTURE}")
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", re.sub(r"\x1b\[[\d;]*[mH]", "", written))
     assert written.startswith(PICTURE)
@@ -41,7 +41,7 @@ def test_a_text_within_a_picture_brings_no_command_along(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_a_widget_draws_is_text_of_the_same_width(text: str) -> None:
+def test_drawn_widget_text_is_printable_and_keeps_its_width(text: str) -> None:
     strip = Strip(
         [
             Segment("a", Style(bold=True)),
@@ -55,6 +55,6 @@ def test_what_a_widget_draws_is_text_of_the_same_width(text: str) -> None:
     assert not any(segment.style and segment.style.link for segment in drawn)
 
 
-def test_what_is_only_text_is_left_alone() -> None:
+def test_plain_text_is_unchanged() -> None:
     strip = Strip([Segment("déjà 中 🙂", Style(bold=True)), Segment(" ")])
     assert list(strip.apply_filter(TextOnly(), Color(0, 0, 0))) == list(strip)

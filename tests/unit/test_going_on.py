@@ -15,19 +15,19 @@ def record(cell: int, party: str, *changes: tuple[str, str], fresh: bool = False
     )
 
 
-def test_the_last_cell_that_made_a_name_is_its_maker() -> None:
+def test_last_cell_that_bound_a_name_is_its_author() -> None:
     first = record(1, "you", ("a", "added"), ("b", "added"), ("c", "added"))
     second = record(2, "claude", ("a", "rebound"), ("b", "perhaps"), ("c", "deleted"))
     assert makers([first, second]) == {"a": second, "b": first}
 
 
-def test_names_of_an_earlier_kernel_and_those_that_no_cell_has_made_have_none() -> None:
+def test_names_of_an_earlier_kernel_or_without_a_cell_have_no_author() -> None:
     old, start = record(1, "you", ("a", "added")), record(0, "you", ("b", "added"), fresh=True)
     assert makers([old, start]) == {}
     assert makers([start, record(2, "you", ("b", "changed"))]).keys() == {"b"}
 
 
-def test_a_screen_that_has_left_its_kernel_has_not_lost_its_names() -> None:
+def test_detaching_from_the_kernel_does_not_lose_the_names() -> None:
     made, left = record(1, "you", ("a", "added")), record(1, "you", fresh=True)
     assert makers([made, left]) == {"a": made}
     assert makers([made, left, record(2, "you", ("b", "added"))]).keys() == {"b"}

@@ -63,7 +63,7 @@ def test_graph_multi_turn(desk: Desk) -> None:
     assert [record.attrs["step"] for record in desk.of(tags.ASSISTANT_REPL_IN)] == [0, 1]
 
 
-def test_an_answer_in_words_after_the_results_is_the_last_one(desk: Desk) -> None:
+def test_prose_answer_after_the_results_is_the_last_one(desk: Desk) -> None:
     state = desk.run(code("a = 1"), INCOMPLETE, words("It is 1, and that is all."))
     assert state["current_response"] == "It is 1, and that is all."
     assert desk.doings() == ["thinking", "reflecting", "thinking", "done"]
@@ -96,20 +96,20 @@ def test_graph_error_recovery(desk: Desk) -> None:
     assert [result["is_error"] for result in state["execution_results"]] == [True, False]
 
 
-def test_code_in_the_closing_words_is_shown_and_not_run(desk: Desk) -> None:
+def test_code_in_the_closing_answer_is_shown_and_not_run(desk: Desk) -> None:
     state = desk.run(code("a = 1"), COMPLETE, code("b = 2", words="You could also:"))
     assert "b" not in desk.namespace
     assert state["current_response"].startswith("You could also:")
     assert desk.doings()[-1] == "done"
 
 
-def test_reflection_never_goes_on_until_an_answer_has_no_code(desk: Desk) -> None:
+def test_reflection_never_continues_until_an_answer_has_no_code(desk: Desk) -> None:
     state = desk.run(code("a = 1"), code("b = 2"), words("Done."), reflection="never")
     assert (desk.namespace["b"], state["current_response"]) == (2, "Done.")
     assert "reflecting" not in desk.doings()
 
 
-def test_reflection_never_ends_with_words_when_the_turns_are_used_up(desk: Desk) -> None:
+def test_reflection_never_ends_with_prose_at_the_turn_limit(desk: Desk) -> None:
     state = desk.run(
         code("a = 1"),
         words("So far so good.", match="used all . runs"),
@@ -120,7 +120,7 @@ def test_reflection_never_ends_with_words_when_the_turns_are_used_up(desk: Desk)
     assert "max-turns" in desk.doings()
 
 
-def test_reflection_on_error_is_for_errors(desk: Desk) -> None:
+def test_reflection_on_error_runs_only_after_errors(desk: Desk) -> None:
     state = desk.run(
         code("a = 1"),
         code("1 / 0"),
@@ -132,12 +132,12 @@ def test_reflection_on_error_is_for_errors(desk: Desk) -> None:
     assert state["current_response"] == "It cannot be divided."
 
 
-def test_reflection_has_a_model_of_its_own(desk: Desk) -> None:
+def test_reflection_has_its_own_model(desk: Desk) -> None:
     state = desk.run(code("a = 1"), words("Done."), reflection_llm=desk.replay(COMPLETE))
     assert state["current_response"] == "Done."
 
 
-def test_a_failing_model_ends_the_turn_with_a_sentence(desk: Desk) -> None:
+def test_failing_model_ends_the_turn_with_a_sentence(desk: Desk) -> None:
     state = desk.run(code("a = 1"), INCOMPLETE, {"error": "The model is away."})
     assert state["failure"] == "The model is away."
     assert desk.notices("error") == ["The model is away."]
@@ -157,7 +157,7 @@ class Breaking(ScriptedChatModel):
         raise ConnectionResetError("the line is dead")
 
 
-def test_what_was_said_before_a_failure_stays_on_the_bus_and_does_not_run(desk: Desk) -> None:
+def test_answer_before_a_failure_stays_on_the_bus_and_does_not_run(desk: Desk) -> None:
     state = run_graph(
         create_repl_graph(Breaking(), desk.host), create_initial_state("what is it?"), desk.host
     )
@@ -168,12 +168,12 @@ def test_what_was_said_before_a_failure_stays_on_the_bus_and_does_not_run(desk: 
     assert "a" not in desk.namespace
 
 
-def test_output_that_is_no_unicode_passes_through_the_state(desk: Desk) -> None:
+def test_invalid_unicode_output_passes_through_the_state(desk: Desk) -> None:
     state = desk.run(code("print(chr(0xd800), 'so')"), COMPLETE, words("Done."))
     assert state["execution_results"][0]["output"] == "\ufffd so\n"
 
 
-def test_tokens_come_before_the_whole_and_before_the_code_runs(desk: Desk) -> None:
+def test_tokens_arrive_before_the_full_answer_and_before_the_code_runs(desk: Desk) -> None:
     desk.run(code("a = 1"), COMPLETE, words("Done."))
     shown = (
         tags.ASSISTANT_CHAT_STREAM,
@@ -222,7 +222,7 @@ class Whole(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage("All at once."))])
 
 
-def test_a_model_that_does_not_stream_is_drawn_too(desk: Desk) -> None:
+def test_non_streaming_model_is_drawn_too(desk: Desk) -> None:
     heard: list[str] = []
     graph = create_repl_graph(Whole(), desk.host)
     state = run_graph(

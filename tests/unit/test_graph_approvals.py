@@ -38,7 +38,7 @@ def test_run(desk: Desk) -> None:
     assert decided.attrs == waiting.attrs | {"state": "run"}
 
 
-def test_a_block_waits_under_the_code_that_was_drawn_and_runs_as_that_block(desk: Desk) -> None:
+def test_waiting_block_appears_under_its_streamed_code_and_runs_as_it(desk: Desk) -> None:
     desk.decide(Decision("run"), Decision("run"))
     desk.run(code("a = 1", "b = 2"), COMPLETE, words("Done."))
     drawn = {
@@ -50,7 +50,7 @@ def test_a_block_waits_under_the_code_that_was_drawn_and_runs_as_that_block(desk
     assert drawn == ran == {(0, 0), (0, 1)}
 
 
-def test_edited_code_runs_and_the_model_is_told(desk: Desk) -> None:
+def test_edited_code_runs_and_the_model_sees_the_edit(desk: Desk) -> None:
     desk.decide(Decision("run", code="a = 2"))
     state = desk.run(code("a = 1"), COMPLETE, words("Done."))
     assert desk.namespace["a"] == 2
@@ -61,14 +61,14 @@ def test_edited_code_runs_and_the_model_is_told(desk: Desk) -> None:
     assert '<assistant-repl-in cell="1">a = 2</assistant-repl-in>' in told
 
 
-def test_code_that_was_edited_into_what_it_was_is_not_edited(desk: Desk) -> None:
+def test_code_edited_back_to_the_original_is_not_edited(desk: Desk) -> None:
     desk.decide(Decision("run", code="a = 1"))
     state = desk.run(code("a = 1"), COMPLETE, words("Done."))
     assert desk.approvals() == ["waiting", "run"]
     assert "edited" not in str(state["messages"][2].text)
 
 
-def test_skip_tells_the_model_why_and_it_answers(desk: Desk) -> None:
+def test_skip_sends_the_reason_to_the_model_and_it_answers(desk: Desk) -> None:
     desk.decide(Decision("skip", reason="not on Sundays"))
     state = desk.run(
         code("a = 1"),
@@ -101,7 +101,7 @@ def test_one_block_of_several_is_skipped(desk: Desk) -> None:
     ]
 
 
-def test_a_person_who_skips_everything_is_not_asked_forever(desk: Desk) -> None:
+def test_user_who_skips_everything_is_not_asked_forever(desk: Desk) -> None:
     desk.decide(*[Decision("skip")] * 2)
     state = desk.run(
         code("a = 1"), code("a = 2"), words("I give up.", match="used all . runs"), max_turns=2
@@ -121,7 +121,7 @@ def test_stop_ends_the_turn(desk: Desk) -> None:
     assert str(state["messages"][-1].text).endswith("The person stopped the turn here.")
 
 
-def test_all_runs_this_block_and_every_later_one_without_asking(desk: Desk) -> None:
+def test_all_runs_this_and_every_later_block_without_asking(desk: Desk) -> None:
     desk.decide(Decision("all"))
     desk.run(code("a = 1", "b = 2"), COMPLETE, words("Done."))
     assert desk.namespace["b"] == 2
@@ -129,7 +129,7 @@ def test_all_runs_this_block_and_every_later_one_without_asking(desk: Desk) -> N
     assert desk.host.profile.approval == "auto"
 
 
-def test_auto_never_waits_and_says_once_what_rights_the_code_has(desk: Desk) -> None:
+def test_auto_never_waits_and_warns_once_about_permissions(desk: Desk) -> None:
     for _ in range(2):
         desk.run(code("a = 1"), COMPLETE, words("Done."))
     assert desk.approvals() == []

@@ -24,7 +24,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 @pytest.mark.parametrize("approval", ["ask", "review", "auto"])
-def test_it_is_not_run_and_nobody_is_asked(desk: Desk, approval: ApprovalMode) -> None:
+def test_refused_code_does_not_run_or_ask(desk: Desk, approval: ApprovalMode) -> None:
     desk.decide()
     desk.host.profile.approval = approval
     state = desk.run(
@@ -41,7 +41,7 @@ def test_it_is_not_run_and_nobody_is_asked(desk: Desk, approval: ApprovalMode) -
     assert state["current_response"] == "Then not."
 
 
-def test_the_model_sends_it_again_with_escapes(desk: Desk) -> None:
+def test_model_resends_refused_code_with_escapes(desk: Desk) -> None:
     desk.decide(Decision("run"))
     state = desk.run(code(HIDING), code("a = '\\x1bP'"), COMPLETE, words("Done."))
     assert desk.namespace["a"] == "\x1bP"
@@ -49,7 +49,7 @@ def test_the_model_sends_it_again_with_escapes(desk: Desk) -> None:
     assert state["current_response"] == "Done."
 
 
-def test_blocks_after_it_are_not_run_either(desk: Desk) -> None:
+def test_blocks_after_refused_code_do_not_run(desk: Desk) -> None:
     desk.decide(Decision("run"))
     state = desk.run(code("first = 1", HIDING, "third = 3"), words("Then not."))
     assert {"first", "third"} & set(desk.namespace) == {"first"}
@@ -58,7 +58,7 @@ def test_blocks_after_it_are_not_run_either(desk: Desk) -> None:
     assert "Block 3 of your code was not run, because the one before it failed." in told
 
 
-def test_what_the_person_writes_in_its_place_is_theirs(desk: Desk) -> None:
+def test_replacement_written_by_the_user_runs_unchanged(desk: Desk) -> None:
     desk.decide(Decision("run", code="a = '\x1b'"))
     desk.run(code("a = 1"), COMPLETE, words("Done."))
     assert desk.namespace["a"] == "\x1b"

@@ -19,7 +19,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     desk.session.close()
 
 
-def test_while_it_speaks(desk: Desk) -> None:
+def test_stop_while_streaming(desk: Desk) -> None:
     agent = ReplAgent(
         desk.host,
         desk.replay(words("one two three " * 1_000, tokens_per_second=200), words("Again.")),
@@ -35,7 +35,7 @@ def test_while_it_speaks(desk: Desk) -> None:
     assert agent.ask_sync("go on") == "Again."
 
 
-def test_code_of_an_answer_that_was_stopped_does_not_run(desk: Desk) -> None:
+def test_code_of_a_stopped_answer_does_not_run(desk: Desk) -> None:
     agent = ReplAgent(
         desk.host,
         desk.replay(
@@ -49,7 +49,7 @@ def test_code_of_an_answer_that_was_stopped_does_not_run(desk: Desk) -> None:
     assert desk.of(tags.APPROVAL) == []
 
 
-def test_while_a_block_waits_for_the_person(desk: Desk) -> None:
+def test_stop_while_a_block_waits_for_approval(desk: Desk) -> None:
     agent = ReplAgent(desk.host, desk.replay(code("a = 1")))
     desk.host.profile.approval = "ask"
     desk.when(tags.APPROVAL, lambda record: agent.stop(), state="waiting")
@@ -59,7 +59,7 @@ def test_while_a_block_waits_for_the_person(desk: Desk) -> None:
     assert desk.doings() == ["thinking", "stopped"]
 
 
-def test_while_code_runs(desk: Desk) -> None:
+def test_stop_while_code_runs(desk: Desk) -> None:
     agent = ReplAgent(desk.host, desk.replay(code("print('begun')\nwhile True: pass", "b = 2")))
     desk.when(tags.ASSISTANT_REPL_OUT_STREAM, lambda record: agent.stop(), text="begun")
     agent.ask_sync("count")
@@ -71,7 +71,7 @@ def test_while_code_runs(desk: Desk) -> None:
     assert "b" not in desk.namespace
 
 
-def test_while_the_result_is_checked(desk: Desk) -> None:
+def test_stop_while_the_result_is_checked(desk: Desk) -> None:
     agent = ReplAgent(
         desk.host,
         desk.replay(code("a = 1"), COMPLETE | {"tokens_per_second": 50}),
@@ -83,7 +83,7 @@ def test_while_the_result_is_checked(desk: Desk) -> None:
     assert desk.notices("warning")[1:] == [], "a check that was stopped is no check that failed"
 
 
-def test_before_it_says_anything(desk: Desk) -> None:
+def test_stop_before_the_first_token(desk: Desk) -> None:
     agent = ReplAgent(desk.host, desk.replay(words("It is 4.", tokens_per_second=1)))
     desk.when(tags.AGENT, lambda record: agent.stop(), state="thinking")
     assert agent.ask_sync("count") in ("", "It")
@@ -91,13 +91,13 @@ def test_before_it_says_anything(desk: Desk) -> None:
     assert agent.messages[-1].text
 
 
-def test_a_stop_is_for_the_turn_that_goes_on(desk: Desk) -> None:
+def test_stop_applies_to_the_current_turn_only(desk: Desk) -> None:
     agent = ReplAgent(desk.host, desk.replay(words("It is 4.")))
     agent.stop()
     assert agent.ask_sync("count") == "It is 4."
 
 
-def test_what_was_drawn_is_what_is_kept(desk: Desk) -> None:
+def test_stopped_answer_is_stored_as_it_was_drawn(desk: Desk) -> None:
     agent = ReplAgent(desk.host, desk.replay(words("one two " * 500, tokens_per_second=2_000)))
     desk.when(tags.ASSISTANT_CHAT_STREAM, lambda record: agent.stop(), text="two")
     agent.ask_sync("count")

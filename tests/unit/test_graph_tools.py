@@ -125,7 +125,7 @@ def results(messages: list[BaseMessage]) -> list[str]:
     return [str(message.text) for message in messages if isinstance(message, ToolMessage)]
 
 
-def test_a_call_runs_and_its_result_goes_to_the_model_the_person_and_the_state(desk: Desk) -> None:
+def test_call_result_reaches_the_model_the_user_and_the_state(desk: Desk) -> None:
     state, model = run(
         desk,
         calls(("read_file", {"path": "app.py", "end": 1}), words="Let me see."),
@@ -149,7 +149,7 @@ def test_a_call_runs_and_its_result_goes_to_the_model_the_person_and_the_state(d
     assert model.tools[0] == ["search_skills", "load_skill", "search_code", "read_file"]
 
 
-def test_several_calls_of_one_answer_run_in_their_order_and_each_has_its_result(desk: Desk) -> None:
+def test_several_calls_of_one_answer_run_in_order_with_a_result_each(desk: Desk) -> None:
     state, model = run(
         desk,
         calls(
@@ -175,7 +175,7 @@ def test_several_calls_of_one_answer_run_in_their_order_and_each_has_its_result(
     assert state["tool_count"] == 3
 
 
-def test_what_runs_is_what_is_shown(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shown_arguments_are_the_ones_that_run(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
     desk.when(
         tags.ASSISTANT_TOOL, lambda record: shown.append(record.attrs["arguments"]), state="running"
@@ -209,7 +209,7 @@ def test_what_runs_is_what_is_shown(desk: Desk, monkeypatch: pytest.MonkeyPatch)
         ('{"path": "xyz.cbl"}', "File not found: xyz.cbl"),
     ],
 )
-def test_a_call_that_cannot_be_made_is_a_sentence_and_the_model_goes_on(
+def test_impossible_call_gives_one_sentence_and_the_model_continues(
     desk: Desk, arguments: str, sentence: str
 ) -> None:
     state, model = run(desk, calls(("read_file", arguments)), says("I see."))
@@ -220,7 +220,7 @@ def test_a_call_that_cannot_be_made_is_a_sentence_and_the_model_goes_on(
     assert state["file_contents"] == {}
 
 
-def test_an_unknown_tool_is_told_which_there_are(desk: Desk) -> None:
+def test_unknown_tool_error_lists_the_tools(desk: Desk) -> None:
     _, model = run(desk, calls(("read_fiel", {})), says("I see."))
     assert (
         "There is no tool 'read_fiel'. Tools: search_skills, load_skill, search_code, read_file."
@@ -228,17 +228,17 @@ def test_an_unknown_tool_is_told_which_there_are(desk: Desk) -> None:
     )
 
 
-def test_a_tool_that_raises_anything_is_a_sentence(own_tools: None, desk: Desk) -> None:
+def test_raising_tool_gives_one_sentence(own_tools: None, desk: Desk) -> None:
     _, model = run(desk, calls(("leave", {})), says("I see."))
     assert ">leave failed: KeyboardInterrupt.</" in results(model.asked[1])[0]
 
 
-def test_whatever_was_asked_for_the_state_keeps_the_result(own_tools: None, desk: Desk) -> None:
+def test_state_keeps_the_result_of_any_call(own_tools: None, desk: Desk) -> None:
     state, _ = run(desk, calls(("keep", {"path": ["a", {"b": 1}]}), ("keep", {})), says("I see."))
     assert state["file_contents"] == {"['a', {'b': 1}]": "kept ⟨U+DCFF⟩", "None": "kept ⟨U+DCFF⟩"}
 
 
-def test_a_file_of_a_skill_does_not_take_the_place_of_its_instructions(desk: Desk) -> None:
+def test_file_of_a_skill_does_not_replace_its_instructions(desk: Desk) -> None:
     state, _ = run(
         desk,
         calls(
@@ -250,7 +250,7 @@ def test_a_file_of_a_skill_does_not_take_the_place_of_its_instructions(desk: Des
     assert state["skill_contexts"]["tidy/more.md"] == "And sweep."
 
 
-def test_after_so_many_calls_no_more_are_made_and_the_tools_stay_in_the_prompt(desk: Desk) -> None:
+def test_call_limit_ends_calls_but_tools_stay_in_the_prompt(desk: Desk) -> None:
     many = [("read_file", {"path": "app.py", "end": place}) for place in range(1, CALLS + 3)]
     state, model = run(desk, calls(*many), says("That is enough."))
     outcomes = [outcome for _, _, outcome in told(desk)]
@@ -278,7 +278,7 @@ def test_calls_and_code_of_one_answer_both_run(desk: Desk) -> None:
     assert (state["turn_count"], state["tool_count"]) == (1, 1)
 
 
-def test_the_closing_words_are_asked_for_with_the_tools_that_may_not_be_called(desk: Desk) -> None:
+def test_closing_answer_is_requested_with_tools_that_may_not_be_called(desk: Desk) -> None:
     model = Caller(
         answers=[
             calls(("read_file", {"path": "app.py"}), words="```python\nz = 3\n```\n"),
@@ -309,7 +309,7 @@ def stopped_while_it_waits(agent: ReplAgent) -> None:
         stopper.join()
 
 
-def test_a_tool_hears_of_the_stop_also_where_the_next_question_has_begun(
+def test_stopped_tool_is_cancelled_even_after_the_next_question_begins(
     own_tools: None, desk: Desk
 ) -> None:
     agent = ReplAgent(
@@ -323,9 +323,7 @@ def test_a_tool_hears_of_the_stop_also_where_the_next_question_has_begun(
     assert seen.get(timeout=60)
 
 
-def test_a_stop_in_the_middle_of_a_call_leaves_it_and_ends_the_turn(
-    own_tools: None, desk: Desk
-) -> None:
+def test_stop_during_a_call_abandons_it_and_ends_the_turn(own_tools: None, desk: Desk) -> None:
     agent = ReplAgent(
         desk.host,
         model := Caller(answers=[calls(("wait", {}), ("read_file", {"path": "app.py"}))]),
@@ -341,7 +339,7 @@ def test_a_stop_in_the_middle_of_a_call_leaves_it_and_ends_the_turn(
     assert "The person stopped the turn before this had ended." in agent.messages[-1].text
 
 
-def test_an_answer_that_is_stopped_calls_nothing(desk: Desk) -> None:
+def test_stopped_answer_calls_nothing(desk: Desk) -> None:
     def stop(number: int) -> None:
         desk.host.cancelled.set()
 
@@ -351,7 +349,7 @@ def test_an_answer_that_is_stopped_calls_nothing(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("ends", ["stopped", "failed"])
-def test_calls_of_an_answer_that_did_not_end_by_itself_are_none(ends: str) -> None:
+def test_calls_of_a_truncated_answer_are_ignored(ends: str) -> None:
     cancelled = threading.Event()
 
     def heard(token: str | None) -> None:
@@ -370,7 +368,7 @@ def test_calls_of_an_answer_that_did_not_end_by_itself_are_none(ends: str) -> No
     assert (answer.message, list(answer.calls)) == (None, [])
 
 
-def test_a_model_of_text_gets_no_tools(desk: Desk) -> None:
+def test_text_only_model_gets_no_tools(desk: Desk) -> None:
     graph = create_repl_graph(
         desk.replay({"text": "Words."}), desk.host, tools=desk.session.tools()
     )
@@ -380,7 +378,7 @@ def test_a_model_of_text_gets_no_tools(desk: Desk) -> None:
     )
 
 
-def test_records_of_calls_are_kept_and_told_apart(desk: Desk) -> None:
+def test_tool_call_records_have_turn_step_and_author(desk: Desk) -> None:
     run(desk, calls(("read_file", {"path": "app.py"})), says("x is 1."))
     record = desk.of(tags.ASSISTANT_TOOL)[-1]
     assert isinstance(record, Record)

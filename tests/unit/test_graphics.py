@@ -28,7 +28,7 @@ def asked() -> TerminalAnswers:
     return answers
 
 
-def test_nothing_is_taken_before_the_terminal_was_asked_or_after_it_has_answered() -> None:
+def test_replies_are_filtered_only_while_a_terminal_query_is_pending() -> None:
     answers = TerminalAnswers()
     assert answers.take(KITTY + "\x1b") == (KITTY + "\x1b", "")
     answers.ask()
@@ -36,7 +36,7 @@ def test_nothing_is_taken_before_the_terminal_was_asked_or_after_it_has_answered
     assert answers.take(KITTY + "\x1b") == (KITTY + "\x1b", "")
 
 
-def test_kitty_goes_before_sixel() -> None:
+def test_kitty_is_preferred_to_sixel() -> None:
     answers = asked()
     assert answers.take(KITTY + CELL + SIXEL) == ("", SIXEL_QUESTIONS)
     assert answers.take(LIMITS + SIXEL) == ("", "")
@@ -48,7 +48,7 @@ def test_kitty_goes_before_sixel() -> None:
     )
 
 
-def test_a_terminal_with_sixel_is_asked_for_its_limits() -> None:
+def test_terminal_with_sixel_is_queried_for_its_limits() -> None:
     answers = asked()
     assert answers.take(REFUSED + SIXEL) == ("", SIXEL_QUESTIONS)
     assert answers.awaited
@@ -61,21 +61,21 @@ def test_a_terminal_with_sixel_is_asked_for_its_limits() -> None:
     )
 
 
-def test_a_refusal_of_limits_keeps_the_defaults() -> None:
+def test_refused_limits_leave_the_defaults() -> None:
     answers = asked()
     answers.take(SIXEL)
     assert answers.take("\x1b[?1;3;0S\x1b[?2;3;0S" + SIXEL) == ("", "")
     assert (answers.colours, answers.largest) == (16, (800, 480))
 
 
-def test_the_first_attribute_is_the_terminals_kind() -> None:
+def test_first_attribute_is_the_terminal_type() -> None:
     answers = asked()
     answers.take("\x1b[?4;6c")
     assert (answers.protocol, answers.awaited) == (None, False)
 
 
 @pytest.mark.parametrize("cut", range(1, len(KITTY + CELL + PLAIN)))
-def test_answers_in_two_parts_between_keys_leave_the_keys(cut: int) -> None:
+def test_split_replies_between_keys_leave_the_keys(cut: int) -> None:
     answers, said = asked(), KITTY + CELL + PLAIN
     typed = answers.take("a" + said[:cut])[0] + answers.take(said[cut:] + "b")[0]
     assert typed == "ab"
@@ -83,7 +83,7 @@ def test_answers_in_two_parts_between_keys_leave_the_keys(cut: int) -> None:
 
 
 @pytest.mark.parametrize("keys", ["\x1b", "\x1b[", "\x1b_", "x\x1b"])
-def test_a_key_that_may_begin_an_answer_is_one_after_a_silence(keys: str) -> None:
+def test_escape_after_a_silence_is_a_key(keys: str) -> None:
     answers = asked()
     assert answers.take(keys)[0] + answers.silence() == keys
     assert answers.silence() == ""
@@ -101,27 +101,27 @@ def test_a_key_that_may_begin_an_answer_is_one_after_a_silence(keys: str) -> Non
         "\x1b[13;2u",
     ],
 )
-def test_other_sequences_pass(keys: str) -> None:
+def test_other_sequences_pass_through(keys: str) -> None:
     for cut in range(len(keys)):
         answers = asked()
         assert answers.take(keys[:cut])[0] + answers.take(keys[cut:])[0] == keys
 
 
-def test_an_answer_that_stops_is_not_typed() -> None:
+def test_unfinished_reply_is_not_typed() -> None:
     answers = asked()
     assert answers.take("\x1b_Gi=3") == ("", "")
     assert answers.silence() == ""
 
 
 @pytest.mark.parametrize("said", ["\x1b[6;0;0t", "\x1b[?1;0;0S", "\x1b[?1;0;999999999S"])
-def test_senseless_figures_do_no_harm(said: str) -> None:
+def test_nonsensical_numbers_do_no_harm(said: str) -> None:
     answers = asked()
     assert answers.take(said) == ("", "")
     assert answers.cell is None
     assert 2 <= answers.colours <= 256
 
 
-def test_kittys_picture_is_a_png_in_chunks() -> None:
+def test_kitty_picture_is_a_png_in_chunks() -> None:
     image = Image.effect_noise((200, 100), 90).convert("RGB")
     parts = re.findall(r"\x1b_G([^;]*);([^\x1b]*)\x1b\\", kitty(image, 12))
     assert len(parts) > 1
@@ -133,7 +133,7 @@ def test_kittys_picture_is_a_png_in_chunks() -> None:
     assert Image.open(io.BytesIO(file)).convert("RGB").tobytes() == image.tobytes()
 
 
-def test_a_part_of_kittys_picture_is_cut_in_whole_cells() -> None:
+def test_part_of_a_kitty_picture_is_cut_to_whole_cells() -> None:
     picture = Picture("key", 20, 10, lambda: Image.new("RGB", (1, 1)))
     placed = kitty_placed(12, 3, PicturePart(picture, 5, 6, top=4, rows=2), (9, 18))
     assert set(placed[3:-2].split(",")) == {
@@ -185,7 +185,9 @@ def decoded(data: str) -> Image.Image:
 @pytest.mark.parametrize(
     ("size", "largest"), [((50, 40), (1000, 1000)), ((50, 40), (25, 45)), ((10, 20), (3, 3))]
 )
-def test_sixels_picture_is_the_picture(size: tuple[int, int], largest: tuple[int, int]) -> None:
+def test_sixel_picture_matches_the_original(
+    size: tuple[int, int], largest: tuple[int, int]
+) -> None:
     image = Image.new("RGB", size, "red")
     image.paste("blue", (3, 5, 9, 17))
     image.putpixel((0, 19), (0, 255, 0))
@@ -198,7 +200,7 @@ def test_sixels_picture_is_the_picture(size: tuple[int, int], largest: tuple[int
     assert all(one != other for one, other in pairwise(pieces))
 
 
-def test_a_large_picture_of_sixels_has_the_colours_of_its_pixels() -> None:
+def test_large_sixel_picture_has_the_colours_of_its_pixels() -> None:
     """The palette is chosen among some of them only."""
     image = Image.effect_noise((700, 400), 90).convert("RGB")
     image.paste("red", (100, 100, 400, 300))
@@ -211,6 +213,6 @@ def test_a_large_picture_of_sixels_has_the_colours_of_its_pixels() -> None:
     assert len(drawn.getcolors() or ()) <= 16
 
 
-def test_one_sees_white_through_a_picture() -> None:
+def test_transparent_picture_has_a_white_background() -> None:
     picture = Picture("", 2, 2, lambda: Image.new("RGBA", (4, 4), (0, 0, 0, 0)))
     assert picture.scaled(2, 2, Image.Resampling.LANCZOS).getpixel((0, 0)) == (255, 255, 255)

@@ -32,7 +32,7 @@ from mahtab_tui.tui.panes.editor.line_breaks import is_complete
         ("%%time\nx = 1\nx", "__mahtab_magic__('%time', '\\nx = 1\\nx')\n\n"),
     ],
 )
-def test_such_lines_are_calls(source: str, becomes: str) -> None:
+def test_shortcut_lines_become_calls(source: str, becomes: str) -> None:
     assert transform(source) == becomes
     assert becomes.count("\n") == source.count("\n")
     ast.parse(becomes)
@@ -52,7 +52,7 @@ def test_such_lines_are_calls(source: str, becomes: str) -> None:
         "f(x)?",
     ],
 )
-def test_what_is_python_or_stands_inside_of_something_is_left_alone(source: str) -> None:
+def test_python_and_nested_lines_are_unchanged(source: str) -> None:
     assert transform(source) == source
 
 
@@ -62,7 +62,7 @@ def test_what_is_python_or_stands_inside_of_something_is_left_alone(source: str)
         max_size=12,
     )
 )
-def test_the_number_of_lines_stays(pieces: list[str]) -> None:
+def test_number_of_lines_is_unchanged(pieces: list[str]) -> None:
     source = "".join(pieces)
     assert transform(source).count("\n") == source.count("\n")
 
@@ -80,14 +80,14 @@ def test_the_number_of_lines_stays(pieces: list[str]) -> None:
         "%nonsense",
     ],
 )
-def test_they_are_complete(source: str) -> None:
+def test_shortcut_lines_are_complete(source: str) -> None:
     assert is_complete(source)
 
 
 @pytest.mark.parametrize(
     "source", ["for x in y:\n    !ls", "if x:\n    %cd", "x = !ls\nif x:", "!ls\nf("]
 )
-def test_a_block_with_them_stays_open(source: str) -> None:
+def test_block_with_shortcut_lines_stays_open(source: str) -> None:
     assert not is_complete(source)
 
 
@@ -99,7 +99,7 @@ def test_durations(seconds: float, said: str) -> None:
     assert duration(seconds) == said
 
 
-def test_out_keeps_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_out_contains_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_", "__", "___"):
         monkeypatch.setitem(builtins.__dict__, name, None)
     monkeypatch.setattr(past, "KEPT", 2)
@@ -124,7 +124,5 @@ def test_out_keeps_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None:
         ("%matplotlib inline", True),
     ],
 )
-def test_the_lines_below_a_magic_for_the_whole_cell_belong_to_it(
-    source: str, complete: bool
-) -> None:
+def test_lines_below_a_cell_magic_belong_to_it(source: str, complete: bool) -> None:
     assert is_complete(source) == complete

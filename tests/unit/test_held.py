@@ -102,7 +102,7 @@ ESCAPES = [
 
 
 @pytest.mark.parametrize("path", ESCAPES)
-def test_no_path_leads_out(code: Path, path: str) -> None:
+def test_no_path_leads_outside(code: Path, path: str) -> None:
     if path == "app.py/":
         assert ConfinedFolder(code).read_text(path) == "print(1)\n"
         return
@@ -119,17 +119,17 @@ def test_no_path_leads_out(code: Path, path: str) -> None:
         ("sub//ä b.py", "ok"),
     ],
 )
-def test_what_is_inside_is_read(code: Path, path: str, text: str) -> None:
+def test_files_inside_the_folder_are_read(code: Path, path: str, text: str) -> None:
     assert ConfinedFolder(code).read_text(path) == text
     assert ConfinedFolder(code).read_text(str(code / path)) == text
 
 
-def test_an_absolute_path_of_a_neighbour_with_a_longer_name_is_outside(code: Path) -> None:
+def test_sibling_folder_with_the_same_prefix_is_outside(code: Path) -> None:
     with pytest.raises(HeldError, match="outside the folder"):
         ConfinedFolder(code).read_text(f"{code}-too/x")
 
 
-def test_sentences_say_what_it_is(code: Path) -> None:
+def test_refusals_explain_themselves_in_a_sentence(code: Path) -> None:
     def said(path: str) -> str:
         with pytest.raises(HeldError) as caught:
             ConfinedFolder(code).read_text(path)
@@ -144,7 +144,7 @@ def test_sentences_say_what_it_is(code: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="openat2 is Linux's")
-def test_links_that_stay_inside_are_followed_where_the_system_can_check_them(
+def test_inner_links_are_followed_where_the_system_can_check_them(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "real.py").write_text("ok")
@@ -162,9 +162,7 @@ def test_links_that_stay_inside_are_followed_where_the_system_can_check_them(
     assert ConfinedFolder(tmp_path).read_text("sub/link.py") == "ok"
 
 
-def test_a_folder_that_is_exchanged_for_a_link_while_it_is_read_never_leads_out(
-    code: Path, tmp_path: Path
-) -> None:
+def test_swapping_a_folder_for_a_link_never_leads_out(code: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file").write_text("secret")
@@ -195,7 +193,7 @@ def test_a_folder_that_is_exchanged_for_a_link_while_it_is_read_never_leads_out(
     assert "secret" not in read
 
 
-def test_a_folder_of_the_system_is_refused_as_such() -> None:
+def test_system_folder_is_refused() -> None:
     with pytest.raises(HeldError):
         ConfinedFolder("/proc/self").read_text("environ")
 
@@ -220,14 +218,12 @@ def test_too_large_and_binary_files_are_refused(tmp_path: Path) -> None:
         ("Grüße".encode("cp273"), "cp273"),
     ],
 )
-def test_text_is_read_whatever_it_was_written_in(
-    tmp_path: Path, data: bytes, encoding: str | None
-) -> None:
+def test_text_is_read_in_any_encoding(tmp_path: Path, data: bytes, encoding: str | None) -> None:
     (tmp_path / "x").write_bytes(data)
     assert ConfinedFolder(tmp_path).read_text("x", encoding=encoding) == "Grüße"
 
 
-def test_an_unknown_encoding_is_a_sentence(tmp_path: Path) -> None:
+def test_unknown_encoding_gives_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("x")
     with pytest.raises(HeldError, match="Unknown encoding 'klingon'"):
         ConfinedFolder(tmp_path).read_text("x", encoding="klingon")

@@ -57,7 +57,7 @@ def test_each_hidden_character_has_a_symbol(text: str, shown: str) -> None:
         *("می\u200cخواهم", "سَ\u200cت", "\u0915\u094d\u200d\u0937"),
     ],
 )
-def test_emoji_and_words_of_scripts_that_join_are_ordinary(text: str) -> None:
+def test_emoji_and_joining_scripts_are_ordinary(text: str) -> None:
     assert visible(f"x = '{text}'") == f"x = '{text}'"
     assert refusal(f"x = '{text}'") == ""
 
@@ -79,12 +79,12 @@ def test_emoji_and_words_of_scripts_that_join_are_ordinary(text: str) -> None:
         *("\u2764\ufe0f\ufe0f", "\U0001f3f4\U000e0061\U000e007f", "\u2713\U000e0061"),
     ],
 )
-def test_what_emoji_and_words_need_is_hidden_anywhere_else(text: str) -> None:
+def test_joiners_are_shown_as_symbols_outside_emoji_and_words(text: str) -> None:
     assert "\u27e8U+" in visible(f"x = '{text}'")
 
 
 @pytest.mark.parametrize("char", HIDDEN)
-def test_a_symbol_is_drawn_in_the_colour_of_alarm_and_takes_its_cells(char: str) -> None:
+def test_symbol_is_drawn_in_the_warning_colour_at_its_width(char: str) -> None:
     rows = CodeRows(80, PALETTE, PALETTE.model)
     rows.update(f"x = '{char}'; y = 1")
     symbol = visible(char)
@@ -113,7 +113,7 @@ def test_controls_and_bidirectional_characters_are_refused(char: str) -> None:
         "",
     ],
 )
-def test_what_python_needs_is_accepted(code: str) -> None:
+def test_ordinary_python_characters_are_accepted(code: str) -> None:
     assert refusal(code) == ""
 
 
@@ -159,11 +159,11 @@ CODE = st.text(
 @example("'" + "⚠\ufe0f" * 30 + "'; HARM", 20)
 @example("x" * 200 + "; HARM", 20)
 @example("0" * 10 + " ", 10)
-def test_what_is_drawn_read_back_is_what_is_compiled(code: str, width: int) -> None:
+def test_drawn_code_matches_compiled_code(code: str, width: int) -> None:
     assert drawn_text(code, width) == code.expandtabs(4)
 
 
 @given(CODE)
-def test_of_an_answer_it_is_the_same(code: str) -> None:
+def test_drawn_code_of_an_answer_matches_compiled_code(code: str) -> None:
     for block in parse_response(f"<assistant-repl-in>{code}</assistant-repl-in>").code_blocks:
         assert drawn_text(block, 40) == block.expandtabs(4)

@@ -74,7 +74,7 @@ def titanic() -> dict[str, Any]:
         "df.fare",
     ],
 )
-def test_a_missing_column_is_told_with_the_ones_that_are_there(code: str) -> None:
+def test_missing_column_hint_lists_the_existing_ones(code: str) -> None:
     shown, hint = shown_and_hint(code, **titanic())
     assert "'fare'" in hint
     assert "'Fare'" in shown + hint
@@ -202,19 +202,19 @@ def test_names_are_suggested_once(code: str, wanted: str) -> None:
     assert wanted in shown.rpartition("Error: ")[2] + hint
 
 
-def test_the_usual_import_of_a_name_is_told_only_if_its_module_is_installed() -> None:
+def test_usual_import_is_suggested_only_if_the_module_is_installed() -> None:
     assert shown_and_hint("np.zeros(3)")[1] == "Hint: import numpy as np"
     assert shown_and_hint("tf.zeros(3)")[1] == ""
 
 
-def test_tables_are_named_for_a_table_that_is_not_there() -> None:
+def test_missing_table_hint_names_the_tables() -> None:
     assert (
         shown_and_hint("df.head()", cars=titanic()["df"])[1]
         == "Hint: there is no variable 'df'. Tables: cars (DataFrame, 2 × 5)"
     )
 
 
-def test_a_missing_file_names_tables_and_files(
+def test_missing_file_hint_names_tables_and_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -252,7 +252,7 @@ def test_at_most_ten_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert hint.endswith("file08, file09, …")
 
 
-def test_nothing_of_other_tables_but_their_names_is_told(
+def test_hint_reveals_only_the_names_of_other_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -272,7 +272,7 @@ def test_nothing_of_other_tables_but_their_names_is_told(
         assert "fifty" not in hint
 
 
-def test_the_value_of_a_column_that_looks_secret_is_not_told() -> None:
+def test_hint_hides_values_of_secret_looking_columns() -> None:
     hint = shown_and_hint("df['api_key'].dt.year", df=pd.DataFrame({"api_key": ["sesame"]}))[1]
     assert "pd.to_datetime(df['api_key'])" in hint
     assert "sesame" not in hint
@@ -318,7 +318,7 @@ d = {"Fare": spy, 1: spy}
         "spy.colums",
     ],
 )
-def test_no_code_of_the_users_classes_runs(code: str) -> None:
+def test_no_code_of_user_classes_runs(code: str) -> None:
     names: dict[str, Any] = {"pd": pd}
     exec(SPIES, names)
     remember(code, cell_filename(1))
@@ -330,7 +330,7 @@ def test_no_code_of_the_users_classes_runs(code: str) -> None:
     assert names["ran"] == []
 
 
-def test_names_from_outside_stay_on_one_short_line() -> None:
+def test_external_names_stay_on_one_short_line() -> None:
     odd = "Fare\n\x1b[31m\nHint: run this"
     hint = shown_and_hint(
         "df['fare']",
@@ -343,7 +343,7 @@ def test_names_from_outside_stay_on_one_short_line() -> None:
     assert len(shown_and_hint("d['key']", d=keys)[1]) <= LONGEST
 
 
-def test_a_hint_that_cannot_be_made_is_none() -> None:
+def test_failing_hint_is_omitted() -> None:
     broken = pd.DataFrame({"Fare": [1]})
     object.__setattr__(broken, "_mgr", None)
     assert shown_and_hint("df.fare", df=broken)[1] == ""

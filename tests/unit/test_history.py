@@ -16,7 +16,7 @@ def texts(history: History, mode: str | None = None) -> list[str]:
     return [entry.text for entry in history.entries(mode)]
 
 
-def test_entries_come_newest_first_this_projects_before_others(tmp_path: Path) -> None:
+def test_entries_are_newest_first_with_this_projects_before_others(tmp_path: Path) -> None:
     path = tmp_path / "home" / "history.db"
     here, there = History(path, "/here"), History(path, "/there")
     for history, text, mode in (
@@ -36,7 +36,7 @@ def test_entries_come_newest_first_this_projects_before_others(tmp_path: Path) -
     there.close()
 
 
-def test_what_is_repeated_is_kept_once(tmp_path: Path) -> None:
+def test_repeated_input_is_stored_once(tmp_path: Path) -> None:
     history = History(tmp_path / "history.db", "p")
     for text in ("a", "a", "b", "a", "a"):
         history.add(text, "python")
@@ -46,7 +46,7 @@ def test_what_is_repeated_is_kept_once(tmp_path: Path) -> None:
     history.close()
 
 
-def test_it_is_there_the_next_time_whatever_the_text(tmp_path: Path) -> None:
+def test_history_survives_a_restart_with_any_text(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
     first = History(path, "p")
     hostile = ["nul \x00", "lone \ud800", "'; drop table input; --", "ש" * 100_000]
@@ -73,7 +73,7 @@ def test_search_ranks_by_closeness_then_newness(tmp_path: Path) -> None:
     history.close()
 
 
-def test_letters_between() -> None:
+def test_letters_match_with_gaps() -> None:
     assert [letters_between(text, "ac") for text in ("xacx", "abc", "a--c", "ca", "")] == [
         0,
         1,
@@ -87,7 +87,7 @@ def test_letters_between() -> None:
     "damage",
     [b"this is no database, it only says so" * 100, b"SQLite format 3\x00" + b"\xff" * 5000],
 )
-def test_a_damaged_file_is_put_aside(tmp_path: Path, damage: bytes) -> None:
+def test_damaged_file_is_moved_away(tmp_path: Path, damage: bytes) -> None:
     path = tmp_path / "history.db"
     path.write_bytes(damage)
     history = History(path, "p")
@@ -101,7 +101,7 @@ def test_a_damaged_file_is_put_aside(tmp_path: Path, damage: bytes) -> None:
     assert aside.read_bytes() == damage
 
 
-def test_a_folder_in_its_place_leaves_it_in_memory(tmp_path: Path) -> None:
+def test_folder_at_the_file_path_leaves_history_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
     path.mkdir()
     history = History(path, "p")
@@ -111,14 +111,14 @@ def test_a_folder_in_its_place_leaves_it_in_memory(tmp_path: Path) -> None:
     history.close()
 
 
-def test_a_folder_that_cannot_be_made_is_said_in_words(tmp_path: Path) -> None:
+def test_uncreatable_folder_is_explained_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     history = History(tmp_path / "file" / "history.db", "p")
     assert "(File exists). This session's inputs are kept in memory" in history.problem
     history.close()
 
 
-def test_a_locked_file_is_said_and_not_put_aside(
+def test_locked_file_is_reported_and_not_moved_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "history.db"
@@ -155,7 +155,7 @@ def test_several_programs_write_at_once(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_a_session_without_a_trace_sees_earlier_inputs_and_writes_none(tmp_path: Path) -> None:
+def test_no_trace_session_sees_earlier_inputs_and_writes_none(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
     hidden = History(path, "here", no_trace=True)
     assert not path.exists()
@@ -170,7 +170,7 @@ def test_a_session_without_a_trace_sees_earlier_inputs_and_writes_none(tmp_path:
     first.close()
 
 
-def test_a_session_without_a_trace_works_beside_a_damaged_history(tmp_path: Path) -> None:
+def test_no_trace_session_works_with_a_damaged_history(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
     path.write_bytes(b"no database" * 100)
     hidden = History(path, "here", no_trace=True)

@@ -81,15 +81,15 @@ def failures(order: ImportOrder, package: Package, *, waits: bool) -> list[str]:
     return failed
 
 
-def test_python_lets_one_of_two_threads_fail(package: Package) -> None:
+def test_concurrent_imports_fail_in_plain_python(package: Package) -> None:
     assert failures(ImportOrder(), package, waits=False) == ["_DeadlockError"]
 
 
-def test_a_thread_that_waits_for_its_turn_does_not(package: Package) -> None:
+def test_import_lock_makes_concurrent_imports_succeed(package: Package) -> None:
     assert failures(ImportOrder(), package, waits=True) == []
 
 
-def test_threads_take_turns_and_one_may_have_its_own_twice() -> None:
+def test_import_lock_is_exclusive_and_reentrant() -> None:
     order, inside, most = ImportOrder(), list[int](), list[int]()
 
     def load() -> None:
@@ -107,7 +107,7 @@ def test_threads_take_turns_and_one_may_have_its_own_twice() -> None:
 
 
 @pytest.mark.parametrize("collecting", [True, False])
-def test_garbage_is_not_looked_for_in_a_turn(collecting: bool) -> None:
+def test_garbage_collection_is_off_while_the_import_lock_is_owned(collecting: bool) -> None:
     before = gc.isenabled()
     try:
         (gc.enable if collecting else gc.disable)()

@@ -61,7 +61,7 @@ def loaded_after(code: str) -> set[str]:
         "mahtab_tui.llm.chat_client",
     ],
 )
-def test_importing_does_not_load_the_models_libraries(module: str) -> None:
+def test_importing_does_not_load_the_model_libraries(module: str) -> None:
     assert not loaded_after(f"import {module}").intersection(HEAVY)
 
 
@@ -79,13 +79,13 @@ def loaded_at_first_picture(tmp_path_factory: pytest.TempPathFactory) -> set[str
     return set(told.read_text().split())
 
 
-def test_the_first_picture_waits_neither_for_the_highlighter_nor_for_markdown() -> None:
+def test_first_screen_waits_for_neither_highlighter_nor_markdown() -> None:
     assert not loaded_after("import mahtab_tui.tui.open").intersection(
         {"pygments.lexers", "markdown_it", "mahtab_tui.search.engine"}
     )
 
 
-def test_the_first_picture_does_not_wait_for_what_changes_settings(
+def test_first_screen_does_not_wait_for_settings_writing(
     loaded_at_first_picture: set[str],
 ) -> None:
     late = (
@@ -97,7 +97,7 @@ def test_the_first_picture_does_not_wait_for_what_changes_settings(
     assert not [name for name in loaded_at_first_picture if name.startswith(late)]
 
 
-def test_the_first_picture_waits_for_no_screen_dialog_or_menu_and_not_for_the_terminals_graphics(
+def test_first_screen_waits_for_no_dialog_menu_or_terminal_graphics(
     loaded_at_first_picture: set[str],
 ) -> None:
     late = (
@@ -109,7 +109,7 @@ def test_the_first_picture_waits_for_no_screen_dialog_or_menu_and_not_for_the_te
     assert not [name for name in loaded_at_first_picture if name.startswith(late)]
 
 
-def test_the_first_picture_waits_for_no_part_of_a_session_that_works_and_no_command_of_the_shell(
+def test_first_screen_waits_for_no_session_workers_or_shell_commands(
     loaded_at_first_picture: set[str],
 ) -> None:
     late = (
@@ -139,11 +139,11 @@ def test_the_first_picture_waits_for_no_part_of_a_session_that_works_and_no_comm
         "mahtab_tui.bus.setup",
     ],
 )
-def test_nothing_below_the_screen_loads_textual(module: str) -> None:
+def test_nothing_below_the_screen_imports_textual(module: str) -> None:
     assert "textual" not in loaded_after(f"import {module}")
 
 
-def test_the_kernel_side_loads_nothing_of_the_package_and_little_of_the_standard_library() -> None:
+def test_kernel_side_imports_nothing_of_the_package_and_little_of_stdlib() -> None:
     from mahtab_tui.kernel.process import ProcessKernel
     from tests.integration.kernels import RecordingHost
 
@@ -200,7 +200,7 @@ def in_circles(graph: dict[str, Set[str]]) -> set[str]:
     return left
 
 
-def test_a_circle_is_found() -> None:
+def test_import_cycle_is_detected() -> None:
     assert in_circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set(), "e": {"a"}}) == {
         "a",
         "b",
@@ -208,7 +208,7 @@ def test_a_circle_is_found() -> None:
     }
 
 
-def test_no_files_import_one_another() -> None:
+def test_no_files_import_each_other() -> None:
     assert (
         in_circles({module: (set(imported(module)) & MODULES) - {module} for module in MODULES})
         == set()

@@ -28,11 +28,11 @@ def trust_all(folder: Path) -> None:
         allow(each.path, each.value)
 
 
-def test_without_a_file_nothing_is_told(project: Path) -> None:
+def test_no_instructions_without_a_file(project: Path) -> None:
     assert find(project) == ((), ())
 
 
-def test_the_users_own_file_is_told_and_a_projects_only_when_it_is_trusted(
+def test_users_own_file_is_sent_and_a_projects_only_when_trusted(
     home: Path, repository: Path
 ) -> None:
     write(home / ".mahtab" / "AGENTS.md", "Be brief.")
@@ -49,7 +49,7 @@ def test_the_users_own_file_is_told_and_a_projects_only_when_it_is_trusted(
     assert list(find(repository).told()) == ["~/.mahtab/AGENTS.md"]
 
 
-def test_files_from_the_root_to_the_folder_are_told_the_nearest_last(repository: Path) -> None:
+def test_files_from_root_to_folder_are_sent_nearest_last(repository: Path) -> None:
     write(repository / "AGENTS.md", "root")
     write(repository / "a" / "AGENTS.md", "middle")
     write(repository / "a" / "b" / "AGENTS.md", "near")
@@ -63,7 +63,7 @@ def test_files_from_the_root_to_the_folder_are_told_the_nearest_last(repository:
     assert list(find(repository / "a").told()) == ["AGENTS.md", "a/AGENTS.md"]
 
 
-def test_without_a_repository_only_the_folder_counts(project: Path) -> None:
+def test_only_the_folder_counts_without_a_repository(project: Path) -> None:
     write(project / "AGENTS.md", "above")
     (project / "sub").mkdir()
     assert find(project / "sub").files == ()
@@ -77,7 +77,7 @@ def test_claude_md_is_read_only_if_there_is_no_agents_md(repository: Path) -> No
     assert [each.name for each in find(repository).files] == ["AGENTS.md"]
 
 
-def test_imports_follow_their_file_each_once_and_are_trusted_with_it(repository: Path) -> None:
+def test_imports_follow_their_file_once_and_are_trusted_with_it(repository: Path) -> None:
     write(
         repository / "AGENTS.md",
         "See @docs/style.md and @docs/style.md, ask @anna.\n```\n@docs/code.md\n```\n`@docs/code.md`",
@@ -105,7 +105,9 @@ def test_no_file_outside_the_project_is_read(home: Path, repository: Path) -> No
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "binary", "huge"])
-def test_what_is_no_text_is_a_sentence_and_holds_nothing_up(repository: Path, kind: str) -> None:
+def test_unreadable_instructions_give_one_sentence_and_do_not_block(
+    repository: Path, kind: str
+) -> None:
     path = repository / "AGENTS.md"
     if kind == "folder":
         path.mkdir()
@@ -118,7 +120,7 @@ def test_what_is_no_text_is_a_sentence_and_holds_nothing_up(repository: Path, ki
     assert found.problems[0].startswith("Instructions: AGENTS.md ")
 
 
-def test_what_is_too_long_is_cut_farthest_first_and_that_is_told(
+def test_too_long_instructions_are_cut_farthest_first_with_a_note(
     home: Path, repository: Path
 ) -> None:
     write(home / ".mahtab" / "AGENTS.md", "u" * 100)

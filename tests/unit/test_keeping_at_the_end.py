@@ -40,7 +40,7 @@ def keeping(kernel: KeepingKernel) -> NamespaceStore:
     return made
 
 
-def test_what_the_last_cell_made_is_written_though_the_program_ends_at_once(
+def test_changes_of_the_last_cell_are_written_on_quit(
     keeping: NamespaceStore, kernel: KeepingKernel
 ) -> None:
     keeping.before("n = 1")
@@ -50,7 +50,7 @@ def test_what_the_last_cell_made_is_written_though_the_program_ends_at_once(
     assert not keeping.behind
 
 
-def test_an_end_that_comes_while_a_cell_ends_waits_for_it(
+def test_quit_during_the_end_of_a_cell_waits_for_it(
     keeping: NamespaceStore, kernel: KeepingKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cell is counted as ended, and as one that changed something, in one step."""
@@ -69,7 +69,7 @@ def test_an_end_that_comes_while_a_cell_ends_waits_for_it(
     assert kernel.written == [5.0]
 
 
-def test_the_program_does_not_wait_for_a_cell_that_runs(
+def test_quit_does_not_wait_for_a_running_cell(
     keeping: NamespaceStore, kernel: KeepingKernel
 ) -> None:
     keeping.before("n = 1")

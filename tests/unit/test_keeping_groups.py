@@ -38,19 +38,19 @@ def sets(*words: str) -> set[frozenset[str]]:
         ("a = []; a.append(a); b = [a]", sets("ab")),
     ],
 )
-def test_what_shares_something_that_can_change_belongs_together(
+def test_variables_sharing_mutable_state_form_one_group(
     code: str, together: set[frozenset[str]]
 ) -> None:
     assert grouped(code) == together
 
 
-def test_frames_are_apart_though_they_share_columns_and_types(project: object) -> None:
+def test_frames_are_separate_although_they_share_columns_and_types(project: object) -> None:
     pytest.importorskip("pandas")
     code = "import pandas as pd\na = pd.DataFrame({'x': [1.0, 2.0], 'y': ['a', 'b']}); b = a[a.x > 1]; c = a.copy()\ndel pd"
     assert grouped(code) == sets("a", "b", "c")
 
 
-def test_where_there_is_no_time_to_look_all_that_may_share_is_one_group(
+def test_possible_sharers_form_one_group_when_time_runs_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(groups, "_SECONDS", -1.0)

@@ -12,7 +12,7 @@ from mahtab_tui.kernel.worker.frames import Frame
 from tests.waiting import wait_for
 
 
-def test_a_completion_is_sent_only_when_the_last_one_was_answered() -> None:
+def test_completion_is_sent_only_after_the_previous_reply() -> None:
     sent: list[Frame] = []
     requests = ControlRequests(sent.append)
     for _ in range(60):
@@ -25,7 +25,7 @@ def test_a_completion_is_sent_only_when_the_last_one_was_answered() -> None:
     assert [frame["code"] for frame in sent] == ["os.pa", "os.pat"]
 
 
-def test_a_completion_waits_for_the_last_ones_answer_within_its_time() -> None:
+def test_completion_waits_for_the_previous_reply_within_its_time_limit() -> None:
     sent: list[Frame] = []
     requests = ControlRequests(sent.append)
     answers: list[object] = []
@@ -45,7 +45,7 @@ def test_a_completion_waits_for_the_last_ones_answer_within_its_time() -> None:
     assert sorted(map(str, answers)) == ["1", "2"]
 
 
-def test_not_more_requests_are_sent_than_a_kernel_can_be_expected_to_answer() -> None:
+def test_requests_are_limited_to_what_a_kernel_can_answer() -> None:
     sent: list[Frame] = []
     requests = ControlRequests(sent.append)
     for _ in range(2 * MOST):
@@ -54,7 +54,7 @@ def test_not_more_requests_are_sent_than_a_kernel_can_be_expected_to_answer() ->
     assert len(sent) == MOST
 
 
-def test_an_answer_without_a_value_is_refused_and_the_end_is_told_to_who_waits() -> None:
+def test_reply_without_a_value_is_refused_and_waiters_learn_of_the_end() -> None:
     told: list[str] = []
     sent: list[Frame] = []
     requests = ControlRequests(sent.append)

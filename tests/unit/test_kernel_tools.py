@@ -21,7 +21,7 @@ from mahtab_tui.kernel.worker.shell import needs_terminal
 from mahtab_tui.kernel.worker.text_tools import grep, partition, peek
 
 
-def test_peek_says_where_it_looks() -> None:
+def test_peek_reports_its_range() -> None:
     assert peek("abcdef", 2, 1) == "[characters 1 to 3 of 6]\nbc"
     assert peek("abcdef", 2, -2) == "[characters 4 to 6 of 6]\nef"
 
@@ -34,13 +34,13 @@ def test_grep_numbers_lines_and_shows_context() -> None:
     assert grep(text, "nine") == "no line matches 'nine'"
 
 
-def test_grep_says_what_is_wrong_with_a_pattern() -> None:
+def test_grep_reports_an_invalid_pattern() -> None:
     with pytest.raises(ValueError, match="is not a regular expression"):
         grep("text", "(")
 
 
 @given(st.text(), st.integers(1, 20))
-def test_parts_of_a_partition_are_the_text_again(text: str, n: int) -> None:
+def test_partition_parts_join_to_the_original_text(text: str, n: int) -> None:
     parts = partition(text, n)
     assert "".join(parts) == text
     assert len(parts) <= n
@@ -56,7 +56,7 @@ def test_read_numbers_lines(project: Path) -> None:
         read("missing.txt")
 
 
-def test_edit_replaces_what_is_unique_and_shows_it(
+def test_edit_replaces_unique_text_and_shows_it(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = project / "a.py"
@@ -77,7 +77,7 @@ def test_edit_replaces_what_is_unique_and_shows_it(
         ("alpha = 2", "Line 1 is similar"),
     ],
 )
-def test_edit_refuses_what_is_not_unique(project: Path, old: str, said: str) -> None:
+def test_edit_refuses_ambiguous_text(project: Path, old: str, said: str) -> None:
     (project / "a.py").write_text("alpha = 1\nb = 2\n")
     with pytest.raises(ValueError, match=said):
         edit("a.py", old, "new")
@@ -115,7 +115,7 @@ def test_edit_keeps_line_ends_and_encoding(
     assert (project / "a.py").read_bytes() == after
 
 
-def test_edit_writes_nothing_that_the_encoding_of_the_file_lacks(project: Path) -> None:
+def test_edit_writes_nothing_that_the_files_encoding_cannot_represent(project: Path) -> None:
     (project / "a.txt").write_bytes(b"caf\xe9\n")
     with pytest.raises(ValueError, match="cp1252, which has no '→'"):
         edit("a.txt", "caf", "→")
@@ -144,7 +144,7 @@ def test_a_changed_module_is_reloaded(
     assert "could not be reloaded" in capsys.readouterr().out
 
 
-def test_claude_sessions_are_read_and_broken_lines_passed_over(project: Path, home: Path) -> None:
+def test_claude_sessions_are_read_and_broken_lines_skipped(project: Path, home: Path) -> None:
     assert load_claude_sessions() == []
     folder = home / ".claude" / "projects" / "".join(c if c.isalnum() else "-" for c in os.getcwd())
     folder.mkdir(parents=True)
@@ -166,7 +166,7 @@ def test_every_tool_is_documented() -> None:
 
 
 @given(st.text(alphabet="ab!='\"\n ()[]:#\\", max_size=40))
-def test_valid_python_is_left_alone_and_lines_stay_lines(source: str) -> None:
+def test_valid_python_and_line_numbers_are_unchanged(source: str) -> None:
     assert transform(source).count("\n") == source.count("\n")
     with contextlib.suppress(SyntaxError, ValueError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -188,7 +188,7 @@ def test_valid_python_is_left_alone_and_lines_stay_lines(source: str) -> None:
         "/usr/bin/top",
     ],
 )
-def test_programs_that_take_the_terminal_are_known(command: str) -> None:
+def test_terminal_programs_are_recognised(command: str) -> None:
     assert needs_terminal(command)
 
 

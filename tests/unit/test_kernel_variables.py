@@ -115,14 +115,14 @@ HOSTILE: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_nothing_of_a_users_class_runs_for_the_list(name: str) -> None:
+def test_listing_runs_no_code_of_user_classes(name: str) -> None:
     watch = NamespaceTracker({"it": HOSTILE[name]()})
     [listed] = watch.listing()
     assert listed["name"] == "it"
     watch.changes(ast.parse("it.touched()"))
 
 
-def test_an_object_of_the_users_is_listed_with_its_first_public_fields() -> None:
+def test_user_object_is_listed_with_its_first_public_fields() -> None:
     class Slots:
         __slots__ = ("size", "unset")
 
@@ -145,7 +145,7 @@ def test_an_object_of_the_users_is_listed_with_its_first_public_fields() -> None
     assert listed["summary"] == ""
 
 
-def test_sizes_of_subclasses_are_read_by_the_bases_own_slot() -> None:
+def test_sizes_of_subclasses_are_read_through_the_base_class() -> None:
     assert summary(HostileList([1, 2])) == "2 items"
     assert summary(HostileStr("abc")) == "3 chars"
 
@@ -157,7 +157,7 @@ def test_a_text_is_one_printable_line_of_bounded_width(text: str) -> None:
     assert len(said) <= WIDTH + 2
 
 
-def test_kinds_are_told_apart() -> None:
+def test_kinds_are_distinguished() -> None:
     assert [kind_of(value) for value in (math, math.sin, boom, Hostile, 1)] == [
         "module",
         "function",
@@ -221,7 +221,7 @@ def changes(namespace: dict[Any, Any], before: str, after: str) -> dict[str, str
         ("x = {1}", "x.discard(2)", {}),
     ],
 )
-def test_what_a_cell_did_is_told(before: str, after: str, told: dict[str, str]) -> None:
+def test_cell_changes_are_reported(before: str, after: str, told: dict[str, str]) -> None:
     assert changes({"__name__": "__main__"}, before, after) == told
 
 
@@ -266,7 +266,7 @@ def helper(table): return table.a.sum()
         ),
     ],
 )
-def test_what_leaves_a_table_as_it_is_is_not_told_as_a_change(code: str) -> None:
+def test_operations_that_copy_a_table_are_not_reported_as_changes(code: str) -> None:
     assert changes({}, TABLE, code) == {}
 
 
@@ -295,7 +295,7 @@ def test_what_leaves_a_table_as_it_is_is_not_told_as_a_change(code: str) -> None
         ),
     ],
 )
-def test_what_changes_a_table_in_place_is_told(code: str) -> None:
+def test_mutations_of_a_table_are_reported(code: str) -> None:
     assert changes({}, TABLE, code) == {"df": "changed"}
 
 
@@ -320,7 +320,7 @@ def test_what_changes_a_table_in_place_is_told(code: str) -> None:
         ("pa.table({'a': [1, 2]})", "x.append_column('b', [[1, 2]]); x.to_pandas()", {}),
     ],
 )
-def test_arrays_and_tables_of_other_libraries_are_held_against_what_they_were(
+def test_changes_in_arrays_and_tables_of_other_libraries_are_detected(
     made: str, code: str, told: dict[str, str]
 ) -> None:
     assert (
@@ -331,12 +331,12 @@ def test_arrays_and_tables_of_other_libraries_are_held_against_what_they_were(
     )
 
 
-def test_names_that_are_no_names_are_passed_over() -> None:
+def test_invalid_names_are_skipped() -> None:
     watch = NamespaceTracker({1: 2, "__builtins__": {}, "__warningregistry__": {}, "_": 3, "x": 1})  # type: ignore[dict-item]
     assert [listed["name"] for listed in watch.listing()] == ["x"]
 
 
-def test_a_look_inside_has_everything_that_is_known() -> None:
+def test_inspection_reports_everything_known() -> None:
     namespace: dict[str, Any] = {}
     exec(
         "class Point:\n    'A point.'\n    def __init__(self):\n        self.x = 1\n    @property\n    def far(self): raise ValueError\np = Point()",
@@ -356,13 +356,13 @@ def test_the_source_of_a_function_is_found() -> None:
     assert detail["where"].endswith(str(changes.__code__.co_firstlineno))
 
 
-def test_a_hostile_object_costs_its_text_and_nothing_else() -> None:
+def test_hostile_object_loses_only_its_text() -> None:
     detail = describe({"it": Hostile()}, "it")
     assert detail["text"] == ""
     assert "Bomb" in detail["error"]
 
 
-def test_a_list_that_contains_itself_and_a_huge_one_are_cut() -> None:
+def test_recursive_and_huge_lists_are_truncated() -> None:
     loop: list[Any] = [1]
     loop.append(loop)
     assert describe({"it": loop}, "it")["text"] == "[1, …]"
@@ -371,7 +371,7 @@ def test_a_list_that_contains_itself_and_a_huge_one_are_cut() -> None:
     assert len(detail["text"]) <= 200_000
 
 
-def test_a_slow_representation_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_representation_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.kernel.worker.detail.SECONDS", 0.05)
 
     class Slow:
@@ -382,7 +382,7 @@ def test_a_slow_representation_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
     assert "did not end" in describe({"it": Slow()}, "it")["error"]
 
 
-def test_looking_changes_nothing() -> None:
+def test_inspecting_changes_nothing() -> None:
     value = {"a": [1, 2], "b": HostileList([3])}
     before = (id(value), list(value), list.__len__(value["b"]))
     describe({"it": value}, "it")
@@ -390,7 +390,7 @@ def test_looking_changes_nothing() -> None:
     assert (id(value), list(value), list.__len__(value["b"])) == before
 
 
-def test_there_is_no_such_name() -> None:
+def test_unknown_name_is_an_error() -> None:
     with pytest.raises(KeyError):
         describe({}, "it")
 

@@ -73,11 +73,11 @@ def keys(*reads: str) -> list[str]:
 
 
 @pytest.mark.parametrize("sequence", MALFORMED)
-def test_a_malformed_sequence_is_dropped_and_the_next_key_counts(sequence: str) -> None:
+def test_malformed_sequence_is_dropped_and_the_next_key_works(sequence: str) -> None:
     assert keys(f"{sequence}a\x1b[A") == ["a", "up"]
 
 
-def test_a_malformed_report_of_the_mouse_may_come_in_any_pieces() -> None:
+def test_malformed_mouse_report_may_arrive_in_any_pieces() -> None:
     sequence = "\x1b[<NaN;1.5;undefinedM"
     for place in range(3, len(sequence)):
         assert keys(sequence[:place], sequence[place:] + "a") == ["a"]
@@ -86,7 +86,7 @@ def test_a_malformed_report_of_the_mouse_may_come_in_any_pieces() -> None:
 @given(
     st.lists(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), min_size=1, max_size=4)
 )
-def test_nothing_that_is_read_raises_or_stops_the_keys(reads: list[str]) -> None:
+def test_no_input_raises_or_blocks_later_keys(reads: list[str]) -> None:
     parser, sequences = KeyParser(), KeySequences()
     for each in [*reads, "", "\x1b[201~", "x" * LONGEST]:
         if typed := sequences.take(each) + (sequences.silence() if not each else ""):
@@ -95,7 +95,7 @@ def test_nothing_that_is_read_raises_or_stops_the_keys(reads: list[str]) -> None
     assert [message.key for message in parser.feed("k") if isinstance(message, Key)] == ["k"]
 
 
-def test_every_sequence_of_a_key_that_textual_knows_passes() -> None:
+def test_every_key_sequence_known_to_textual_passes() -> None:
     for sequence in ANSI_SEQUENCES_KEYS:
         sequences = KeySequences()
         assert sequences.take(sequence) + sequences.silence() == sequence
@@ -105,7 +105,7 @@ def test_every_sequence_of_a_key_that_textual_knows_passes() -> None:
     "sequence",
     ["\x1b[1;5A", "\x1b[<0;5;6M", "\x1b[97;5u", "\x1b[200~ab\x1b[201~", "\x1b[48;20;60;400;600t"],
 )
-def test_a_sequence_may_come_in_any_pieces(sequence: str) -> None:
+def test_sequence_may_arrive_in_any_pieces(sequence: str) -> None:
     whole = [str(message) for message in read(sequence)]
     assert whole
     for place in range(1, len(sequence)):
@@ -118,7 +118,7 @@ def test_a_sequence_may_come_in_any_pieces(sequence: str) -> None:
     ["1" * 5_000, ";" * 5_000, "1:" * 2_500, "\x1b[" * 2_500],
     ids=lambda text: repr(text[:3]),
 )
-def test_a_long_control_sequence_is_typed_nowhere(parameters: str, size: int) -> None:
+def test_long_control_sequence_is_not_typed(parameters: str, size: int) -> None:
     sequence = f"\x1b[{parameters}u"
     assert keys(
         *(sequence[start : start + size] for start in range(0, len(sequence), size)), "b"
@@ -129,7 +129,7 @@ def test_a_long_control_sequence_is_typed_nowhere(parameters: str, size: int) ->
 @pytest.mark.parametrize(
     ("start", "end"), [("\x1b]52;c;", "\x07"), ("\x1bP", "\x1b\\"), ("\x1b_G", "\x1b\\")], ids=repr
 )
-def test_a_long_answer_is_typed_nowhere(start: str, end: str, size: int) -> None:
+def test_long_reply_is_not_typed(start: str, end: str, size: int) -> None:
     answer = f"{start}{'a' * 5_000}{end}"
     rest = [answer[place : place + size] for place in range(LONGEST_TYPED + 10, len(answer), size)]
     assert keys(answer[: LONGEST_TYPED + 10], *rest, "b") == ["b"]
@@ -145,7 +145,7 @@ def test_a_long_answer_is_typed_nowhere(start: str, end: str, size: int) -> None
     ids=["CSI", "OSC", "DCS"],
 )
 @pytest.mark.parametrize("rest", ["1:1:", "1:" * 500])
-def test_a_long_sequence_goes_on_after_a_silence(start: str, rest: str, end: str) -> None:
+def test_long_sequence_continues_after_a_silence(start: str, rest: str, end: str) -> None:
     sequences = KeySequences()
     assert [
         sequences.take(start),
@@ -160,24 +160,24 @@ def test_a_long_sequence_goes_on_after_a_silence(start: str, rest: str, end: str
 @pytest.mark.parametrize(
     "start", ["\x1b[" + "1:" * 500, "\x1b]52;c;" + "a" * 1_000], ids=["CSI", "OSC"]
 )
-def test_a_key_counts_after_a_long_sequence_whose_end_was_lost(start: str) -> None:
+def test_key_works_after_a_long_sequence_with_a_lost_end(start: str) -> None:
     sequences = KeySequences()
     assert sequences.take(start) + sequences.silence() == ""
     assert [sequences.take("6"), sequences.take("7")] == ["6", "7"]
 
 
-def test_an_answer_of_which_little_was_read_first_is_typed_nowhere() -> None:
+def test_partially_read_reply_is_not_typed() -> None:
     assert keys("\x1bP" + "a" * 100, "a" * 400 + "\x1b\\", "b") == ["b"]
     assert keys("\x1bP" + "a" * 100)[-100:] == ["a"] * 100  # Alt+P, and what was typed ahead
 
 
-def test_of_many_reports_of_the_focus_the_last_counts() -> None:
+def test_only_the_last_of_many_focus_reports_counts() -> None:
     assert [type(message) for message in read("\x1b[I\x1b[O" * 1_000)] == [AppBlur]
     assert [type(message) for message in read("\x1b[O\x1b[Ia\x1b[O")] == [AppFocus, Key, AppBlur]
 
 
 @pytest.mark.parametrize("size", ["0;0;0;0", "20;60;0;0", "0;80;400;800", "999999;999999;400;800"])
-def test_an_impossible_size_is_not_believed(size: str) -> None:
+def test_impossible_size_is_ignored(size: str) -> None:
     messages = read("\x1b[48;24;80;480;800t", f"\x1b[48;{size}t", "\x1b[<0;105;41M")
     resize, press = messages
     assert isinstance(resize, Resize)
@@ -186,14 +186,14 @@ def test_an_impossible_size_is_not_believed(size: str) -> None:
     assert (press.x, press.y) == (10, 2)
 
 
-def test_of_what_looks_like_a_sequence_in_a_paste_no_key_is_made() -> None:
+def test_sequences_inside_a_paste_produce_no_keys() -> None:
     (paste,) = read("\x1b[200~a\x1b[1", "114112ub\x1b]5;c\x07\x1b[I\x1bprint()\r\x1b[20", "1~")
     assert isinstance(paste, Paste)
     assert paste.text == "a\x1b[1114112ub\x1b]5;c\x07\x1b[I\x1bprint()\r"
 
 
 @pytest.mark.parametrize(("key", "name"), [("\x03", "ctrl+c"), ("\x1b[113;5u", "ctrl+q")])
-def test_a_key_ends_a_paste_whose_end_was_lost(key: str, name: str) -> None:
+def test_key_ends_a_paste_with_a_lost_end(key: str, name: str) -> None:
     parser, sequences = KeyParser(), KeySequences()
     list(parser.feed(sequences.take("\x1b[200~lost")))
     assert sequences.silence() == ""
@@ -203,7 +203,7 @@ def test_a_key_ends_a_paste_whose_end_was_lost(key: str, name: str) -> None:
     assert (paste.text, pressed.key) == ("lost", name)
 
 
-def test_a_paste_is_not_taken_apart_character_by_character(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paste_is_not_parsed_character_by_character(monkeypatch: pytest.MonkeyPatch) -> None:
     fed: list[str] = []
     feed = XTermParser.feed
 
@@ -220,13 +220,13 @@ def test_a_paste_is_not_taken_apart_character_by_character(monkeypatch: pytest.M
     assert "".join(fed) == "ab"
 
 
-def test_an_escape_is_a_key_once_nothing_follows_it() -> None:
+def test_escape_is_a_key_when_nothing_follows() -> None:
     assert keys("a\x1b") == ["a", "escape"]
     assert keys("\x1b", "\x1b") == ["escape", "escape"]
     assert keys("\x1b", "[A") == ["up"]
 
 
-def test_alt_and_letters_are_keys() -> None:
+def test_alt_with_letters_are_keys() -> None:
     assert keys("\x1b]") == ["right_square_bracket"]
     assert keys("\x1bPab")[-2:] == ["a", "b"]
 

@@ -49,7 +49,7 @@ def outputs(told: list[Record]) -> list[ReplOut]:
 
 
 @pytest.mark.parametrize("by_user", [True, False])
-def test_the_whole_output_takes_the_place_of_what_was_stored(project: Path, by_user: bool) -> None:
+def test_full_output_replaces_the_stored_part(project: Path, by_user: bool) -> None:
     started = (UserReplIn if by_user else AssistantReplIn)(
         "work()", cell=3, party="you", time=time.time()
     )
@@ -68,13 +68,13 @@ def test_the_whole_output_takes_the_place_of_what_was_stored(project: Path, by_u
     assert list(held_folder().iterdir()) == []
 
 
-def test_output_of_a_cell_that_the_session_does_not_know_is_left_out(project: Path) -> None:
+def test_output_of_an_unknown_cell_is_dropped(project: Path) -> None:
     _, first, _ = resumed(project, UserReplIn("work()", cell=4, party="you", time=time.time()), "")
     assert [output.text for output in outputs(first)] == ["beg"]
     assert list(held_folder().iterdir()) == []
 
 
-def test_it_goes_with_its_session(project: Path) -> None:
+def test_recovered_output_is_deleted_with_its_session(project: Path) -> None:
     session, _, _ = resumed(
         project, UserReplIn("work()", cell=3, party="you", time=time.time()), ""
     )

@@ -76,7 +76,7 @@ def test_other_threads_import_their_own_modules_meanwhile(
         del sys.modules[name]
 
 
-def test_modules_beside_the_user_s_data_are_not_ours(
+def test_modules_next_to_the_users_data_are_not_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "beside_the_data.py").touch()

@@ -11,7 +11,7 @@ import pytest
 from mahtab_tui.system.lazy import Lazy
 
 
-def test_many_threads_get_the_same_value_which_is_made_once() -> None:
+def test_threads_share_a_value_that_is_created_once() -> None:
     made: list[int] = []
 
     def make() -> list[int]:
@@ -31,7 +31,7 @@ def test_many_threads_get_the_same_value_which_is_made_once() -> None:
     assert all(each is made for each in got)
 
 
-def test_a_value_that_could_not_be_made_is_made_at_the_next_call() -> None:
+def test_failed_value_is_created_at_the_next_call() -> None:
     answers: Iterator[Exception | str] = iter([ValueError("not yet"), "there"])
 
     def make() -> str:
@@ -47,7 +47,7 @@ def test_a_value_that_could_not_be_made_is_made_at_the_next_call() -> None:
     assert later.get() == "there"
 
 
-def test_a_value_that_is_there_is_made() -> None:
+def test_present_value_counts_as_created() -> None:
     later = Lazy.of(None)
     assert later.made
     assert later.get() is None

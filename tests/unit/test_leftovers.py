@@ -24,7 +24,7 @@ from mahtab_tui.tui.open import _tell_of_the_past
 HOLDS = "import sys, time; from mahtab_tui.store.session_lock import claim; held = claim('other'); print('held', flush=True); time.sleep(1000)"
 
 
-def test_locks_and_sockets_go_with_their_program(home: Path) -> None:
+def test_locks_and_sockets_are_removed_with_their_program(home: Path) -> None:
     mine = claim("mine")
     assert mine is not None
     with (
@@ -47,7 +47,7 @@ def test_locks_and_sockets_go_with_their_program(home: Path) -> None:
     mine.release()
 
 
-def test_opened_pictures_and_folders_of_earlier_versions_go_when_they_are_old(
+def test_old_pictures_and_folders_of_earlier_versions_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -68,7 +68,7 @@ def test_opened_pictures_and_folders_of_earlier_versions_go_when_they_are_old(
     assert (tmp_path / "other-old" / "empty").exists()
 
 
-def test_a_damaged_store_is_reported_on_the_screen_and_to_watchers_whoever_finds_it(
+def test_damaged_store_is_reported_to_screen_and_watchers_whoever_finds_it(
     home: Path, project: Path
 ) -> None:
     path = home / ".mahtab" / "sessions.db"

@@ -8,7 +8,7 @@ import pytest
 from mahtab_tui.kernel.worker.station.link import FRAMES, Link, LinkError
 
 
-def test_what_comes_twice_is_handled_once() -> None:
+def test_duplicate_frames_are_handled_once() -> None:
     here, there = Link(), Link()
     here.connect(0)
     there.connect(0)
@@ -17,7 +17,7 @@ def test_what_comes_twice_is_handled_once() -> None:
     assert [message.data for message in there.feed(said + said)] == [b"one"]
 
 
-def test_what_a_broken_wire_has_not_delivered_comes_over_the_next_one() -> None:
+def test_undelivered_frames_are_sent_over_the_next_connection() -> None:
     here, there = Link(), Link()
     here.connect(0)
     there.connect(0)
@@ -33,7 +33,7 @@ def test_what_a_broken_wire_has_not_delivered_comes_over_the_next_one() -> None:
     ]
 
 
-def test_a_missing_message_ends_the_wire() -> None:
+def test_missing_message_closes_the_connection() -> None:
     here, there = Link(), Link()
     here.connect(0)
     here.send(FRAMES, b"one")

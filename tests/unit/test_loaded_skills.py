@@ -58,7 +58,7 @@ def closed(shelf: Shelf) -> object:
     close_logging(shelf.log)
 
 
-def test_what_is_loaded_is_told_by_the_bus_and_to_the_model(shelf: Shelf) -> None:
+def test_loaded_skills_are_announced_and_sent_to_the_model(shelf: Shelf) -> None:
     shelf.loaded.load("wash")
     shelf.loaded.load("tidy")
     shelf.loaded.load("wash")
@@ -67,7 +67,7 @@ def test_what_is_loaded_is_told_by_the_bus_and_to_the_model(shelf: Shelf) -> Non
     assert shelf.told() == [("wash", True, 15), ("tidy", True, 16)]
 
 
-def test_what_is_unloaded_is_told_no_longer(shelf: Shelf) -> None:
+def test_unloaded_skills_are_no_longer_sent(shelf: Shelf) -> None:
     shelf.loaded.load("tidy")
     shelf.loaded.unload("tidy")
     assert (shelf.loaded.names, shelf.loaded.instructions()) == ([], {})
@@ -76,13 +76,13 @@ def test_what_is_unloaded_is_told_no_longer(shelf: Shelf) -> None:
         shelf.loaded.unload("tidy")
 
 
-def test_a_skill_that_is_not_there_is_not_loaded(shelf: Shelf) -> None:
+def test_unknown_skill_is_not_loaded(shelf: Shelf) -> None:
     with pytest.raises(NoSkill, match="There is no skill 'iron'"):
         shelf.loaded.load("iron")
     assert shelf.told() == []
 
 
-def test_what_does_not_fit_is_refused_with_the_figures(shelf: Shelf) -> None:
+def test_skill_over_the_budget_is_refused_with_the_sizes(shelf: Shelf) -> None:
     write_skill(shelf.folder, "long", content="x" * 990)
     shelf.loaded.load("tidy")
     with pytest.raises(
@@ -93,7 +93,7 @@ def test_what_does_not_fit_is_refused_with_the_figures(shelf: Shelf) -> None:
     assert shelf.loaded.names == ["tidy"]
 
 
-def test_the_budget_can_be_used_up_and_its_own_share_counts_for_one_that_grows(
+def test_budget_can_be_used_up_and_a_growing_skill_reuses_its_own_share(
     tmp_path: Path,
 ) -> None:
     shelf = Shelf(tmp_path, 40)
@@ -107,7 +107,7 @@ def test_the_budget_can_be_used_up_and_its_own_share_counts_for_one_that_grows(
         close_logging(shelf.log)
 
 
-def test_a_resumed_session_has_its_skills_again(shelf: Shelf) -> None:
+def test_resumed_session_reloads_its_skills(shelf: Shelf) -> None:
     shelf.loaded.load("tidy")
     shelf.loaded.load("wash")
     shelf.loaded.unload("tidy")
@@ -117,14 +117,14 @@ def test_a_resumed_session_has_its_skills_again(shelf: Shelf) -> None:
     assert again.instructions() == {"wash": "Use warm water."}
 
 
-def test_a_changed_file_is_told_as_it_is_now(shelf: Shelf) -> None:
+def test_changed_skill_is_sent_with_its_new_text(shelf: Shelf) -> None:
     shelf.loaded.load("tidy")
     write_skill(shelf.folder, "tidy", content="Throw things away.")
     assert shelf.loaded.instructions() == {"tidy": "Throw things away."}
     assert shelf.told()[-1] == ("tidy", True, 18)
 
 
-def test_what_is_unloaded_while_it_is_read_stays_unloaded(
+def test_skill_unloaded_while_being_read_stays_unloaded(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shelf.loaded.load("tidy")
@@ -142,9 +142,7 @@ def test_what_is_unloaded_while_it_is_read_stays_unloaded(
 
 
 @pytest.mark.parametrize("grown", [True, False])
-def test_what_is_gone_or_has_outgrown_the_budget_is_unloaded_with_a_notice(
-    shelf: Shelf, grown: bool
-) -> None:
+def test_missing_or_oversized_skill_is_unloaded_with_a_notice(shelf: Shelf, grown: bool) -> None:
     shelf.loaded.load("tidy")
     shelf.loaded.load("wash")
     if grown:

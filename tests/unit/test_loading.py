@@ -79,7 +79,7 @@ def load(name: str, data: bytes, *, pandas: bool) -> tuple[Any, str]:
         ),
     ],
 )
-def test_a_table_is_the_same_with_pandas_and_without(name: str, data: bytes, code: str) -> None:
+def test_table_is_the_same_with_and_without_pandas(name: str, data: bytes, code: str) -> None:
     frame, written = load(name, data, pandas=True)
     assert isinstance(frame, pd.DataFrame)
     assert written == code
@@ -111,7 +111,7 @@ def test_a_table_is_the_same_with_pandas_and_without(name: str, data: bytes, cod
         ("b\udcff.txt", b"words", "words"),
     ],
 )
-def test_other_files_are_what_they_hold(name: str, data: bytes, value: object) -> None:
+def test_other_files_are_loaded_by_their_content(name: str, data: bytes, value: object) -> None:
     loaded, code = load(name, data, pandas=True)
     assert loaded == value
     assert code.isascii()
@@ -126,7 +126,7 @@ def test_other_files_are_what_they_hold(name: str, data: bytes, value: object) -
         ("table.parquet", b"PAR1", "table.parquet needs pandas"),
     ],
 )
-def test_of_what_is_no_text_the_variable_is_the_path(name: str, data: bytes, note: str) -> None:
+def test_binary_file_is_loaded_as_its_path(name: str, data: bytes, note: str) -> None:
     loaded, _ = load(name, data, pandas=False)
     assert loaded == Path(name)
     assert loading_cell(look_at_files([Path(name)])[0], Path.cwd(), pandas=False).note.startswith(
@@ -151,7 +151,7 @@ def test_a_huge_file_is_not_read(folder: Path) -> None:
     )
 
 
-def test_only_the_beginning_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_beginning_of_a_file_is_examined(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("long.txt").write_bytes(b"x" * 1_000_000)
     read: list[int] = []
     monkeypatch.setattr(loading, "marked_encoding", lambda data: read.append(len(data)))
@@ -159,7 +159,7 @@ def test_only_the_beginning_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> Non
     assert read == [65_536]
 
 
-def test_what_cannot_be_loaded_is_one_sentence(folder: Path) -> None:
+def test_unloadable_file_gives_one_sentence(folder: Path) -> None:
     os.mkfifo("pipe")
     for path, sentence in (
         ("none.csv", "There is no file none.csv."),
@@ -188,12 +188,12 @@ def test_what_cannot_be_loaded_is_one_sentence(folder: Path) -> None:
         (".env", "env"),
     ],
 )
-def test_names_hide_nothing(name: str, variable: str) -> None:
+def test_variable_names_shadow_nothing(name: str, variable: str) -> None:
     assert variable_name(Path(name)) == variable
     assert variable.isidentifier()
 
 
-def test_no_two_files_are_one_variable(folder: Path) -> None:
+def test_two_files_never_share_a_variable(folder: Path) -> None:
     for name in ("data.csv", "data.json", "data.txt"):
         Path(name).write_text("{}")
     assert [
@@ -201,7 +201,7 @@ def test_no_two_files_are_one_variable(folder: Path) -> None:
     ] == ["data", "data_2", "data_3"]
 
 
-def test_a_file_elsewhere_is_named_in_full(folder: Path) -> None:
+def test_file_outside_the_folder_is_named_in_full(folder: Path) -> None:
     Path("data.txt").write_text("x")
     [file] = look_at_files([Path("data.txt")])
     assert (

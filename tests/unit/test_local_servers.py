@@ -54,7 +54,7 @@ def specs(seconds: float = PATIENCE) -> list[str]:
     return [spec for server in find_servers(seconds) for spec in server.specs]
 
 
-def test_models_of_all_servers_are_found_and_those_for_embeddings_left_out(
+def test_models_of_all_servers_are_found_except_embedding_models(
     servers: dict[str, Service],
 ) -> None:
     assert specs() == [
@@ -69,7 +69,7 @@ def test_models_of_all_servers_are_found_and_those_for_embeddings_left_out(
     ]
 
 
-def test_a_server_that_says_nothing_does_not_hide_the_others(servers: dict[str, Service]) -> None:
+def test_silent_server_does_not_hide_the_others(servers: dict[str, Service]) -> None:
     for provider in ("llamacpp", "vllm"):
         servers[provider].documents["/v1/models"] = servers[provider].stall
     assert specs(3.0)[0] == "lmstudio:org/a:b"
@@ -89,12 +89,12 @@ def test_a_server_that_says_nothing_does_not_hide_the_others(servers: dict[str, 
         b"<html>",
     ],
 )
-def test_who_answers_something_else_is_no_server(servers: dict[str, Service], body: bytes) -> None:
+def test_unexpected_reply_is_not_a_model_server(servers: dict[str, Service], body: bytes) -> None:
     servers["vllm"].documents = {"/v1/models": body}
     assert find_server("vllm", PATIENCE) is None
 
 
-def test_names_that_cannot_be_shown_or_typed_are_left_out(servers: dict[str, Service]) -> None:
+def test_unprintable_model_names_are_omitted(servers: dict[str, Service]) -> None:
     names = ["a\x1b[2J", "a\nb", " a", "", "x" * 201, "a\u202eb", 7, None, "[/b]good"]
     servers["vllm"].documents = {
         "/v1/models": {"data": [{"id": name} for name in [*names, *map(str, range(500))]]}
@@ -104,7 +104,7 @@ def test_names_that_cannot_be_shown_or_typed_are_left_out(servers: dict[str, Ser
     assert (found.models[0], len(found.models)) == ("[/b]good", 200)
 
 
-def test_the_name_of_a_servers_only_model_may_be_left_out(servers: dict[str, Service]) -> None:
+def test_name_of_a_servers_only_model_is_optional(servers: dict[str, Service]) -> None:
     for spec in ("llamacpp", "llamacpp:", "lmstudio", "vllm:"):
         assert model_name(get_llm(spec)) == "org/a:b"
     with pytest.raises(
@@ -116,7 +116,7 @@ def test_the_name_of_a_servers_only_model_may_be_left_out(servers: dict[str, Ser
         get_llm("ollama")
 
 
-def test_without_settings_and_claude_the_first_model_found_answers(
+def test_first_model_found_answers_without_settings_and_claude(
     servers: dict[str, Service], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert default_model() == chosen_model(load_settings()).result() == "llamacpp:org/a:b"
@@ -129,7 +129,7 @@ def test_without_settings_and_claude_the_first_model_found_answers(
     assert default_model() == chosen_model(load_settings()).result() == "demo"
 
 
-def test_a_server_of_another_person_is_not_chosen_by_itself(
+def test_another_users_server_is_not_chosen_automatically(
     servers: dict[str, Service], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local_servers, "_SERVICES", ())
@@ -138,7 +138,7 @@ def test_a_server_of_another_person_is_not_chosen_by_itself(
     assert first_model() == ""
 
 
-def test_the_doctor_names_them(servers: dict[str, Service]) -> None:
+def test_doctor_lists_local_servers(servers: dict[str, Service]) -> None:
     servers["llamacpp"].documents = {"/v1/models": {"data": []}}
     line = doctor._model_servers(find_servers(PATIENCE))
     assert line.startswith(
@@ -149,7 +149,7 @@ def test_the_doctor_names_them(servers: dict[str, Service]) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "http://[::", "127.0.0.1:no", "a b:1"])
-def test_where_nobody_is_there_are_no_models(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_server_means_no_models(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", host)
     assert (find_server("ollama", PATIENCE), find_servers(PATIENCE)) == (None, [])
 
@@ -167,14 +167,14 @@ def test_where_nobody_is_there_are_no_models(host: str, monkeypatch: pytest.Monk
         ("ollama", "https://box.example", "https://box.example"),
     ],
 )
-def test_where_servers_are_asked(
+def test_server_addresses_come_from_the_environment(
     provider: str, host: str, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"{provider.upper()}_HOST", host)
     assert server_address(provider) == address
 
 
-def test_a_refused_document_is_none(servers: dict[str, Service]) -> None:
+def test_refused_document_is_none(servers: dict[str, Service]) -> None:
     documents: dict[str, Any] = {}
     servers["vllm"].documents = documents
     assert find_server("vllm", PATIENCE) is None

@@ -17,7 +17,7 @@ def test_cutting_a_line_copies_each_character_once() -> None:
     assert {len(text) for row in rows for text, _ in row} == {80}
 
 
-def test_rows_have_the_spans_that_stand_in_them() -> None:
+def test_rows_contain_only_their_own_spans() -> None:
     bold, plain = Style(bold=True), Style()
     spans = [("abc", bold), ("defgh", plain), ("", bold), ("i", bold)]
     assert list(cut_spans(spans, [0, 2, 4, 8])) == [
@@ -31,7 +31,7 @@ def test_rows_have_the_spans_that_stand_in_them() -> None:
 
 
 @pytest.mark.parametrize("size", [WIDEST + 1, 6_000_000])
-def test_of_a_long_line_both_ends_are_shown_and_how_much_is_not(size: int) -> None:
+def test_long_line_shows_both_ends_and_the_omitted_count(size: int) -> None:
     line = "x = '" + "a" * (size - 11) + "'; end"[:6]
     shown = shorten_line(line)
     assert len(shown) <= WIDEST
@@ -40,7 +40,7 @@ def test_of_a_long_line_both_ends_are_shown_and_how_much_is_not(size: int) -> No
     assert f"{size - WIDEST * 9 // 10:,} characters of this line are not shown" in shown
 
 
-def test_lines_that_are_long_are_shortened_among_others_and_the_others_stay() -> None:
+def test_only_long_lines_are_shortened() -> None:
     code = "\n".join(["first", "b" * 50_000, "last"])
     [text] = two_ends(code)
     first, long, last = text.split("\n")

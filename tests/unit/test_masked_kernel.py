@@ -10,13 +10,13 @@ from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.masked import AS_THEY_ARE, MaskedKernel
 
 
-def test_every_part_of_a_kernel_is_masked_or_listed_as_it_is() -> None:
+def test_every_kernel_member_is_masked_or_listed_as_pass_through() -> None:
     parts = {name for name in vars(Kernel) if not name.startswith("_")}
     assert parts == AS_THEY_ARE | (parts & vars(MaskedKernel).keys())
     assert not AS_THEY_ARE & vars(MaskedKernel).keys()
 
 
-def test_what_is_not_listed_does_not_pass() -> None:
+def test_unlisted_kernel_member_is_blocked() -> None:
     masked = MaskedKernel(InProcessKernel({}), Secrets())
     assert (
         masked.cannot_undo

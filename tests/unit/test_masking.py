@@ -47,21 +47,21 @@ def streamed(pieces: Sequence[str], *secrets: str) -> list[str]:
 
 
 @pytest.mark.parametrize("cut", range(1, len(KEY)))
-def test_a_key_in_two_pieces_is_not_shown(cut: int) -> None:
+def test_key_split_into_two_pieces_is_not_shown(cut: int) -> None:
     told = "".join(streamed([f"key: {KEY[:cut]}", f"{KEY[cut:]} end"], KEY))
     assert told.endswith(f"{MASK} end")
     assert KEY[:4] not in told
     assert KEY[-4:] not in told
 
 
-def test_a_key_letter_by_letter_is_not_shown() -> None:
+def test_key_streamed_letter_by_letter_is_not_shown() -> None:
     told = "".join(streamed([*f"a {KEY} b {KEY}{KEY}"], KEY, "another-key-1"))
     assert told.count(MASK) == 3
     assert KEY[:4] not in told
     assert KEY[3:] not in told
 
 
-def test_nothing_is_held_back_that_is_no_key() -> None:
+def test_ordinary_text_is_not_delayed() -> None:
     assert streamed(["hours", "k", "-prompt", "sk-proj-", "ect"], KEY) == [
         "hours",
         "k",
@@ -71,9 +71,7 @@ def test_nothing_is_held_back_that_is_no_key() -> None:
     assert streamed(["sk-proj-0123", "\n"], KEY) == ["sk-proj-0123\n"]
 
 
-def test_a_key_that_begins_within_what_looked_like_its_beginning_is_masked_and_nothing_is_told_twice() -> (
-    None
-):
+def test_key_starting_inside_a_false_start_is_masked_without_repeats() -> None:
     assert "".join(streamed(["xaa", "ab-key-1"], "aab-key-1")) == f"xaa{MASK}"
 
 
@@ -96,11 +94,11 @@ def test_streams_do_not_mix() -> None:
         ({"n": 3, "none": None, "on": True}, {"n": 3, "none": None, "on": True}),
     ],
 )
-def test_a_key_is_found_wherever_it_stands_in_a_value(value: object, shown: object) -> None:
+def test_key_is_masked_anywhere_in_a_value(value: object, shown: object) -> None:
     assert Secrets(lambda: [KEY]).masked(value) == shown
 
 
-def test_what_is_too_short_for_a_key_is_a_word() -> None:
+def test_too_short_key_is_treated_as_a_word() -> None:
     assert masked("none of them", "none") == "none of them"
     assert masked("12345678", "12345678") == MASK
     assert streamed(["hell", "o"], "hello") == ["hell", "o"]
@@ -109,16 +107,14 @@ def test_what_is_too_short_for_a_key_is_a_word() -> None:
 @pytest.mark.parametrize(
     "name", ["OPENAI_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"]
 )
-def test_a_key_of_the_environment_is_not_seen_either(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_key_from_the_environment_is_masked_too(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, KEY)
     log, kept = bus(*load_settings().secrets())
     emit(log, tags.NOTICE, f"the key is {KEY}")
     assert [record.text for record in kept.records] == [f"the key is {MASK}"]
 
 
-def test_of_two_keys_that_begin_alike_nothing_is_left() -> None:
+def test_two_keys_with_a_common_prefix_are_masked_completely() -> None:
     log, kept = bus(
         *load_settings(
             api_keys={"openai": SecretStr(KEY), "anthropic": SecretStr(f"{KEY}-longer")}
@@ -128,7 +124,7 @@ def test_of_two_keys_that_begin_alike_nothing_is_left() -> None:
     assert (kept.records[0].text, kept.records[0].attrs["detail"]) == (f"{MASK}, {MASK}", MASK)
 
 
-def test_the_whole_record_and_attributes_are_masked() -> None:
+def test_whole_record_and_its_attributes_are_masked() -> None:
     log, kept = bus(KEY)
     emit(log, tags.USER_REPL_OUT, f"x{KEY}", cell=1, frames=[[KEY, 1, "f", 1]])
     assert kept.records[0].text == f"x{MASK}"
@@ -146,9 +142,7 @@ OVERLAPPING = "ab-ab-aab"
     ).map("".join),
     st.lists(st.integers(1, 6), min_size=1),
 )
-def test_of_any_pieces_no_key_comes_through_and_no_other_text_is_lost(
-    text: str, sizes: list[int]
-) -> None:
+def test_any_stream_pieces_mask_the_key_and_lose_no_other_text(text: str, sizes: list[int]) -> None:
     secret, whole = OVERLAPPING, f"{text}."
     ends = list(itertools.accumulate(itertools.islice(itertools.cycle(sizes), len(whole))))
     told = "".join(

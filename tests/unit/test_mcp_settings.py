@@ -23,7 +23,7 @@ def project_has(project: Path, content: Any) -> Path:
     return file
 
 
-def test_a_projects_servers_are_used_once_they_are_trusted_and_not_when_they_change(
+def test_project_servers_are_used_only_while_trusted_and_unchanged(
     project: Path,
 ) -> None:
     file = project_has(
@@ -53,7 +53,7 @@ def test_a_projects_servers_are_used_once_they_are_trusted_and_not_when_they_cha
     assert load_settings().mcp == {}
 
 
-def test_the_users_own_server_wins_over_the_projects_of_the_same_name(
+def test_users_own_server_overrides_the_projects_of_the_same_name(
     project: Path, home: Path
 ) -> None:
     project_has(
@@ -93,7 +93,7 @@ def test_the_users_own_server_wins_over_the_projects_of_the_same_name(
         ({"mcpServers": {"a": {"url": "file:///etc/passwd"}}}, "url: string should match pattern"),
     ],
 )
-def test_a_broken_file_is_one_sentence_and_keeps_nothing_from_starting(
+def test_broken_file_gives_one_sentence_and_does_not_prevent_startup(
     project: Path, content: Any, sentence: str
 ) -> None:
     file = project_has(project, content)
@@ -102,20 +102,20 @@ def test_a_broken_file_is_one_sentence_and_keeps_nothing_from_starting(
     assert sentence in found
 
 
-def test_what_is_no_file_is_not_read(project: Path) -> None:
+def test_non_regular_file_is_not_read(project: Path) -> None:
     os.mkfifo(project / ".mcp.json")
     assert load_settings().held_back == (
         f"{project / '.mcp.json'}: not a file, so no server is used.",
     )
 
 
-def test_a_wrong_server_of_ones_own_is_an_error_with_its_line(project: Path, home: Path) -> None:
+def test_wrong_server_of_the_user_is_an_error_with_its_line(project: Path, home: Path) -> None:
     configure(home, db={"comand": "x"})
     with pytest.raises(SettingsError, match=r"config\.toml, line 1: mcp\.db: "):
         load_settings()
 
 
-def test_variables_are_put_in_when_a_server_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_are_substituted_when_a_server_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHERE", "here")
     server = McpServer(
         command="${WHERE}/x", args=("${MISSING:-default}", "a"), env={"K": "${WHERE}"}
@@ -146,7 +146,7 @@ def test_secrets_of_servers_are_masked_wherever_secrets_are(
     [["/opt/bin/mahtab-tui", "mcp"], ["/usr/bin/python3", "-P", "-m", "mahtab_tui", "mcp"]],
     ids=["program", "module"],
 )
-def test_the_entry_that_mcp_install_writes_is_not_a_server_of_our_own(
+def test_entry_written_by_mcp_install_is_not_our_own_server(
     project: Path, words: list[str]
 ) -> None:
     own = {"command": words[0], "args": words[1:], "alwaysLoad": True}

@@ -41,12 +41,12 @@ from mahtab_tui.session.mentions import (
         ("@:5", [Mention("path", ":5")]),
     ],
 )
-def test_what_is_written_is_found(question: str, found: list[Mention]) -> None:
+def test_mentions_are_found(question: str, found: list[Mention]) -> None:
     assert mentions(question) == found
 
 
 @given(st.text())
-def test_no_text_is_too_much(question: str) -> None:
+def test_any_text_can_be_scanned(question: str) -> None:
     for mention in mentions(question):
         assert mention.name
     mention_before(question)
@@ -68,7 +68,7 @@ def test_no_text_is_too_much(question: str) -> None:
         )
     )
 )
-def test_a_label_is_what_a_person_writes(pointed_at: list[Mention]) -> None:
+def test_label_is_spelled_as_the_user_would_type_it(pointed_at: list[Mention]) -> None:
     assert mentions(" ".join(mention.label for mention in pointed_at)) == list(
         dict.fromkeys(pointed_at)
     )
@@ -91,11 +91,11 @@ def test_a_label_is_what_a_person_writes(pointed_at: list[Mention]) -> None:
         ("", None),
     ],
 )
-def test_what_is_begun_at_the_cursor(text: str, stem: PartialMention | None) -> None:
+def test_partial_mention_before_the_cursor_is_found(text: str, stem: PartialMention | None) -> None:
     assert mention_before(text) == stem
 
 
-def test_a_text_is_large_from_so_many_lines_or_characters_on() -> None:
+def test_text_is_large_above_a_number_of_lines_or_characters() -> None:
     assert not is_large("\n" * (LINES - 1))
     assert is_large("\n" * LINES)
     assert not is_large("x" * CHARACTERS)

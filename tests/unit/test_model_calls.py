@@ -72,7 +72,7 @@ def kind(request: pytest.FixtureRequest) -> type[Scripted]:
     return cls
 
 
-def test_tokens_are_told_as_they_come(kind: type[Scripted]) -> None:
+def test_tokens_are_delivered_as_they_arrive(kind: type[Scripted]) -> None:
     told: list[str | None] = []
     answer = read_answer(kind(script=["It ", "", "is."]), QUESTION, threading.Event(), told.append)
     assert answer == ModelAnswer("It is.", stopped=False, cut=False, failure="", usage=None)
@@ -80,7 +80,7 @@ def test_tokens_are_told_as_they_come(kind: type[Scripted]) -> None:
     assert told == ["It ", "is."]
 
 
-def test_the_transports_final_text_counts(kind: type[Scripted]) -> None:
+def test_final_text_of_the_transport_is_used(kind: type[Scripted]) -> None:
     last = {"content": "", "response_metadata": {"final_text": "It is a list."}}
     assert (
         read_answer(kind(script=["It is a", last]), QUESTION, threading.Event()).text
@@ -88,7 +88,7 @@ def test_the_transports_final_text_counts(kind: type[Scripted]) -> None:
     )
 
 
-def test_usage_that_comes_in_two_parts_adds_up(kind: type[Scripted]) -> None:
+def test_usage_in_two_parts_adds_up(kind: type[Scripted]) -> None:
     first = {
         "content": "",
         "usage_metadata": {
@@ -116,9 +116,7 @@ def test_usage_that_comes_in_two_parts_adds_up(kind: type[Scripted]) -> None:
     "metadata",
     [{"stop_reason": "max_tokens"}, {"finish_reason": "length"}, {"done_reason": "length"}],
 )
-def test_an_answer_at_the_limit_of_tokens_was_cut(
-    kind: type[Scripted], metadata: dict[str, str]
-) -> None:
+def test_answer_at_the_token_limit_is_cut(kind: type[Scripted], metadata: dict[str, str]) -> None:
     answer = read_answer(
         kind(script=["It is", {"content": "", "response_metadata": metadata}]),
         QUESTION,
@@ -136,21 +134,21 @@ def test_an_answer_at_the_limit_of_tokens_was_cut(
         (ConnectionError("reset"), "The service cannot be reached: reset."),
     ],
 )
-def test_what_came_before_a_failure_stays(
+def test_partial_answer_survives_a_failure(
     kind: type[Scripted], error: Exception, sentence: str
 ) -> None:
     answer = read_answer(kind(script=["Half", fail(error)]), QUESTION, threading.Event())
     assert (answer.text, answer.failure, answer.ended) == ("Half", sentence, False)
 
 
-def test_a_provider_that_fails_because_it_was_stopped_has_not_failed(kind: type[Scripted]) -> None:
+def test_failure_caused_by_a_stop_is_not_a_failure(kind: type[Scripted]) -> None:
     cancelled = threading.Event()
     model = kind(script=["Half", lambda: cancelled.wait(PATIENCE), fail(ConnectionError("closed"))])
     answer = read_answer(model, QUESTION, cancelled, on_token=lambda token: cancelled.set())
     assert (answer.text, answer.stopped, answer.failure) == ("Half", True, "")
 
 
-def test_a_model_is_not_asked_at_all_once_the_turn_is_cancelled(kind: type[Scripted]) -> None:
+def test_model_is_not_asked_once_the_turn_is_cancelled(kind: type[Scripted]) -> None:
     cancelled = threading.Event()
     cancelled.set()
     model = kind(script=["Yes."])
@@ -158,7 +156,7 @@ def test_a_model_is_not_asked_at_all_once_the_turn_is_cancelled(kind: type[Scrip
     assert model._asked == 0
 
 
-def test_a_stop_that_came_before_the_answer_reaches_it_all_the_same() -> None:
+def test_stop_before_the_answer_still_applies() -> None:
     cancelled = threading.Event()
     model = Stopped(
         script=[
@@ -175,7 +173,7 @@ def test_a_stop_that_came_before_the_answer_reaches_it_all_the_same() -> None:
     assert answer.usage.cost == 0.5, "what was stopped has cost something"
 
 
-def test_a_silent_model_that_cannot_be_stopped_is_left_to_itself() -> None:
+def test_unstoppable_silent_model_is_abandoned() -> None:
     cancelled, release, ended = threading.Event(), threading.Event(), threading.Event()
     model = Scripted(script=["Well", lambda: release.wait(PATIENCE), ended.set, "too late"])
     answer = read_answer(model, QUESTION, cancelled, on_token=lambda token: cancelled.set())
@@ -202,7 +200,7 @@ class Priced(Scripted):
     priced_as: str = "openai"
 
 
-def test_an_answer_of_a_priced_model_that_tells_no_usage_is_estimated() -> None:
+def test_missing_usage_of_a_priced_model_is_estimated() -> None:
     usage = read_answer(Priced(script=["It is."]), QUESTION, threading.Event()).usage
     assert usage is not None
     assert usage.estimated
@@ -210,7 +208,7 @@ def test_an_answer_of_a_priced_model_that_tells_no_usage_is_estimated() -> None:
     assert usage.cost > 0
 
 
-def test_a_stop_before_the_first_word_has_cost_what_was_read() -> None:
+def test_stop_before_the_first_token_costs_the_input() -> None:
     cancelled = threading.Event()
     usage = read_answer(Priced(script=["", cancelled.set, ""]), QUESTION, cancelled).usage
     assert usage is not None

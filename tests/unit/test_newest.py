@@ -9,7 +9,9 @@ import pytest
 from mahtab_tui.tui.rows.latest_worker import LatestWorker
 
 
-def test_work_that_raises_is_said_and_ends_no_later_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_raising_work_is_reported_and_does_not_stop_later_work(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     done: queue.Queue[int] = queue.Queue()
 
     def work(question: int) -> None:

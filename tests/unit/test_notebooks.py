@@ -22,12 +22,12 @@ from tests.unit.test_export import cell as ran
 ALL = list(notebooks())
 
 
-def test_there_are_fifty_of_them() -> None:
+def test_there_are_fifty_notebooks() -> None:
     assert len(ALL) == 50
 
 
 @pytest.mark.parametrize("number", range(len(ALL)))
-def test_a_notebook_that_was_only_looked_at_stays_as_it_was(
+def test_viewed_notebook_stays_unchanged(
     number: int, tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     for layout in range(3):
@@ -43,7 +43,7 @@ def test_a_notebook_that_was_only_looked_at_stays_as_it_was(
 
 
 @pytest.mark.parametrize("number", range(len(ALL)))
-def test_only_the_outputs_of_what_ran_are_changed(
+def test_only_outputs_of_executed_cells_change(
     number: int, tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     path = write(ALL[number], tmp_path / "it.ipynb")
@@ -68,7 +68,7 @@ def test_only_the_outputs_of_what_ran_are_changed(
     assert after == before
 
 
-def test_what_was_run_and_asked_besides_comes_at_the_end(
+def test_extra_cells_and_questions_are_appended_at_the_end(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     path = story(tmp_path)
@@ -99,7 +99,7 @@ def test_what_was_run_and_asked_besides_comes_at_the_end(
     assert not it.notebook.save()
 
 
-def test_a_resumed_session_goes_on_with_its_notebook(
+def test_resumed_session_continues_its_notebook(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     path = story(tmp_path)
@@ -125,7 +125,7 @@ def test_a_resumed_session_goes_on_with_its_notebook(
     assert not open_bench(path, (*it.records(), *later.records())).notebook.unsaved
 
 
-def test_a_long_session_is_resumed_with_all_of_its_records(
+def test_long_session_is_resumed_with_all_its_records(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     path = story(tmp_path)
@@ -151,7 +151,7 @@ def test_a_long_session_is_resumed_with_all_of_its_records(
     ]
 
 
-def test_edits_of_another_program_are_never_overwritten(
+def test_edits_by_another_program_are_never_overwritten(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     path, beside = story(tmp_path), tmp_path / "it (2).ipynb"
@@ -171,7 +171,7 @@ def test_edits_of_another_program_are_never_overwritten(
     assert made.cells[1].outputs[0].text == "mine\n"
 
 
-def test_a_session_resumed_after_an_edit_shows_the_file_again(
+def test_session_resumed_after_a_foreign_edit_shows_the_file_again(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     path = story(tmp_path)
@@ -198,9 +198,7 @@ def test_a_session_resumed_after_an_edit_shows_the_file_again(
     ]
 
 
-def test_a_file_that_is_gone_is_written_again(
-    tmp_path: Path, open_bench: Callable[..., Bench]
-) -> None:
+def test_deleted_file_is_written_again(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
     it = open_bench(path := story(tmp_path))
     path.unlink()
     it.happen(*ran(1, "x"))
@@ -233,7 +231,9 @@ def test_secrets_and_private_variables_are_not_written(
     assert (made.cells[1].source, made.cells[1].outputs) == ("df", [earlier])
 
 
-def test_links_modes_and_line_ends_stay(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_links_modes_and_line_ends_are_preserved(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     path = story(tmp_path)
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     path.chmod(0o640)
@@ -248,7 +248,7 @@ def test_links_modes_and_line_ends_stay(tmp_path: Path, open_bench: Callable[...
     assert sorted(os.listdir(tmp_path)) == ["it.ipynb", "link.ipynb"]
 
 
-def test_only_the_lines_of_what_ran_change(
+def test_only_lines_of_executed_cells_change(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     made = nbformat.v4.new_notebook(
@@ -276,7 +276,7 @@ def test_only_the_lines_of_what_ran_change(
         ("\ufeff", {"separators": (", ", ": ")}),
     ],
 )
-def test_a_file_keeps_its_layout_however_another_program_has_written_it(
+def test_file_layout_of_any_writer_is_preserved(
     mark: str, layout: Any, tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     made = nbformat.v4.new_notebook(
@@ -313,7 +313,7 @@ def test_a_script_with_a_byte_order_mark_runs_and_keeps_it(
         assert path.read_text("utf-8") == before.replace("2", "7")
 
 
-def test_a_script_in_an_encoding_that_it_names_is_opened_and_saved_in_it(
+def test_script_is_opened_and_saved_in_its_declared_encoding(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     path = tmp_path / "it.py"
@@ -328,7 +328,7 @@ def test_a_script_in_an_encoding_that_it_names_is_opened_and_saved_in_it(
 @pytest.mark.parametrize(
     "metadata", [{"kernelspec": {"name": "ir", "language": "R"}}, {"language_info": {"name": "R"}}]
 )
-def test_a_notebook_for_another_language_says_so_and_asks_before_its_first_run(
+def test_notebook_in_another_language_warns_before_its_first_run(
     tmp_path: Path, open_bench: Callable[..., Bench], metadata: dict[str, Any]
 ) -> None:
     cell: dict[str, Any] = {
@@ -355,7 +355,7 @@ def test_a_notebook_for_another_language_says_so_and_asks_before_its_first_run(
     open_bench(path, kernel_language="r").notebook.run_up_to()
 
 
-def test_a_hidden_cell_takes_no_room_of_what_the_model_is_told(tmp_path: Path) -> None:
+def test_hidden_notebook_cell_uses_no_prompt_space(tmp_path: Path) -> None:
     prompt = PromptHandler()
     for place, text in ((1, "first"), (2, "x" * 900), (3, "y" * 900), (4, "last")):
         prompt.take(records.NotebookCell(text, place=place, kind="code"))
@@ -364,7 +364,7 @@ def test_a_hidden_cell_takes_no_room_of_what_the_model_is_told(tmp_path: Path) -
     assert "first" in prompt.get_context(1_000)
 
 
-def test_cells_wait_behind_the_users_and_before_those_of_agents(
+def test_notebook_cells_queue_after_the_users_and_before_agents(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     inbox = Inbox(open_bench(story(tmp_path)).log)
@@ -379,7 +379,7 @@ def test_cells_wait_behind_the_users_and_before_those_of_agents(
     ]
 
 
-def test_old_formats_get_no_ids(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_old_formats_get_no_cell_ids(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
     old = nbformat.from_dict({"nbformat": 4, "nbformat_minor": 2, "metadata": {}, "cells": []})
     it = open_bench(path := write(old, tmp_path / "a.ipynb"))
     it.happen(*ran(1, "x"))
@@ -389,9 +389,7 @@ def test_old_formats_get_no_ids(tmp_path: Path, open_bench: Callable[..., Bench]
     nbformat.validate(nbformat.from_dict(made))
 
 
-def test_ids_that_the_file_has_are_not_given_again(
-    tmp_path: Path, open_bench: Callable[..., Bench]
-) -> None:
+def test_existing_cell_ids_are_not_reused(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
     made = nbformat.v4.new_notebook(
         cells=[
             nbformat.v4.new_code_cell("a", id="cell-1"),

@@ -28,7 +28,7 @@ def sources(path: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_new_notebook_grows_with_the_session(
+def test_new_notebook_grows_with_the_session(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     path = tmp_path / "new.ipynb"
@@ -56,7 +56,7 @@ def test_a_new_notebook_grows_with_the_session(
     assert sorted(os.listdir(tmp_path)) == ["new.ipynb"]
 
 
-def test_what_has_not_been_written_yet_is_written_at_the_end_and_nothing_without_a_change(
+def test_pending_changes_are_written_at_the_end_and_only_if_any(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     path = story(tmp_path)
@@ -77,7 +77,7 @@ def test_what_has_not_been_written_yet_is_written_at_the_end_and_nothing_without
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_folder_that_has_vanished_is_told_once_and_tried_again(
+def test_vanished_folder_is_reported_once_and_retried(
     tmp_path: Path, open_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempts: list[Path] = []
@@ -103,7 +103,7 @@ def test_a_folder_that_has_vanished_is_told_once_and_tried_again(
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_notebook_goes_on_beside_a_file_that_another_program_has_changed(
+def test_notebook_continues_in_a_new_file_after_a_foreign_change(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     path, second, third = story(tmp_path), tmp_path / "it (2).ipynb", tmp_path / "it (3).ipynb"
@@ -127,7 +127,7 @@ def test_a_notebook_goes_on_beside_a_file_that_another_program_has_changed(
     assert sources(third) == ["# Title", "x = 1", "x + 1", "x", "y", "z"]
 
 
-def test_a_session_that_gets_a_notebook_later_has_all_of_it_in_it(
+def test_late_notebook_contains_the_whole_session(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     it = open_bench(story(tmp_path))

@@ -23,7 +23,7 @@ PERCENT = "# ---\n# jupyter:\n#   jupytext:\n#     text_representation:\n#      
 MARKDOWN = "# Title\n\nWords.\n\n```python\nx = 1\n```\n\n```\nno code\n```\n\nMore.\n"
 
 
-def test_a_script_in_percent_format_has_cells_and_keeps_its_text(
+def test_percent_script_has_cells_and_keeps_its_text(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     path = tmp_path / "it.py"
@@ -61,7 +61,7 @@ SPELT = [
 
 
 @pytest.mark.parametrize(("ending", "text", "code"), SPELT)
-def test_lines_that_the_user_did_not_touch_keep_their_spelling(
+def test_untouched_lines_keep_their_spelling(
     ending: str, text: str, code: str, tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     path = tmp_path / f"it.{ending}"
@@ -81,7 +81,9 @@ def test_lines_that_the_user_did_not_touch_keep_their_spelling(
     assert "added = 1" in path.read_text()
 
 
-def test_a_header_is_kept_and_not_read(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_header_is_preserved_without_being_parsed(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     bomb = "".join(
         f"{letter}: &{letter} [{', '.join(['*' + before] * 9)}]\n"
         for before, letter in zip("abcdefghijkl", "bcdefghijklm", strict=True)
@@ -96,7 +98,7 @@ def test_a_header_is_kept_and_not_read(tmp_path: Path, open_bench: Callable[...,
     assert path.read_text() == text.replace("x = 1", "x = 2")
 
 
-def test_a_script_with_very_many_cells_is_a_sentence(tmp_path: Path) -> None:
+def test_script_with_too_many_cells_gives_one_sentence(tmp_path: Path) -> None:
     for name, text in (
         ("a.py", "# %%\n" * 6_000),
         ("b.md", "```python\n```\n" * 6_000),
@@ -175,7 +177,7 @@ def test_code_in_markdown_can_be_run(tmp_path: Path, open_bench: Callable[..., B
         ),
     ],
 )
-def test_what_is_no_notebook_is_a_sentence(content: bytes, sentence: str, tmp_path: Path) -> None:
+def test_invalid_notebook_gives_one_sentence(content: bytes, sentence: str, tmp_path: Path) -> None:
     path = tmp_path / "\x1b[31mit.ipynb"
     path.write_bytes(content)
     with pytest.raises(CannotOpen) as raised:
@@ -185,7 +187,9 @@ def test_what_is_no_notebook_is_a_sentence(content: bytes, sentence: str, tmp_pa
     assert "\n" not in str(raised.value)
 
 
-def test_what_cannot_be_read_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_file_gives_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a.py").write_bytes(b"x = '\xe4'")
     (tmp_path / "b.md").write_bytes(b"x\0")
     (tmp_path / "c.ipynb").symlink_to("/dev/null")
@@ -202,7 +206,7 @@ def test_what_cannot_be_read_is_a_sentence(tmp_path: Path, monkeypatch: pytest.M
 WRONG: list[Any] = [None, 3, math.inf, "x", [], [1], {}, {"a": {}}, [["x"]], True]
 
 
-def test_fields_of_the_wrong_type_are_shown_harmlessly_and_kept(
+def test_fields_of_the_wrong_type_are_displayed_and_preserved(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     outputs: list[Any] = [*WRONG]
@@ -245,7 +249,7 @@ def test_fields_of_the_wrong_type_are_shown_harmlessly_and_kept(
     assert after["cells"][-1]["source"] == ["new"]
 
 
-def test_long_outputs_are_shown_in_part(tmp_path: Path) -> None:
+def test_long_outputs_are_shown_partially(tmp_path: Path) -> None:
     cell = {
         "outputs": [
             {"output_type": "stream", "text": "x" * 3_000_000},
@@ -276,7 +280,9 @@ def test_pictures_are_data_and_not_text(tmp_path: Path) -> None:
     ]
 
 
-def test_surrogates_are_escaped_as_before(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_surrogates_are_escaped_like_before(
+    tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
     path = tmp_path / "it.ipynb"
     path.write_text(
         '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{"cell_type": "markdown", "source": "\\ud800", "metadata": {}}]}'
@@ -287,7 +293,7 @@ def test_surrogates_are_escaped_as_before(tmp_path: Path, open_bench: Callable[.
     assert json.loads(path.read_bytes())["cells"][0]["source"] == "\ud800"
 
 
-def test_a_logger_of_the_process_does_not_disturb(
+def test_process_logger_does_not_interfere(
     tmp_path: Path, open_bench: Callable[..., Bench]
 ) -> None:
     it = open_bench(story(tmp_path))

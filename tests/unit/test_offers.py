@@ -36,7 +36,7 @@ def make(prefix: Path, *packages: str, conda: bool = False) -> Path:
     return prefix
 
 
-def test_environments_are_found_and_not_started(
+def test_environments_are_found_without_starting_them(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = tmp_path / "project"
@@ -62,7 +62,7 @@ def test_environments_are_found_and_not_started(
     assert not list(tmp_path.rglob("started"))
 
 
-def test_what_is_no_environment_is_not_offered(tmp_path: Path) -> None:
+def test_non_environments_are_not_offered(tmp_path: Path) -> None:
     (tmp_path / ".venv").write_text("a file")
     (tmp_path / "venv" / "bin").mkdir(parents=True)
     assert found_environments(tmp_path, "/usr/bin/python3") == []
@@ -90,14 +90,14 @@ def ended(text: str, status: str = "error", tag: str = tags.USER_REPL_OUT) -> Re
         ("x" * 1_000_000, ""),
     ],
 )
-def test_the_module_is_read_from_the_traceback(text: str, module: str) -> None:
+def test_missing_module_is_read_from_the_traceback(text: str, module: str) -> None:
     assert missing_module([ended(text)]) == module
     assert missing_module([ended(text, tag=tags.ASSISTANT_REPL_OUT)]) == module
     assert missing_module([ended(text, status="ok")]) == ""
     assert missing_module([ended(text), ended("fine", status="ok")]) == ""
 
 
-def test_an_environment_that_has_it_comes_before_the_package(tmp_path: Path) -> None:
+def test_environment_with_the_module_is_offered_before_installing(tmp_path: Path) -> None:
     environments = [
         PythonEnvironment("venv", make(tmp_path / "venv")),
         PythonEnvironment(".venv", make(tmp_path / ".venv", "sklearn")),
@@ -107,7 +107,7 @@ def test_an_environment_that_has_it_comes_before_the_package(tmp_path: Path) -> 
     assert offer_for("seaborn", environments)[:2] == ("python", "%pip install seaborn")
 
 
-def test_the_first_screen_says_which_python_the_kernel_has(tmp_path: Path, home: Path) -> None:
+def test_first_screen_names_the_kernels_python(tmp_path: Path, home: Path) -> None:
     mine = str(make(home / "project" / ".venv") / "bin" / "python")
     bare, full = (
         PythonEnvironment("venv", make(tmp_path / "venv")),
@@ -134,7 +134,7 @@ def test_the_first_screen_says_which_python_the_kernel_has(tmp_path: Path, home:
     )
 
 
-def test_the_greeting_names_what_can_be_done_with_the_files_that_are_loaded(tmp_path: Path) -> None:
+def test_greeting_suggests_actions_for_the_loaded_files(tmp_path: Path) -> None:
     (tmp_path / "sales.csv").write_text("day,city\n1,Shiraz\n")
     (tmp_path / "app.log").write_text("ok\n" * 10_000)
     (tmp_path / "note.txt").write_text("short")

@@ -36,7 +36,7 @@ def senders() -> list[threading.Thread]:
 
 
 @pytest.mark.timeout(60)
-def test_what_the_kernel_does_not_read_yet_waits_and_comes_in_order(
+def test_messages_wait_for_the_kernel_and_arrive_in_order(
     ends: tuple[SendQueue, socket.socket],
 ) -> None:
     outgoing, kernel = ends
@@ -51,7 +51,7 @@ def test_what_the_kernel_does_not_read_yet_waits_and_comes_in_order(
 
 
 @pytest.mark.timeout(60)
-def test_what_may_wait_is_limited_but_one_message_may_be_larger(
+def test_backlog_is_limited_except_for_one_large_message(
     ends: tuple[SendQueue, socket.socket],
 ) -> None:
     outgoing, kernel = ends
@@ -77,7 +77,7 @@ def test_closing_drops_what_waits_and_leaves_no_thread(
 
 
 @pytest.mark.timeout(60)
-def test_a_kernel_that_ends_while_something_waits_is_no_error(
+def test_kernel_exit_with_pending_messages_is_no_error(
     ends: tuple[SendQueue, socket.socket],
 ) -> None:
     outgoing, kernel = ends

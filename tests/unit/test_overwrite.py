@@ -80,9 +80,7 @@ def test_the_cursor_moves_as_in_a_terminal(pieces: list[str]) -> None:
 
 
 @given(MOVED, st.lists(st.integers(0, 60), max_size=4))
-def test_a_text_that_comes_in_pieces_has_the_same_picture(
-    pieces: list[str], places: list[int]
-) -> None:
+def test_text_in_pieces_renders_the_same(pieces: list[str], places: list[int]) -> None:
     text = "".join(pieces)
     cuts = sorted({0, len(text), *(min(place, len(text)) for place in places)})
     printed = TerminalOutput()
@@ -103,13 +101,13 @@ def on_a_terminal(text: str) -> str:
 
 
 @given(PLAYED)
-def test_shows_what_a_terminal_shows(text: str) -> None:
+def test_output_matches_a_terminal(text: str) -> None:
     shown = plain(collapse(text)).expandtabs(8)
     assert "\n".join(line.rstrip() for line in shown.split("\n")).rstrip() == on_a_terminal(text)
 
 
 @given(st.text(st.characters(exclude_categories=["Cc"])))
-def test_plain_text_stays(text: str) -> None:
+def test_plain_text_is_unchanged(text: str) -> None:
     assert collapse(text) is text
 
 
@@ -136,25 +134,25 @@ def test_collapsing_again_changes_nothing(text: str) -> None:
         ("keeps\x1b]0;title\x07\rK", "Keeps"),
     ],
 )
-def test_a_line_is_written_over(text: str, shown: str) -> None:
+def test_line_is_overwritten(text: str, shown: str) -> None:
     assert plain(collapse(text)) == shown
 
 
-def test_colours_stay_with_what_they_colour() -> None:
+def test_colours_stay_with_their_text() -> None:
     assert collapse("\x1b[31mred\x1b[0m\rX") == "X\x1b[31med\x1b[0m"
     text = styled(collapse("\x1b[32m 10%\r 90%\x1b[0m\nplain"))
     assert text.plain == " 90%\nplain"
     assert text.spans[0].end == 4
 
 
-def test_a_colour_goes_on_over_lines() -> None:
+def test_colour_continues_over_lines() -> None:
     text = styled(collapse("a\x1b[31mb\ncd\re\nf\x1b[0mg"))
     assert text.plain == "ab\ned\nfg"
     coloured = "".join(text.plain[span.start : span.end] for span in text.spans if span.style)
     assert coloured.replace("\n", "") == "bedf"
 
 
-def test_a_colour_of_an_earlier_line_is_not_lost() -> None:
+def test_colour_of_an_earlier_line_is_not_lost() -> None:
     text = styled(collapse("\x1b[31ma\nbc\r\x1b[1mX"))
     looks = {text.plain[span.start : span.end]: str(span.style) for span in text.spans}
     assert looks == {"a\n": "color(1)", "X": "bold color(1)", "c": "color(1)"}
@@ -170,7 +168,7 @@ def test_a_real_progress_bar_is_one_line() -> None:
     assert lines[0].startswith("100%")
 
 
-def test_a_kept_place_is_gone_back_to_with_its_looks() -> None:
+def test_saved_cursor_is_restored_with_its_style() -> None:
     assert plain(collapse("one\ntw\x1b7o\nthree\x1b8O\x1b8P")) == "one\ntwP\nthree"
     assert collapse("\x1b[31ma\x1b[s\x1b[0mb\x1b[uc") == "\x1b[31mac\x1b[0m\x1b[31m"
 
@@ -186,28 +184,28 @@ def test_a_kept_place_is_gone_back_to_with_its_looks() -> None:
     ],
     ids=["right", "down", "to a place", "right in each line", "thousands of digits"],
 )
-def test_no_move_makes_much_of_little(piece: str) -> None:
+def test_no_cursor_move_creates_huge_output(piece: str) -> None:
     assert len(collapse(piece * 10)) < 120_000
     times = 1_000_000 // len(piece)
     assert len(collapse(piece * times)) <= 8 * len(piece) * times + BLANKS
 
 
 @pytest.mark.parametrize("end", ["\b", ""])
-def test_a_line_that_never_ends_is_broken_where_its_beginning_is_far(end: str) -> None:
+def test_endless_line_is_broken(end: str) -> None:
     screen = Screen()
     for _ in range(50):
         screen.feed("x" * 10_000 + end)
     assert {len(row.text) <= LONGEST + 10_000 for row in screen.rows()} == {True}
 
 
-def test_what_is_printed_below_a_moved_cursor_begins_a_line() -> None:
+def test_text_printed_below_a_moved_cursor_starts_a_new_line() -> None:
     printed = TerminalOutput()
     printed.add("stdout", "outer\ninner\x1b[A")
     printed.add("traceback", "KeyError\n")
     assert printed.text()[0] == "outer\ninner\nKeyError\n"
 
 
-def test_of_plain_output_nothing_is_played(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_output_is_not_replayed_on_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> None:
         raise AssertionError
 
@@ -218,7 +216,7 @@ def test_of_plain_output_nothing_is_played(monkeypatch: pytest.MonkeyPatch) -> N
     assert printed.text()[0].count("green") == 100_000
 
 
-def test_a_bar_of_hours_keeps_what_is_seen_of_it() -> None:
+def test_long_running_progress_bar_keeps_its_visible_part() -> None:
     printed = TerminalOutput()
     printed.add("stdout", "begin\n")
     for number in range(20_000):
@@ -227,7 +225,7 @@ def test_a_bar_of_hours_keeps_what_is_seen_of_it() -> None:
     assert text.split() == ["begin", "outer", "inner", "19999"]
 
 
-def test_nested_bars_are_a_line_each() -> None:
+def test_nested_bars_have_one_line_each() -> None:
     out = io.StringIO()
     for _ in tqdm(range(3), desc="outer", file=out, mininterval=0, ncols=60):
         for _ in tqdm(range(20), desc="inner", file=out, mininterval=0, ncols=60):
@@ -236,7 +234,7 @@ def test_nested_bars_are_a_line_each() -> None:
     assert [line.split(":")[0] for line in lines] == ["inner", "inner", "inner", "outer"]
 
 
-def test_the_bars_of_rich_are_a_line_each() -> None:
+def test_rich_bars_have_one_line_each() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=70)
     with Progress(console=console, refresh_per_second=100) as progress:
@@ -252,7 +250,7 @@ def test_the_bars_of_rich_are_a_line_each() -> None:
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("erase", ["\x1b[1K", "\x1b[1J"])
-def test_erasing_before_the_cursor_again_and_again_takes_no_longer_for_a_wide_line(
+def test_repeated_erasing_takes_no_longer_for_a_wide_line(
     erase: str,
 ) -> None:
     output = TerminalOutput()

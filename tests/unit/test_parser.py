@@ -86,11 +86,11 @@ DOCSTRING = '''def f():
         ("a <thinker> and <think >\n```python\nx\n```", ["x"]),
     ],
 )
-def test_what_may_run(text: str, blocks: list[str]) -> None:
+def test_runnable_blocks_are_found(text: str, blocks: list[str]) -> None:
     assert list(parse_response(text).code_blocks) == blocks
 
 
-def test_parts_come_in_order() -> None:
+def test_parts_are_in_order() -> None:
     parts = parse_response(
         "one\n```python\nx\n```\ntwo\n```bash\nls\n```\n<assistant-repl-in>y</assistant-repl-in>three"
     ).parts
@@ -103,7 +103,7 @@ def test_parts_come_in_order() -> None:
     ]
 
 
-def test_thoughts_are_words_and_apart_from_what_is_said() -> None:
+def test_thoughts_are_separate_from_the_answer() -> None:
     parsed = parse_response("<think>\n```python\nno\n```\n</think>\nSo:\n```python\nx\n```")
     assert [(part.kind, part.text) for part in parsed.parts] == [
         ("thought", "<think>\n```python\nno\n```\n</think>"),
@@ -114,7 +114,7 @@ def test_thoughts_are_words_and_apart_from_what_is_said() -> None:
     assert parsed.spoken == "So:"
 
 
-def test_chat_is_without_our_tags_and_with_everybody_elses() -> None:
+def test_chat_omits_our_tags_and_keeps_all_others() -> None:
     parsed = parse_response("<assistant-chat>Hello</assistant-chat> <b>you</b> </user-repl-out>")
     assert parsed.chat == "Hello <b>you</b> </user-repl-out>"
 
@@ -122,14 +122,14 @@ def test_chat_is_without_our_tags_and_with_everybody_elses() -> None:
 @pytest.mark.parametrize(
     "text", ["go\n```python\nx = 1\ny = ", "go\n<assistant-repl-in>\nx = 1\ny = "]
 )
-def test_an_unclosed_block_runs_only_where_the_model_ended_its_turn(text: str) -> None:
+def test_unclosed_block_runs_only_if_the_model_ended_its_turn(text: str) -> None:
     assert parse_response(text, ended=True).code_blocks == ("x = 1\ny =",)
     cut = parse_response(text, ended=False)
     assert cut.code_blocks == ()
     assert [(part.kind, part.closed) for part in cut.parts] == [("chat", True), ("code", False)]
 
 
-def test_a_closed_block_runs_even_where_the_answer_was_cut() -> None:
+def test_closed_block_runs_even_if_the_answer_was_cut() -> None:
     text = "```python\nx\n```\n```python\ny"
     assert parse_response(text, ended=False).code_blocks == ("x",)
 
@@ -147,7 +147,7 @@ def test_a_closed_block_runs_even_where_the_answer_was_cut() -> None:
         ("((", False),
     ],
 )
-def test_where_code_ends_inside_a_docstring(code: str, inside: bool) -> None:
+def test_code_ending_inside_a_docstring_is_detected(code: str, inside: bool) -> None:
     assert in_docstring(code) is inside
 
 
@@ -161,7 +161,7 @@ SOURCES = st.lists(
 
 @given(SOURCES)
 @settings(max_examples=400)
-def test_python_agrees_on_where_a_docstring_ends(code: str) -> None:
+def test_python_agrees_on_docstring_ends(code: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -229,7 +229,7 @@ ANSWERS = st.lists(
 @given(ANSWERS, st.booleans())
 @example("```python\n'''\ud800\n```", True)
 @example("```python\n$é'''\n```", True)
-def test_any_text_is_an_answer(text: str, ended: bool) -> None:
+def test_any_text_can_be_parsed(text: str, ended: bool) -> None:
     parsed = parse_response(text, ended=ended)
     assert all(part.text.strip() for part in parsed.parts)
     assert len(parsed.code_blocks) <= len(parsed.parts)
@@ -249,5 +249,5 @@ def test_any_text_is_an_answer(text: str, ended: bool) -> None:
         "(" * 100_000,
     ],
 )
-def test_long_hostile_answers_are_parsed(text: str) -> None:
+def test_long_hostile_answers_can_be_parsed(text: str) -> None:
     parse_response(text)

@@ -33,7 +33,7 @@ HEADS = (
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP", "BMP"])
-def test_a_large_picture_is_made_smaller_and_keeps_its_shape(kind: str) -> None:
+def test_large_picture_is_scaled_down_with_its_proportions(kind: str) -> None:
     data = encoded(Image.new("RGB", (3_136, 400), "red"), kind)
     assert is_picture(data[:HEAD])
     assert size_from_head(io.BytesIO(data)) == PictureSize(3_136, 400, False)
@@ -44,29 +44,29 @@ def test_a_large_picture_is_made_smaller_and_keeps_its_shape(kind: str) -> None:
     assert red > 240 > 20 > max(green, blue)
 
 
-def test_a_small_picture_keeps_each_pixel() -> None:
+def test_small_picture_keeps_every_pixel() -> None:
     image = noise(40, 30)
     assert seen(scaled(encoded(image))).tobytes() == image.tobytes()
 
 
 @pytest.mark.parametrize("size", [(1_568, 1_568), (3_000, 2_500)])
-def test_noise_is_not_sent_as_many_megabytes(size: tuple[int, int]) -> None:
+def test_noise_is_not_sent_as_several_megabytes(size: tuple[int, int]) -> None:
     picture = scaled(encoded(noise(*size)))
     assert picture.mime == "image/jpeg"
     assert picture.bytes <= 1_500_000
 
 
-def test_a_line_of_pixels_stays_one() -> None:
+def test_one_pixel_line_stays_one_pixel() -> None:
     assert seen(scaled(encoded(Image.new("L", (20_000, 1))))).size == (SIDE, 1)
 
 
-def test_of_a_moving_picture_the_first_frame_is_sent() -> None:
+def test_first_frame_of_an_animation_is_sent() -> None:
     data = moving("red", "blue")
     assert size_from_head(io.BytesIO(data)).moves
     assert seen(scaled(data)).getpixel((3, 3)) == (255, 0, 0)
 
 
-def test_a_photo_is_sent_upright_and_without_what_its_file_tells() -> None:
+def test_photo_is_sent_upright_and_without_metadata() -> None:
     photo = Image.new("RGB", (60, 40), "white")
     ImageDraw.Draw(photo).rectangle((0, 0, 59, 9), fill="black")  # above, as the camera saw it
     about = Image.Exif()
@@ -82,19 +82,19 @@ def test_a_photo_is_sent_upright_and_without_what_its_file_tells() -> None:
     assert b"secret" not in base64.b64decode(picture.data)
 
 
-def test_what_one_sees_through_stands_on_white() -> None:
+def test_transparent_parts_become_white() -> None:
     image = Image.new("RGBA", (20, 20))
     image.putpixel((5, 5), (0, 0, 0, 255))
     found = seen(scaled(encoded(image)))
     assert (found.getpixel((0, 0)), found.getpixel((5, 5))) == ((255, 255, 255), (0, 0, 0))
 
 
-def test_sixteen_bits_of_grey_are_not_all_white() -> None:
+def test_sixteen_bit_grey_is_not_all_white() -> None:
     assert seen(scaled(encoded(Image.new("I;16", (9, 9), 0x4000)))).getpixel((3, 3)) == (64, 64, 64)
 
 
 @pytest.mark.parametrize(("width", "height"), [(60_000, 60_000), (10_000, 10_000), (2**31 - 1, 1)])
-def test_a_bomb_is_refused_unread(width: int, height: int) -> None:
+def test_decompression_bomb_is_refused_unread(width: int, height: int) -> None:
     with pytest.raises(PictureError, match=r"too many|damaged"):
         scaled(bomb(width, height))
     with pytest.raises(PictureError, match=r"too many|damaged"):
@@ -103,7 +103,7 @@ def test_a_bomb_is_refused_unread(width: int, height: int) -> None:
 
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.99])
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
-def test_half_a_file_is_said_to_be_damaged(kind: str, part: float) -> None:
+def test_truncated_picture_is_reported_as_damaged(kind: str, part: float) -> None:
     whole = encoded(noise(50, 50), kind)
     with pytest.raises(PictureError, match="damaged"):
         scaled(whole[: int(part * len(whole))])
@@ -112,18 +112,18 @@ def test_half_a_file_is_said_to_be_damaged(kind: str, part: float) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(HEADS), st.binary(max_size=300))
 @example(HEADS[2], b"\xff\xff\xff\xff")
-def test_no_file_is_more_than_a_sentence(head: bytes, rest: bytes) -> None:
+def test_any_file_gives_a_picture_or_one_sentence(head: bytes, rest: bytes) -> None:
     for read in (scaled, lambda data: size_from_head(io.BytesIO(data))):
         with contextlib.suppress(PictureError):
             read(head + rest)
 
 
 @pytest.mark.parametrize("text", [b"", b"BMW is a car", b"GIF", b"<svg/>", b"import os"])
-def test_a_text_is_no_picture(text: bytes) -> None:
+def test_text_is_not_a_picture(text: bytes) -> None:
     assert not is_picture(text)
 
 
-def test_a_picture_has_one_name() -> None:
+def test_equal_pictures_have_one_name() -> None:
     one, again, other = (
         scaled(encoded(Image.new("L", (9, 9)))),
         scaled(encoded(Image.new("L", (9, 9)))),
@@ -145,7 +145,7 @@ def test_a_picture_has_one_name() -> None:
         ("demo", False),
     ],
 )
-def test_which_models_see(
+def test_models_with_vision_are_known(
     spec: str, expected: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mahtab_tui.llm.providers import get_llm

@@ -32,7 +32,7 @@ def used(namespace: dict[str, Any], code: str, *names: str) -> list[str]:
     return list(found)
 
 
-def test_a_short_text_is_found_as_a_whole_and_a_part_of_a_long_one_is_found() -> None:
+def test_short_text_matches_whole_and_long_text_in_part() -> None:
     assert told("it is Jane Miller, not Jane", "Jane Miller") == f"it is {MASK}, not Jane"
     assert told(f"a {LONG[10:60]} b", LONG) == f"a{MASK} b"
     assert told(f"a {LONG[10:24]} b", LONG) == f"a {LONG[10:24]} b"
@@ -41,14 +41,14 @@ def test_a_short_text_is_found_as_a_whole_and_a_part_of_a_long_one_is_found() ->
 
 
 @pytest.mark.parametrize("write", [repr, json.dumps])
-def test_it_is_found_as_code_and_json_write_it(write: Any) -> None:
+def test_private_text_is_found_in_code_and_json_escapes(write: Any) -> None:
     assert (
         told(write('say "ä", \\it\'s\nall the same'), 'say "ä", \\it\'s\nall the same').count(MASK)
         == 2
     )
 
 
-def test_nothing_is_found_without_private_texts_or_after_they_are_taken_back() -> None:
+def test_nothing_is_found_without_private_texts_or_after_their_removal() -> None:
     secrets = Secrets()
     assert not secrets.hides_something
     secrets.private.add([LONG])
@@ -57,7 +57,7 @@ def test_nothing_is_found_without_private_texts_or_after_they_are_taken_back() -
     assert secrets.told(LONG) == LONG
 
 
-def test_values_of_answers_to_agents_are_covered_and_their_words_are_not() -> None:
+def test_answer_values_for_agents_are_covered_but_not_their_words() -> None:
     secrets = Secrets()
     secrets.private.add(["interrupted by Jane", LONG])
     assert secrets.told_value({"status": "interrupted by Jane", "output": [LONG]}) == {
@@ -66,13 +66,13 @@ def test_values_of_answers_to_agents_are_covered_and_their_words_are_not() -> No
     }
 
 
-def test_finding_takes_linear_time_in_a_hostile_text() -> None:
+def test_matching_hostile_text_takes_linear_time() -> None:
     secrets = Secrets()
     secrets.private.add(["-" * 5_000, "ab" * 3_000, *(f"{at:08} value" for at in range(2_000))])
     assert secrets.told("-" * 200_000 + "x" + "ab" * 100_000).count("x") == 1
 
 
-def test_texts_of_values_are_told_but_not_single_words_and_short_ones() -> None:
+def test_value_texts_omit_single_words_and_short_texts() -> None:
     assert set(
         texts(["customer", "Country_name", "yes", "Jane Miller", 12345678, 7, b"bytes of it"])
     ) == {"Jane Miller", "12345678", "bytes of it"}
@@ -91,14 +91,14 @@ def test_texts_of_values_are_told_but_not_single_words_and_short_ones() -> None:
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
-def test_labels_and_cells_of_tables_are_told(library: str) -> None:
+def test_table_labels_and_cells_are_included(library: str) -> None:
     module = pytest.importorskip(library)
     columns = {"the column": ["the 1st cell", "the 2nd cell"], "number": [1, 2]}
     table = module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
     assert set(texts(table)) == {"the column", "the 1st cell", "the 2nd cell"}
 
 
-def test_nothing_of_the_users_classes_runs() -> None:
+def test_no_code_of_user_classes_runs() -> None:
     ran = []
 
     class Meta(type):
@@ -129,7 +129,7 @@ def test_nothing_of_the_users_classes_runs() -> None:
     assert ran == []
 
 
-def test_code_uses_what_it_names_calls_and_can_reach() -> None:
+def test_code_uses_names_calls_and_everything_reachable() -> None:
     namespace: dict[str, Any] = {"secret": ["a value of it"], "number": 5, "five": 5}
     exec(
         "def show():\n    return inner()\ndef inner(): return secret\nbox = {'it': [secret]}\nalias = secret",
@@ -154,7 +154,7 @@ def test_code_uses_what_it_names_calls_and_can_reach() -> None:
     assert private_use(namespace, ["secret"], [])["aliases"] == ["alias"]
 
 
-def test_large_collections_are_looked_into_from_their_beginning() -> None:
+def test_large_collections_are_searched_from_their_start() -> None:
     secret = ["a value of it"]
     for large in (
         [secret, *range(10**6)],
@@ -174,7 +174,7 @@ def test_large_collections_are_looked_into_from_their_beginning() -> None:
     assert used({"secret": secret, "own": own}, "own", "secret") == ["secret"]
 
 
-def test_each_variable_is_walked_through_once_for_all_cells(
+def test_each_variable_is_traversed_once_for_all_cells(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     walked: list[object] = []
@@ -189,7 +189,7 @@ def test_each_variable_is_walked_through_once_for_all_cells(
     assert walked == [[1]]
 
 
-def test_names_in_strings_and_in_code_that_is_not_python_are_mentioned() -> None:
+def test_names_in_strings_and_in_non_python_code_count_as_mentioned() -> None:
     assert mentioned("eval('df.head()')") >= {"eval", "df", "head"}
     assert "df" in mentioned("!echo {df}\n%whos")
     assert "df" in mentioned("print(df")

@@ -12,7 +12,7 @@ from tests.integration.kernels import executable
 
 
 @pytest.mark.parametrize("path", ["", ".", ":{}", "{}:", ".:{}", "bin:{}"])
-def test_a_program_of_the_project_is_not_found_by_its_name(
+def test_program_in_the_project_is_not_found_by_its_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: str
 ) -> None:
     for folder in (tmp_path / "project", tmp_path / "project" / "bin", tmp_path / "bin"):

@@ -52,7 +52,7 @@ def assert_each_begins_with_the_one_before(model: Caller) -> None:
     assert all(tools == model.tools[0] for tools in model.tools)
 
 
-def test_with_code_errors_repetitions_tools_and_closing_words(desk: Desk) -> None:
+def test_prefix_is_stable_with_errors_repetitions_tools_and_closing_words(desk: Desk) -> None:
     desk.namespace["prices"] = [3, 4, 50]
     answers = [
         code("print(sum(prices))"),

@@ -46,13 +46,13 @@ def _keyless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("", "openai", ""),
     ],
 )
-def test_a_name_without_a_provider_is_of_the_one_that_is_set(
+def test_name_without_a_provider_uses_the_configured_one(
     spec: str, provider: str | None, expected: str
 ) -> None:
     assert full_name(spec, provider) == expected
 
 
-def test_the_provider_that_is_set_is_that_of_models_named_without(
+def test_configured_provider_serves_models_named_without_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / ".env").write_text("MAHTAB_PROVIDER=openai\nOPENAI_API_KEY=x\n")
@@ -67,7 +67,7 @@ def test_the_provider_that_is_set_is_that_of_models_named_without(
 
 
 @pytest.mark.parametrize(("spec", "key"), SPECS.items())
-def test_a_missing_key_says_which_variable(spec: str, key: str) -> None:
+def test_missing_key_error_names_the_variable(spec: str, key: str) -> None:
     for take in (check_model, get_llm):
         with pytest.raises(
             ModelError, match=rf"^{spec} needs a key: set {key} in the environment or in \.env\.$"
@@ -76,7 +76,7 @@ def test_a_missing_key_says_which_variable(spec: str, key: str) -> None:
 
 
 @pytest.mark.parametrize(("spec", "key"), SPECS.items())
-def test_a_key_may_stand_in_dotenv_and_does_not_get_into_the_environment(
+def test_key_in_dotenv_stays_out_of_the_environment(
     spec: str, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / ".env").write_text(f"{key}=secret-of-ours\n")
@@ -91,7 +91,7 @@ def test_a_key_may_stand_in_dotenv_and_does_not_get_into_the_environment(
     )
 
 
-def test_a_missing_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_error_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = "anthropic:claude-sonnet-4-5"
     monkeypatch.setenv(SPECS[spec], "x")
     monkeypatch.setitem(sys.modules, "langchain_anthropic", None)
@@ -102,7 +102,7 @@ def test_a_missing_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatc
         check_model(spec)
 
 
-def test_a_service_of_ones_own_needs_no_key() -> None:
+def test_users_own_service_needs_no_key() -> None:
     check_model("openai:our-own", base_url="http://localhost:8000/v1")
     llm = get_llm("openai:our-own", base_url="http://localhost:8000/v1")
     assert priced_as(llm) == "http://localhost:8000/v1"
@@ -110,7 +110,7 @@ def test_a_service_of_ones_own_needs_no_key() -> None:
 
 
 @pytest.mark.parametrize("provider", LOCAL)
-def test_a_server_on_this_machine_needs_no_key(provider: str) -> None:
+def test_local_server_needs_no_key(provider: str) -> None:
     name = "org/model:8b"
     check_model(f"{provider}:{name}")
     llm = get_llm(f"{provider}:{name}")
@@ -123,7 +123,7 @@ def test_a_server_on_this_machine_needs_no_key(provider: str) -> None:
         get_llm(provider)
 
 
-def test_how_much_a_model_reads_at_once_is_known_where_it_is_told(
+def test_context_window_is_known_where_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for key in SPECS.values():

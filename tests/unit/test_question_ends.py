@@ -145,7 +145,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_questions_of_every_kind_end_as_with_a_check_of_its_own(desk: Desk, kind: str) -> None:
+def test_questions_of_every_kind_end_as_with_a_separate_check(desk: Desk, kind: str) -> None:
     make, checked_calls, calls = KINDS[kind]
     for number in range(len(ERRORS) if kind.startswith("an error") else 3):
         script = make(number)
@@ -158,7 +158,7 @@ def test_questions_of_every_kind_end_as_with_a_check_of_its_own(desk: Desk, kind
         assert (checked_worker.calls, worker.calls) == (checked_calls, calls)
 
 
-def test_after_each_block_the_model_gets_what_it_needs_for_the_next_step(desk: Desk) -> None:
+def test_model_gets_what_it_needs_after_each_block(desk: Desk) -> None:
     _, worker = end_of(desk, Script([["1 / 0"], ["print(2)"], ["made = [3]"]]), "never")
     _, failed, printed, silent = worker.asked
     assert failed.endswith("It failed. Write the corrected code block.")
@@ -172,19 +172,19 @@ def test_after_each_block_the_model_gets_what_it_needs_for_the_next_step(desk: D
     assert skipped.asked[1] == "The person skipped this code (block 1)."
 
 
-def test_after_an_error_a_check_of_its_own_can_be_had_alone(desk: Desk) -> None:
+def test_separate_check_can_be_limited_to_errors(desk: Desk) -> None:
     end, worker = end_of(desk, Script([["a = 1"], ["1 / 0"], ["b = 2"]]), "on_error")
     assert (worker.calls, end.namespace) == (5, {"a": 1, "b": 2})
 
 
-def test_code_instead_of_an_answer_from_the_output_runs(desk: Desk) -> None:
+def test_code_sent_instead_of_a_final_answer_runs(desk: Desk) -> None:
     state = desk.run(code("a = 1"), code("b = a + 1"), words("b is 2."), reflection="never")
     assert (desk.namespace["b"], state["current_response"]) == (2, "b is 2.")
     assert "reflecting" not in desk.doings()
 
 
 @pytest.mark.parametrize("again", ["n += 1\nprint(n)", "n += 1  # once more\n\nprint( n )"])
-def test_code_that_has_run_does_not_run_again_and_the_question_ends(desk: Desk, again: str) -> None:
+def test_repeated_code_does_not_run_again_and_the_question_ends(desk: Desk, again: str) -> None:
     desk.namespace["n"] = 0
     state = desk.run(
         code("n += 1\nprint(n)"),
@@ -199,7 +199,7 @@ def test_code_that_has_run_does_not_run_again_and_the_question_ends(desk: Desk, 
     )
 
 
-def test_code_that_failed_is_asked_for_in_another_way_once(desk: Desk) -> None:
+def test_repeated_failed_code_is_asked_for_differently_once(desk: Desk) -> None:
     failing = code("nonesuch()")
     state = desk.run(
         failing,
@@ -221,7 +221,7 @@ def test_code_that_failed_is_asked_for_in_another_way_once(desk: Desk) -> None:
     assert len(desk.of(tags.ASSISTANT_REPL_IN)) == 1
 
 
-def test_of_an_answer_with_old_and_new_code_the_new_runs(desk: Desk) -> None:
+def test_only_the_new_code_of_an_answer_runs(desk: Desk) -> None:
     desk.namespace["n"] = 0
     state = desk.run(code("n += 1"), code("n += 1", "m = n"), words("m is 1."), reflection="never")
     assert (desk.namespace["n"], desk.namespace["m"], state["current_response"]) == (
@@ -231,7 +231,7 @@ def test_of_an_answer_with_old_and_new_code_the_new_runs(desk: Desk) -> None:
     )
 
 
-def test_a_short_output_can_be_the_answer_by_itself(desk: Desk) -> None:
+def test_short_output_can_be_the_answer_alone(desk: Desk) -> None:
     agent = ReplAgent(
         desk.host,
         desk.replay(code("print(6 * 7)"), code("print('long ' * 200)"), words("Long.")),
@@ -241,7 +241,7 @@ def test_a_short_output_can_be_the_answer_by_itself(desk: Desk) -> None:
     assert agent.ask_sync("and now?") == "Long."
 
 
-def test_where_the_model_ends_without_words_the_output_is_the_answer(desk: Desk) -> None:
+def test_output_is_the_answer_when_the_model_ends_without_words(desk: Desk) -> None:
     agent = ReplAgent(desk.host, desk.replay(code("print(6 * 7)") | {"repeat": True}))
     assert agent.ask_sync("what is it?") == "42"
 
@@ -280,9 +280,7 @@ def uncomputed(desk: Desk) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", FIGURES)
-def test_a_figure_that_nobody_computed_is_asked_for_once_and_then_marked(
-    desk: Desk, kind: str
-) -> None:
+def test_uncomputed_figure_is_questioned_once_and_then_marked(desk: Desk, kind: str) -> None:
     case = FIGURES[kind]
     desk.namespace["cars"] = ["a", "b", "c"]
     agent = ReplAgent(desk.host, desk.replay(*case.answers))
@@ -291,14 +289,14 @@ def test_a_figure_that_nobody_computed_is_asked_for_once_and_then_marked(
     assert uncomputed(desk) == case.missing
 
 
-def test_a_figure_in_an_answer_about_no_data_is_marked_and_not_asked_for(desk: Desk) -> None:
+def test_figure_in_a_dataless_answer_is_marked_but_not_questioned(desk: Desk) -> None:
     agent = ReplAgent(desk.host, desk.replay(words("Python 3 is from 2008, 18 years ago.")))
     agent.ask_sync("Since when is there Python 3?")
     assert len(desk.of(tags.USAGE)) == 1
     assert "2008" in uncomputed(desk)
 
 
-def test_figures_in_words_before_code_are_marked_unless_its_code_has_them(desk: Desk) -> None:
+def test_figures_before_code_are_marked_unless_the_code_contains_them(desk: Desk) -> None:
     desk.namespace["cars"] = ["a", "b", "c"]
     answer = words("There are 57, of which 2 come first:\n```python\nprint(cars[:2])\n```")
     ReplAgent(desk.host, desk.replay(answer, words("a and b."))).ask_sync("Which cars come first?")

@@ -40,24 +40,24 @@ PIECES = ["<b>", "<!--", "<script", "</div>", "`", "``", "```", "~~~", "\n", "\n
         ("> " * 30 + "<b>", f"```text\n{'> ' * 30}<b>\n```"),
     ],
 )
-def test_only_what_draws_tags_or_pictures_becomes_a_block_of_code(text: str, expected: str) -> None:
+def test_only_tags_and_pictures_become_a_code_block(text: str, expected: str) -> None:
     assert inert(text) == expected
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
-def test_a_program_that_trusts_it_draws_the_same_as_one_that_does_not(text: str) -> None:
+def test_trusting_and_untrusting_renderers_draw_the_same(text: str) -> None:
     drawn = TRUSTING.render(inert(text))
     assert drawn == CAREFUL.render(inert(text))
     assert "<img" not in drawn
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
-def test_what_follows_is_not_part_of_it(text: str) -> None:
+def test_following_text_is_not_part_of_the_quote(text: str) -> None:
     assert "<p>after\x02 all</p>" in TRUSTING.render(f"{inert(text)}\n\nafter\x02 all")
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_words_of_an_export_are_inert_in_markdown_and_notebooks(text: str) -> None:
+def test_exported_words_are_inert_in_markdown_and_notebooks(text: str) -> None:
     story: list[Record] = [
         records.UserChat(text, turn=1),
         records.UserAttachment("", turn=1, label=text),

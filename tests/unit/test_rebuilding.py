@@ -54,7 +54,7 @@ STORY = [
         ("unknown", {"unknown"}, []),
     ],
 )
-def test_the_cells_that_made_it_and_what_it_needs_come_in_order(
+def test_source_cells_and_their_dependencies_come_in_order(
     name: str, missing: set[str], cells: list[int]
 ) -> None:
     code = Rebuilding(STORY).code_for(name, missing)
@@ -63,7 +63,7 @@ def test_the_cells_that_made_it_and_what_it_needs_come_in_order(
     ] == cells
 
 
-def test_what_a_function_reads_counts_wherever_it_is_made() -> None:
+def test_names_read_by_a_function_count_wherever_they_are_defined() -> None:
     story = [
         *cell(1, "def root(n): return n + base", ("root", "added")),
         *cell(2, "items = [1]", ("items", "added")),
@@ -78,13 +78,13 @@ def test_what_a_function_reads_counts_wherever_it_is_made() -> None:
     ]
 
 
-def test_it_is_one_cell() -> None:
+def test_rebuilt_code_is_one_cell() -> None:
     assert Rebuilding(STORY).code_for("sock", set()) == (
         "# cell 3\nhost = 'a'\nsock = socket.socket()\n\n# cell 6\nsock.connect((host, port))"
     )
 
 
-def test_undone_cells_do_not_count_until_they_are_redone() -> None:
+def test_undone_cells_count_only_after_a_redo() -> None:
     story = [
         *cell(1, "v = 1", ("v", "added")),
         *cell(2, "v = 2", ("v", "rebound")),

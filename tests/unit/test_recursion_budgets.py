@@ -55,7 +55,7 @@ def test_a_budget_is_reserved_before_it_is_spent() -> None:
     assert budget.left() == BudgetLeft(calls=0, tokens=70)
 
 
-def test_estimates_learn_from_what_calls_took() -> None:
+def test_estimates_learn_from_actual_calls() -> None:
     prices = Prices((1e-6, 1e-6))
     assert prices.estimate(4_000).tokens == 1_600
     prices.learn(1_000, 100, 0.03)
@@ -64,7 +64,7 @@ def test_estimates_learn_from_what_calls_took() -> None:
     assert estimate.usd == pytest.approx(0.06)
 
 
-def test_a_part_of_the_time_is_kept_for_the_last_call() -> None:
+def test_some_time_is_reserved_for_the_last_call() -> None:
     assert Deadline.after(None, 5.0) == (None, None)
     assert Deadline.after(10.0, 5.0) == (13.0, 15.0)
     assert Deadline.after(1_000.0, 0.0) == (970.0, 1_000.0)
@@ -107,7 +107,7 @@ def test_a_budget_of_dollars_ends_the_tree_at_any_point(bench: Bench, cents: int
     assert len(bench.story.finals()) == len(bench.story.begun())
 
 
-def test_a_model_is_told_what_is_left(bench: Bench) -> None:
+def test_model_sees_the_remaining_budget(bench: Bench) -> None:
     heard: list[str] = []
 
     def reply(messages: Sequence[BaseMessage]) -> str:
@@ -120,7 +120,7 @@ def test_a_model_is_told_what_is_left(bench: Bench) -> None:
     assert LAST_CALL in heard[2]
 
 
-def test_out_of_time_the_root_gives_its_best_answer(bench: Bench) -> None:
+def test_timed_out_root_gives_its_best_answer(bench: Bench) -> None:
     async def reply(messages: Sequence[BaseMessage]) -> str:
         if LAST_CALL in str(messages[-1].content):
             return "as far as I came"
@@ -136,7 +136,7 @@ def test_out_of_time_the_root_gives_its_best_answer(bench: Bench) -> None:
     }
 
 
-def test_out_of_all_time_there_is_no_answer(bench: Bench) -> None:
+def test_no_answer_remains_after_all_time_is_used(bench: Bench) -> None:
     async def reply(messages: Sequence[BaseMessage]) -> str:
         await asyncio.Event().wait()
         return ""
@@ -148,7 +148,7 @@ def test_out_of_all_time_there_is_no_answer(bench: Bench) -> None:
     )
 
 
-def test_a_limit_in_dollars_needs_a_model_whose_price_is_known(bench: Bench) -> None:
+def test_dollar_limit_needs_a_model_with_a_known_price(bench: Bench) -> None:
     class Unpriced(ScriptedModel):
         tells_cost = False
 
@@ -157,7 +157,7 @@ def test_a_limit_in_dollars_needs_a_model_whose_price_is_known(bench: Bench) -> 
         search.run("what?", TEXT, model=Unpriced(reply=replies(TREE)), limits=Limits(max_usd=1))
 
 
-def test_a_limit_in_dollars_ends_with_the_first_call_of_unknown_price(bench: Bench) -> None:
+def test_dollar_limit_ends_at_the_first_call_of_unknown_price(bench: Bench) -> None:
     search = bench.search(TURNS)
     found = search.run(
         "what?",
@@ -168,7 +168,7 @@ def test_a_limit_in_dollars_ends_with_the_first_call_of_unknown_price(bench: Ben
     assert (found.state, found.usage.calls) == ("partial", 2)
 
 
-def test_what_a_stopped_call_reads_is_counted(bench: Bench) -> None:
+def test_input_of_a_stopped_call_is_counted(bench: Bench) -> None:
     """Nobody tells what it cost, and it is spent all the same."""
     script = {"what?": [code("stop_one"), code("look"), code("look")], "third": "read"}
 
@@ -196,7 +196,7 @@ def test_what_a_stopped_call_reads_is_counted(bench: Bench) -> None:
     assert min(guessed["input_tokens"], guessed["output_tokens"]) > 0
 
 
-def test_a_call_that_breaks_off_in_the_middle_is_counted(bench: Bench) -> None:
+def test_interrupted_call_is_counted(bench: Bench) -> None:
     async def look_for(seat: Seat) -> None:
         seat.final(str(await seat.llm("third")))
 
@@ -221,7 +221,7 @@ def test_a_call_that_breaks_off_in_the_middle_is_counted(bench: Bench) -> None:
     ).startswith("H")
 
 
-def test_calls_that_fail_are_counted(bench: Bench) -> None:
+def test_failed_calls_are_counted(bench: Bench) -> None:
     asked = 0
 
     async def insist(seat: Seat) -> None:
@@ -284,11 +284,11 @@ def test_a_fan_out_above_the_limit_needs_consent(bench: Bench) -> None:
     )
 
 
-def test_a_partial_outcome_has_an_answer() -> None:
+def test_partial_outcome_is_not_a_failure() -> None:
     assert not NodeOutcome("half of it", "partial").failed
 
 
-def test_limits_that_are_not_given_are_those_of_the_settings() -> None:
+def test_missing_limits_default_to_the_settings() -> None:
     assert limits_of({"max_turns": 3, "small": 7}, small=0, max_calls=None) == Limits(
         max_turns=3, small=0
     )

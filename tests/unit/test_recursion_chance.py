@@ -38,7 +38,7 @@ def has_come_so_far(bench: Bench, running: Future[SearchAnswer], events: int) ->
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_happens_the_tree_ends_and_nothing_is_left(bench: Bench, seed: int) -> None:
+def test_every_tree_ends_and_leaves_nothing(bench: Bench, seed: int) -> None:
     """`Bench.close` looks at the events: every node has ended once, whatever happened to it."""
     chance = random.Random(seed)
     queries = ["a", "b", "c"]

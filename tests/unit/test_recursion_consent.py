@@ -53,7 +53,7 @@ async def fan_outs(seat: Seat) -> int:
 
 
 @pytest.mark.parametrize("spread", [threads, one_by_one, fan_outs])
-def test_without_consent_a_search_makes_so_many_sub_calls_and_no_more(
+def test_search_without_consent_stops_at_the_sub_call_limit(
     bench: Bench, spread: Callable[[Seat], Awaitable[int]]
 ) -> None:
     async def work(seat: Seat) -> None:
@@ -75,7 +75,7 @@ def test_without_consent_a_search_makes_so_many_sub_calls_and_no_more(
     )
 
 
-def test_the_calls_of_all_depths_count_together(bench: Bench) -> None:
+def test_calls_of_all_depths_share_one_count(bench: Bench) -> None:
     async def split(seat: Seat) -> None:
         seat.final(",".join(await seat.rlm("deeper", *seat.partition(3))))
 
@@ -94,7 +94,7 @@ def test_the_calls_of_all_depths_count_together(bench: Bench) -> None:
     assert bench.story.of(tags.RLM_CALL, event="fan-out", state="refused")
 
 
-def test_a_yes_is_good_for_as_many_calls_again_and_one_question_stands_at_a_time(
+def test_consent_allows_the_same_number_again_one_question_at_a_time(
     bench: Bench,
 ) -> None:
     async def work(seat: Seat) -> None:
@@ -119,7 +119,7 @@ def test_a_yes_is_good_for_as_many_calls_again_and_one_question_stands_at_a_time
     assert made == [100, 202, 406, 814]
 
 
-def test_by_default_a_search_makes_200_calls_of_models(bench: Bench) -> None:
+def test_default_search_makes_200_model_calls(bench: Bench) -> None:
     async def work(seat: Seat) -> None:
         seat.final(str(await fan_outs(seat)))
 
@@ -141,7 +141,7 @@ def test_by_default_a_search_makes_200_calls_of_models(bench: Bench) -> None:
 
 @pytest.mark.parametrize("cost", [0.01, 0.5, 3.0])
 @pytest.mark.parametrize("max_usd", [0.02, 1.0, 7.0, 20.0])
-def test_a_limit_in_dollars_is_passed_by_one_call_at_the_most(
+def test_dollar_limit_is_exceeded_by_one_call_at_most(
     bench: Bench, cost: float, max_usd: float
 ) -> None:
     """Whatever a call costs, and however many could run side by side."""

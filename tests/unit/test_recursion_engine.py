@@ -26,7 +26,7 @@ async def halves(seat: Seat) -> None:
     seat.final("|".join(await seat.rlm("half", *seat.partition(2))))
 
 
-def test_turns_go_on_until_the_answer(bench: Bench) -> None:
+def test_turns_continue_until_the_answer(bench: Bench) -> None:
     found = bench.run(
         replies({"what?": [code("look"), code("answer")]}), {"look": look, "answer": answer}
     )
@@ -57,7 +57,7 @@ def test_turns_go_on_until_the_answer(bench: Bench) -> None:
     assert bench.story.of(tags.RLM_FINAL)[0].attrs["spans"] == [[0, 6]]
 
 
-def test_a_small_text_goes_straight_to_the_model(bench: Bench) -> None:
+def test_small_text_is_sent_straight_to_the_model(bench: Bench) -> None:
     heard: list[str] = []
 
     def reply(messages: Sequence[BaseMessage]) -> str:
@@ -71,7 +71,7 @@ def test_a_small_text_goes_straight_to_the_model(bench: Bench) -> None:
     assert bench.sandboxes.most == 0
 
 
-def test_sub_calls_at_the_depth_limit_are_plain(bench: Bench) -> None:
+def test_sub_calls_at_the_depth_limit_run_no_code(bench: Bench) -> None:
     script = {"what?": code("halves"), "half": code("quarters"), "quarter": "read"}
 
     async def quarters(seat: Seat) -> None:
@@ -90,7 +90,7 @@ def test_sub_calls_at_the_depth_limit_are_plain(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("concurrency", [1, 2, 16])
-def test_a_tree_of_depth_three_ends_at_any_concurrency(bench: Bench, concurrency: int) -> None:
+def test_tree_of_depth_three_finishes_at_any_concurrency(bench: Bench, concurrency: int) -> None:
     async def split(seat: Seat) -> None:
         seat.final(",".join(await seat.rlm("deeper", *seat.partition(3))))
 
@@ -108,7 +108,7 @@ def test_a_tree_of_depth_three_ends_at_any_concurrency(bench: Bench, concurrency
     assert bench.sandboxes.most <= 3 * concurrency
 
 
-def test_the_spans_of_children_are_those_of_the_root(bench: Bench) -> None:
+def test_child_spans_are_relative_to_the_root(bench: Bench) -> None:
     async def second_half(seat: Seat) -> None:
         half = len(seat.text) // 2
         seat.final((await seat.rlm("half", (half, len(seat.text))))[0])
@@ -136,7 +136,7 @@ def test_the_spans_of_children_are_those_of_the_root(bench: Bench) -> None:
     }
 
 
-def test_lines_from_several_places_are_traced_to_them_also_through_a_child(bench: Bench) -> None:
+def test_lines_from_several_spans_are_traced_through_a_child(bench: Bench) -> None:
     lines = [(0, 6), (500, 508), (14, 20)]
 
     async def hand_down(seat: Seat) -> None:
@@ -186,7 +186,7 @@ def test_a_fan_out_of_200_keeps_its_order(bench: Bench) -> None:
     assert {(record.attrs["of"], record.attrs["batch"]) for record in begun} == {(200, 1)}
 
 
-def test_a_failing_child_is_an_error_value_for_its_parent(bench: Bench) -> None:
+def test_failing_child_is_an_error_value_for_its_parent(bench: Bench) -> None:
     async def reply(messages: Sequence[BaseMessage]) -> str:
         if query_of(messages) == "what?":
             return code("halves")
@@ -200,7 +200,7 @@ def test_a_failing_child_is_an_error_value_for_its_parent(bench: Bench) -> None:
     assert bench.story.finals()["1.2"][0] == "error"
 
 
-def test_a_busy_service_is_asked_again_and_the_tree_ends_well(
+def test_busy_service_is_retried_and_the_tree_finishes(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.search.schedule._FIRST_PAUSE", 0.01)
@@ -230,7 +230,7 @@ def test_a_busy_service_is_asked_again_and_the_tree_ends_well(
     )
 
 
-def test_a_failing_root_says_why(bench: Bench) -> None:
+def test_failing_root_gives_the_reason(bench: Bench) -> None:
     def reply(messages: Sequence[BaseMessage]) -> str:
         raise ValueError("no such model")
 
@@ -241,7 +241,7 @@ def test_a_failing_root_says_why(bench: Bench) -> None:
     )
 
 
-def test_what_is_no_code_and_what_fails_is_told_to_the_model(bench: Bench) -> None:
+def test_missing_or_failing_code_is_reported_to_the_model(bench: Bench) -> None:
     heard: list[str] = []
     said = iter(["", "I think about it.", code("fail"), code("die"), code("answer")])
 
@@ -268,7 +268,7 @@ def test_what_is_no_code_and_what_fails_is_told_to_the_model(bench: Bench) -> No
     ]
 
 
-def test_out_of_turns_one_last_call_gives_the_best_answer(bench: Bench) -> None:
+def test_last_call_gives_the_best_answer_when_turns_run_out(bench: Bench) -> None:
     found = bench.run(replies({"what?": [code("look")] * 3}), {"look": look}, max_turns=3)
     assert (found.text, found.state) == ("the best there is", "partial")
     assert found.usage.calls == 4
@@ -279,7 +279,7 @@ def test_out_of_turns_one_last_call_gives_the_best_answer(bench: Bench) -> None:
     assert turns == [(1, 3), (2, 3), (3, 3), (4, 3)]
 
 
-def test_a_long_conversation_keeps_all_code_and_the_heads_of_earlier_outputs(bench: Bench) -> None:
+def test_long_conversation_keeps_all_code_and_heads_of_old_outputs(bench: Bench) -> None:
     heard: list[list[str]] = []
 
     def reply(messages: Sequence[BaseMessage]) -> str:
@@ -309,7 +309,7 @@ def test_a_partial_answer_is_marked_for_the_parent(bench: Bench) -> None:
     assert found.text == "[partial] the best there is|[partial] the best there is"
 
 
-def test_what_follows_the_code_is_dropped(bench: Bench) -> None:
+def test_text_after_the_code_is_dropped(bench: Bench) -> None:
     heard: list[Sequence[BaseMessage]] = []
     said = iter([code("look") + "\nIt printed 12, so the answer is 13.", code("answer")])
 
@@ -323,7 +323,7 @@ def test_what_follows_the_code_is_dropped(bench: Bench) -> None:
     assert [record.attrs["cut"] for record in bench.story.of(tags.RLM_CHAT)] == [True, False]
 
 
-def test_the_root_and_the_others_may_have_different_models(bench: Bench) -> None:
+def test_root_and_children_may_use_different_models(bench: Bench) -> None:
     from mahtab_tui.search.limits import Limits
     from tests.recursion_scripts import ScriptedModel
 
@@ -341,7 +341,7 @@ def test_the_root_and_the_others_may_have_different_models(bench: Bench) -> None
     ]
 
 
-def test_an_outcome_without_an_answer_has_failed() -> None:
+def test_outcome_without_an_answer_is_a_failure() -> None:
     assert [NodeOutcome("", state).failed for state in ("done", "partial", "error", "stopped")] == [
         False,
         False,

@@ -19,7 +19,7 @@ async def answer(seat: Seat) -> None:
     seat.final("it is in line 0", (0, 6))
 
 
-def test_an_answer_cannot_be_swallowed_by_code_that_goes_on(bench: Bench) -> None:
+def test_later_code_cannot_swallow_an_answer(bench: Bench) -> None:
     async def swallow(seat: Seat) -> None:
         try:
             await answer(seat)
@@ -31,7 +31,7 @@ def test_an_answer_cannot_be_swallowed_by_code_that_goes_on(bench: Bench) -> Non
     assert bench.story.of(tags.RLM_REPL_OUT)[0].attrs["status"] == "final"
 
 
-def test_the_children_of_code_that_has_given_its_answer_are_stopped(bench: Bench) -> None:
+def test_children_of_answered_code_are_stopped(bench: Bench) -> None:
     async def leave(seat: Seat) -> None:
         pending = asyncio.ensure_future(seat.rlm("half", *seat.partition(2)))
         while len(bench.story.begun()) < 3:
@@ -101,7 +101,7 @@ def test_code_that_outlives_its_node_is_refused(bench: Bench) -> None:
         ("llm_map", {"query": ["q"], "parts": [{"span": [0, 5]}, {"span": [5, 9]}], "map": True}),
     ],
 )
-def test_what_a_sandbox_makes_up_is_refused(bench: Bench, name: str, args: object) -> None:
+def test_forged_sandbox_calls_are_refused(bench: Bench, name: str, args: object) -> None:
     async def forge(seat: Seat) -> None:
         await seat.host.call(name, args)  # type: ignore[arg-type]
 
@@ -113,7 +113,7 @@ def test_what_a_sandbox_makes_up_is_refused(bench: Bench, name: str, args: objec
     assert bench.story.begun() == ["1"]
 
 
-def test_messages_that_a_sandbox_makes_up_are_nothing(bench: Bench) -> None:
+def test_forged_sandbox_messages_are_ignored(bench: Bench) -> None:
     async def forge(seat: Seat) -> None:
         for how, spans in (
             ("answer", [[0, 1]]),
@@ -137,7 +137,7 @@ def test_messages_that_a_sandbox_makes_up_are_nothing(bench: Bench) -> None:
     assert touched == [("grep", [[0, len(TEXT)]]), ("answer", [[0, 6]])]
 
 
-def test_a_node_tells_only_so_much_of_what_it_has_seen(
+def test_node_reports_a_limited_number_of_reads(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.search.sandbox_calls._MAX_TOUCHES", 5)
@@ -152,7 +152,7 @@ def test_a_node_tells_only_so_much_of_what_it_has_seen(
     assert len(bench.story.of(tags.RLM_CALL, event="touch", how="peek")) == 5
 
 
-def test_a_text_too_long_for_a_plain_call_is_refused_with_advice(bench: Bench) -> None:
+def test_text_too_long_for_a_plain_call_is_refused_with_advice(bench: Bench) -> None:
     async def all_of_it(seat: Seat) -> None:
         seat.final(await seat.llm("read", (0, len(seat.text))))
 
@@ -161,7 +161,7 @@ def test_a_text_too_long_for_a_plain_call_is_refused_with_advice(bench: Bench) -
     assert found.usage.calls == 1
 
 
-def test_what_cannot_be_sent_is_replaced(bench: Bench) -> None:
+def test_unsendable_characters_are_replaced(bench: Bench) -> None:
     async def odd(seat: Seat) -> None:
         seat.final(await seat.llm("which \ud83c?") + " half \ud83c")
 
@@ -172,7 +172,7 @@ def test_what_cannot_be_sent_is_replaced(bench: Bench) -> None:
     assert found.text == "which \ufffd? half \ufffd"
 
 
-def test_a_tree_has_only_so_many_nodes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tree_has_a_limited_number_of_nodes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.search.engine._NODES", 10)
 
     async def endless(seat: Seat) -> None:

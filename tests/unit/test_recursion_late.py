@@ -42,9 +42,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
-def test_a_model_that_fails_for_good_leaves_what_was_found(
-    bench: Bench, failure: Exception
-) -> None:
+def test_permanent_model_failure_keeps_the_findings(bench: Bench, failure: Exception) -> None:
     def reply(messages: Sequence[BaseMessage]) -> str:
         if query_of(messages) == "part":
             return "it was the disk"
@@ -62,7 +60,7 @@ def test_a_model_that_fails_for_good_leaves_what_was_found(
     )
 
 
-def test_a_conversation_that_is_too_long_is_told_again_by_what_was_found(bench: Bench) -> None:
+def test_too_long_conversation_is_restarted_from_its_findings(bench: Bench) -> None:
     heard: list[Sequence[BaseMessage]] = []
 
     def reply(messages: Sequence[BaseMessage]) -> str:
@@ -77,7 +75,7 @@ def test_a_conversation_that_is_too_long_is_told_again_by_what_was_found(bench: 
     assert "culprit is line 17" in str(heard[-1][-1].content)
 
 
-def test_a_last_call_that_is_too_long_is_made_again_shorter(bench: Bench) -> None:
+def test_too_long_last_call_is_retried_shorter(bench: Bench) -> None:
     def reply(messages: Sequence[BaseMessage]) -> str:
         if LAST_CALL not in str(messages[-1].content):
             return code("look")
@@ -90,9 +88,7 @@ def test_a_last_call_that_is_too_long_is_made_again_shorter(bench: Bench) -> Non
 
 
 @pytest.mark.parametrize("busy", [False, True])
-def test_a_last_call_that_takes_until_the_end_of_the_time_leaves_what_was_found(
-    bench: Bench, busy: bool
-) -> None:
+def test_last_call_running_out_of_time_leaves_the_findings(bench: Bench, busy: bool) -> None:
     async def reply(messages: Sequence[BaseMessage]) -> str:
         if LAST_CALL not in str(messages[-1].content) and len(messages) < 3:
             return code("look")
@@ -107,7 +103,7 @@ def test_a_last_call_that_takes_until_the_end_of_the_time_leaves_what_was_found(
     assert "culprit is line 17" in found.text
 
 
-def test_the_last_call_is_told_what_sub_calls_have_answered_while_others_take_too_long(
+def test_last_call_gets_the_finished_sub_calls_when_others_take_too_long(
     bench: Bench,
 ) -> None:
     last: list[str] = []
@@ -128,7 +124,7 @@ def test_the_last_call_is_told_what_sub_calls_have_answered_while_others_take_to
     assert "part 3 of 3" not in last[0]
 
 
-def test_without_anything_found_a_failure_is_one(bench: Bench) -> None:
+def test_failure_without_findings_is_an_error(bench: Bench) -> None:
     def reply(messages: Sequence[BaseMessage]) -> str:
         raise ModelError("The account cannot pay.")
 
@@ -136,7 +132,7 @@ def test_without_anything_found_a_failure_is_one(bench: Bench) -> None:
     assert (found.text, found.state) == ("The account cannot pay.", "error")
 
 
-def test_an_answer_that_breaks_off_comes_back_as_far_as_it_came(bench: Bench) -> None:
+def test_interrupted_answer_is_returned_partially(bench: Bench) -> None:
     class Breaking(ScriptedModel):
         async def _astream(
             self, messages: list[BaseMessage], *args: Any, **kwargs: Any
@@ -152,7 +148,7 @@ def test_an_answer_that_breaks_off_comes_back_as_far_as_it_came(bench: Bench) ->
     )
 
 
-def test_what_was_found_is_bounded_and_says_what_is_missing() -> None:
+def test_findings_are_bounded_and_note_what_is_missing() -> None:
     found = Findings()
     assert not found
     for number in range(1_000):
@@ -171,7 +167,7 @@ def test_what_was_found_is_bounded_and_says_what_is_missing() -> None:
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize("apart", [False, True])
-def test_a_model_that_wants_to_leave_ends_its_call_and_not_the_search(
+def test_model_raising_system_exit_ends_its_call_and_not_the_search(
     bench: Bench, error: BaseException, apart: bool
 ) -> None:
     """Also where it does so in a task of its own, which the loop hears of."""

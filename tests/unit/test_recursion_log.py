@@ -33,7 +33,7 @@ def written(path: Path, records: list[Record]) -> Path:
     return path
 
 
-def test_a_file_that_is_no_log_is_not_overwritten(tmp_path: Path) -> None:
+def test_foreign_file_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     path.write_text("what the search is about\n")
     with pytest.raises(FileExistsError, match="is not the log of a search"):
@@ -43,9 +43,7 @@ def test_a_file_that_is_no_log_is_not_overwritten(tmp_path: Path) -> None:
         Log(again).close()
 
 
-def test_a_log_that_cannot_be_written_any_more_says_so_and_raises_nothing(
-    bench: Bench, tmp_path: Path
-) -> None:
+def test_unwritable_log_reports_it_and_raises_nothing(bench: Bench, tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -57,14 +55,14 @@ def test_a_log_that_cannot_be_written_any_more_says_so_and_raises_nothing(
     assert log.trouble == f"The log {path} is not complete: Broken pipe."
 
 
-def test_what_is_written_is_read_again(bench: Bench, tmp_path: Path) -> None:
+def test_written_log_can_be_read(bench: Bench, tmp_path: Path) -> None:
     story = a_story(bench)
     path = written(tmp_path / "log.jsonl", story)
     assert read_log(path) == [record for record in story if record.tag != tags.RLM_CHAT_STREAM]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_log_has_a_largest_size(tmp_path: Path) -> None:
+def test_log_size_is_limited(tmp_path: Path) -> None:
     log = Log(tmp_path / "log.jsonl", max_bytes=500)
     for number in range(100):
         log.write(made(tags.RLM_CHAT, "words", {"node": str(number)}))

@@ -16,7 +16,7 @@ async def thrice(seat: Seat) -> None:
     seat.final(" ".join(await seat.rlm("part", *["the same"] * 3)))
 
 
-def test_equal_calls_are_answered_once_also_while_the_first_runs(bench: Bench) -> None:
+def test_equal_calls_are_answered_once_even_concurrently(bench: Bench) -> None:
     asked: list[str] = []
 
     async def reply(messages: Sequence[BaseMessage]) -> str:
@@ -39,7 +39,7 @@ def test_equal_calls_are_answered_once_also_while_the_first_runs(bench: Bench) -
     assert {state for state, _ in bench.story.finals().values()} == {"done"}
 
 
-def test_calls_that_differ_are_all_made(bench: Bench) -> None:
+def test_different_calls_are_all_made(bench: Bench) -> None:
     async def four(seat: Seat) -> None:
         same = (0, 10)
         answers = [
@@ -59,7 +59,7 @@ def test_calls_that_differ_are_all_made(bench: Bench) -> None:
     assert bench.run(reply, {"four": four}, max_depth=1).text == "2 3 4 2"
 
 
-def test_a_call_whose_twin_was_stopped_is_made(bench: Bench) -> None:
+def test_call_whose_twin_was_stopped_is_made(bench: Bench) -> None:
     asked: list[str] = []
 
     async def reply(messages: Sequence[BaseMessage]) -> str:
@@ -77,7 +77,7 @@ def test_a_call_whose_twin_was_stopped_is_made(bench: Bench) -> None:
     assert len(asked) == 3
 
 
-def test_a_call_that_is_run_again_may_be_answered_before_the_old_one_has_ended(
+def test_rerun_call_may_be_answered_before_the_old_one_ends(
     bench: Bench,
 ) -> None:
     asked: list[str] = []
@@ -104,7 +104,7 @@ def test_a_call_that_is_run_again_may_be_answered_before_the_old_one_has_ended(
     assert len(asked) == 3
 
 
-def test_failures_are_not_remembered(bench: Bench) -> None:
+def test_failures_are_not_cached(bench: Bench) -> None:
     async def twice(seat: Seat) -> None:
         seat.final(await seat.llm("part") + await seat.llm("part"))
 
@@ -122,7 +122,7 @@ def test_failures_are_not_remembered(bench: Bench) -> None:
     )
 
 
-def test_partial_answers_are_not_remembered(bench: Bench) -> None:
+def test_partial_answers_are_not_cached(bench: Bench) -> None:
     async def twice(seat: Seat) -> None:
         seat.final(" ".join([*await seat.rlm("part", (0, 500)), *await seat.rlm("part", (0, 500))]))
 
@@ -137,7 +137,7 @@ def test_partial_answers_are_not_remembered(bench: Bench) -> None:
     assert not bench.story.of(tags.RLM_CALL, event="memo")
 
 
-def test_searches_that_ask_each_other_the_same_do_not_wait_for_each_other(bench: Bench) -> None:
+def test_identical_nested_searches_do_not_deadlock(bench: Bench) -> None:
     """ "a" asks "b" on the same text and the other way round, until the depth limit."""
 
     async def both(seat: Seat) -> None:
@@ -151,7 +151,7 @@ def test_searches_that_ask_each_other_the_same_do_not_wait_for_each_other(bench:
     assert bench.run(reply, {"both": both}).text == "abababab"
 
 
-def test_a_large_text_is_known_again(bench: Bench) -> None:
+def test_large_text_is_recognised_again(bench: Bench) -> None:
     async def large(seat: Seat) -> None:
         text = "x" * 1_500_000
         seat.final(" ".join(await seat.rlm("part", text, text)))

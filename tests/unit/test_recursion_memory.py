@@ -42,7 +42,7 @@ def held_by(bench: Bench) -> int:
     )
 
 
-def test_a_call_that_is_refused_for_its_size_holds_nothing(bench: Bench) -> None:
+def test_call_refused_for_its_size_uses_no_memory(bench: Bench) -> None:
     texts: list[weakref.ref[Made]] = []
 
     async def flood(seat: Seat) -> None:
@@ -59,7 +59,7 @@ def test_a_call_that_is_refused_for_its_size_holds_nothing(bench: Bench) -> None
     assert bench.story.begun() == ["1"]
 
 
-def test_texts_and_queries_of_ended_nodes_are_let_go_beyond_a_limit(bench: Bench) -> None:
+def test_texts_of_ended_nodes_are_released_above_a_limit(bench: Bench) -> None:
     async def many(seat: Seat) -> None:
         for number in range(60):
             await seat.rlm(f"part {number}" + "q" * 90_000, "x" * LARGE)
@@ -81,7 +81,7 @@ def test_texts_and_queries_of_ended_nodes_are_let_go_beyond_a_limit(bench: Bench
     assert bench.story.of(tags.RLM_CALL, "1.61", event="begin")[0].attrs["replaces"] == "1.60"
 
 
-def test_texts_that_code_makes_have_a_limit_for_the_whole_tree(
+def test_texts_created_by_code_have_a_limit_for_the_whole_tree(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.search.engine._MADE", 3 * LARGE)
@@ -101,7 +101,7 @@ def test_texts_that_code_makes_have_a_limit_for_the_whole_tree(
     assert bench.story.begun() == ["1", "1.1", "1.2"]
 
 
-def test_the_digest_of_a_part_makes_no_copy_of_it() -> None:
+def test_hashing_a_part_makes_no_copy() -> None:
     import asyncio
     import tracemalloc
 
@@ -118,7 +118,7 @@ def test_the_digest_of_a_part_makes_no_copy_of_it() -> None:
     assert asyncio.run(_digest(joined)) == asyncio.run(_digest(NodeSource(joined.take())))
 
 
-def test_a_log_has_the_place_of_what_the_root_holds_and_not_its_text(
+def test_log_stores_offsets_into_the_root_text_and_not_its_text(
     bench: Bench, tmp_path: Path
 ) -> None:
     async def quote(seat: Seat) -> None:
@@ -151,7 +151,7 @@ def test_a_log_has_the_place_of_what_the_root_holds_and_not_its_text(
     assert (tmp_path / "log.jsonl").stat().st_size < 101 * (LONGEST_QUERY + 2_000)
 
 
-def test_a_shown_tree_keeps_the_ends_of_long_queries_and_answers() -> None:
+def test_tree_display_shows_the_ends_of_long_queries_and_answers() -> None:
     tree = Tree("t")
     attrs = {"tree": "t"}
     tree.fold(

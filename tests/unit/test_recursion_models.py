@@ -76,7 +76,7 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_words_come_as_they_are_said_and_the_whole_at_the_end() -> None:
+async def test_tokens_stream_and_the_full_text_is_returned() -> None:
     go_on = threading.Event()
     heard: list[str | None] = []
     call = asyncio.ensure_future(
@@ -88,7 +88,7 @@ async def test_words_come_as_they_are_said_and_the_whole_at_the_end() -> None:
     assert "".join(filter(None, heard)) == "abc"
 
 
-async def test_usage_and_cost_are_what_the_model_told() -> None:
+async def test_usage_and_cost_come_from_the_model() -> None:
     said = (
         await ChatModel.of(ScriptedModel(reply=lambda messages: "yes"))
         .conversation(*ASKED)
@@ -102,7 +102,7 @@ async def test_usage_and_cost_are_what_the_model_told() -> None:
     ).usage is None
 
 
-async def test_a_model_that_cannot_be_stopped_is_left_to_itself() -> None:
+async def test_unstoppable_model_is_abandoned() -> None:
     go_on = threading.Event()
     call = asyncio.ensure_future(
         ChatModel.of(Threaded(go_on=go_on)).conversation(*ASKED).say(ignore)
@@ -114,7 +114,7 @@ async def test_a_model_that_cannot_be_stopped_is_left_to_itself() -> None:
     go_on.set()
 
 
-async def test_a_stop_ends_that_one_answer_and_no_other() -> None:
+async def test_stop_ends_only_its_own_answer() -> None:
     talkers: list[Talker] = []
     model = ChatModel.of(Talker(talkers=talkers, endless=True))
     heard: list[list[str | None]] = [[], []]
@@ -132,7 +132,7 @@ async def test_a_stop_ends_that_one_answer_and_no_other() -> None:
     await asyncio.wait(calls)
 
 
-async def test_a_stop_before_the_answer_has_begun_is_not_lost() -> None:
+async def test_stop_before_the_answer_begins_is_not_lost() -> None:
     begin = threading.Event()
 
     class Late(Talker):
@@ -158,7 +158,7 @@ async def test_a_stop_before_the_answer_has_begun_is_not_lost() -> None:
     )
 
 
-async def test_a_conversation_goes_back_to_the_instance_that_knows_it() -> None:
+async def test_conversation_returns_to_the_instance_that_knows_it() -> None:
     talkers: list[Talker] = []
     model = ChatModel.of(Talker(talkers=talkers))
     model.concurrency = 1
@@ -175,7 +175,7 @@ async def test_a_conversation_goes_back_to_the_instance_that_knows_it() -> None:
     assert len(talkers) == 2
 
 
-async def test_each_conversation_goes_through_a_replay_file_by_itself() -> None:
+async def test_each_conversation_replays_its_file_separately() -> None:
     replay = ChatReplay(
         lines=[
             ReplayLine.model_validate({"text": "first"}),
@@ -191,7 +191,7 @@ async def test_each_conversation_goes_through_a_replay_file_by_itself() -> None:
         await one.say(ignore)
 
 
-async def test_words_of_an_answer_that_begins_anew_do_not_count() -> None:
+async def test_tokens_of_a_restarted_answer_are_discarded() -> None:
     class Retried(ScriptedModel):
         def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
             yield ChatGenerationChunk(message=AIMessageChunk(content="Hello fr"))
@@ -207,7 +207,7 @@ async def test_words_of_an_answer_that_begins_anew_do_not_count() -> None:
     assert heard[heard.index(None) + 1 :] == ["Hello from here."]
 
 
-async def test_a_call_that_fails_has_used_what_the_model_told() -> None:
+async def test_failed_call_counts_the_reported_usage() -> None:
     class Failing(Talker):
         def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
             usage = {"input_tokens": 9, "output_tokens": 5, "total_tokens": 14}
@@ -221,7 +221,7 @@ async def test_a_call_that_fails_has_used_what_the_model_told() -> None:
     assert conversation.used.input_tokens == 9
 
 
-async def test_a_failing_model_raises_where_it_is_waited_for() -> None:
+async def test_failing_model_raises_in_its_caller() -> None:
     model = ChatModel.of(
         ChatReplay(lines=[ReplayLine.model_validate({"error": "It is tired."})], source="file")
     )
@@ -230,7 +230,7 @@ async def test_a_failing_model_raises_where_it_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("ending", [SystemExit(3), asyncio.CancelledError(), KeyboardInterrupt()])
-async def test_a_model_that_leaves_its_thread_has_failed(ending: BaseException) -> None:
+async def test_model_exiting_its_thread_is_a_failure(ending: BaseException) -> None:
     class QuitFlow(Talker):
         def _stream(
             self, messages: Sequence[BaseMessage], *args: Any, **kwargs: Any
@@ -242,7 +242,7 @@ async def test_a_model_that_leaves_its_thread_has_failed(ending: BaseException) 
             await ChatModel.of(QuitFlow(talkers=[])).conversation(*ASKED).say(ignore)
 
 
-async def test_what_cannot_be_sent_is_replaced() -> None:
+async def test_unsendable_characters_are_replaced() -> None:
     said = (
         await ChatModel.of(ScriptedModel(reply=lambda messages: "half \ud83c"))
         .conversation(*ASKED)
@@ -251,7 +251,7 @@ async def test_what_cannot_be_sent_is_replaced() -> None:
     assert said.text == "half \ufffd"
 
 
-def test_the_cli_has_few_processes_and_one_conversation_in_each(
+def test_cli_has_few_processes_with_one_conversation_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = ChatModel.of(ChatClaudeCLI(model="opus", max_tokens=77))
@@ -262,7 +262,7 @@ def test_the_cli_has_few_processes_and_one_conversation_in_each(
     assert ChatModel.of("demo").concurrency == CONCURRENCY
 
 
-def test_whose_price_is_known() -> None:
+def test_known_prices_are_used() -> None:
     demo, claude, other = (
         ChatModel.of("demo"),
         ChatModel.of("claude:claude-sonnet-4-5"),

@@ -49,7 +49,7 @@ def test_the_system_prompt_documents_every_name() -> None:
     assert "{" not in prompt.replace("{len(ids)}", "").replace("{', '.join(ids)}", "")
 
 
-def test_the_system_prompt_says_what_differs() -> None:
+def test_system_prompt_mentions_deviations() -> None:
     text = Text.root("x")
     assert "greatest depth" in system_prompt(text, Limits(max_depth=1))
     assert "greatest depth" not in system_prompt(text, Limits(max_depth=2))
@@ -57,7 +57,7 @@ def test_the_system_prompt_says_what_differs() -> None:
     assert "a dict of strings by name" in system_prompt(Text.root("x", kind="dict"), Limits())
 
 
-def test_the_system_prompt_tells_all_limits_and_which_call_to_use() -> None:
+def test_system_prompt_lists_all_limits_and_explains_the_calls() -> None:
     prompt = system_prompt(Text.root("x"), Limits(turn_seconds=12.5, plain=99_000, ask_above=7))
     for said in (
         "at most 12.5 s",
@@ -73,7 +73,7 @@ def test_the_system_prompt_tells_all_limits_and_which_call_to_use() -> None:
     assert len(prompt) < 4_900, "it is sent with every call"
 
 
-def test_the_first_message_has_the_measures_of_the_text_and_its_ends() -> None:
+def test_first_message_has_the_size_and_both_ends_of_the_text() -> None:
     lines = "".join(f"{number:05}\n" for number in range(1_000))
     message = first_message(
         "how many?",
@@ -118,7 +118,7 @@ def test_documents_are_named_with_their_lengths() -> None:
     assert "Left:" not in message
 
 
-def test_a_turn_is_told_with_its_output_its_end_and_what_is_left() -> None:
+def test_turn_message_has_output_and_remaining_budget() -> None:
     assert (
         turn_message(result(), BudgetLeft(turns=4))
         == f'<{OUTPUT} status="ok" characters="4">\ndone\n</{OUTPUT}>\n\nLeft: 4 turns.'
@@ -133,7 +133,7 @@ def test_a_turn_is_told_with_its_output_its_end_and_what_is_left() -> None:
     assert "Left: 1 turn." in feedback_message("No code.", BudgetLeft(turns=1))
 
 
-def test_long_output_comes_as_head_and_tail() -> None:
+def test_long_output_is_reduced_to_head_and_tail() -> None:
     message = turn_message(result("head" + "x" * 50_000 + "tail"), BudgetLeft())
     assert "head" in message
     assert "tail" in message
@@ -141,7 +141,7 @@ def test_long_output_comes_as_head_and_tail() -> None:
     assert len(message) < 11_000
 
 
-def test_the_last_message_asks_for_words() -> None:
+def test_last_message_asks_for_prose() -> None:
     message = last_message("The 10 turns are used up.", "how many?")
     assert message.startswith(f"{LAST_CALL} The 10 turns are used up.")
     assert "how many?" in message
@@ -180,12 +180,12 @@ TAGS = re.compile(
     ],
     ids=["first", "preview", "shortened", "turn", "last", "plain", "long plain"],
 )
-def test_nothing_from_outside_can_forge_the_structure(message: str, tags: int) -> None:
+def test_external_text_cannot_forge_the_structure(message: str, tags: int) -> None:
     assert len(TAGS.findall(message)) == tags
     assert "\x1b" not in message
 
 
 @given(st.text(alphabet=f"<>/ {OUTPUT}x&lt;", max_size=80))
-def test_an_output_ends_where_its_tag_ends(output: str) -> None:
+def test_output_ends_at_its_closing_tag(output: str) -> None:
     message = turn_message(result(output), BudgetLeft())
     assert len(TAGS.findall(message)) == 2

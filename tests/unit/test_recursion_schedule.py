@@ -36,14 +36,14 @@ class Counter:
 def ignore(seconds: float) -> None: ...
 
 
-async def test_no_more_run_than_may_and_the_first_comes_first() -> None:
+async def test_concurrency_is_limited_and_first_come_first_served() -> None:
     counter, plan, gate = Counter(), Gate(5), Gate(3)
     done = await asyncio.gather(*(scheduled(plan, gate, counter, ignore) for _ in range(30)))
     assert counter.most == 3
     assert done == list(range(1, 31))
 
 
-async def test_the_limit_of_all_models_holds_for_them_together() -> None:
+async def test_global_limit_covers_all_models() -> None:
     counter, plan, gates = Counter(), Gate(5), [Gate(4), Gate(4)]
     await asyncio.gather(
         *(scheduled(plan, gates[number % 2], counter, ignore) for number in range(40))
@@ -51,7 +51,7 @@ async def test_the_limit_of_all_models_holds_for_them_together() -> None:
     assert counter.most == 5
 
 
-async def test_those_that_are_cancelled_while_they_wait_leave_no_gap() -> None:
+async def test_cancelled_waiters_leave_no_gap() -> None:
     gate = Gate(1)
     await gate.enter()
     waiting = [asyncio.ensure_future(gate.enter()) for _ in range(4)]
@@ -68,7 +68,7 @@ async def test_those_that_are_cancelled_while_they_wait_leave_no_gap() -> None:
     await gate.enter()
 
 
-async def test_all_wait_when_a_service_is_busy_and_recover() -> None:
+async def test_all_calls_pause_when_a_service_is_busy_and_recover() -> None:
     counter, plan, gate = Counter(), Gate(16), Gate(16)
     pauses: list[float] = []
     failures = 16
@@ -92,7 +92,7 @@ async def test_all_wait_when_a_service_is_busy_and_recover() -> None:
     assert counter.most == 16, "and as many as before when it works"
 
 
-async def test_pauses_grow_and_are_as_long_as_the_service_says() -> None:
+async def test_pauses_grow_and_respect_the_services_retry_time() -> None:
     gate = Gate(4)
     assert gate.overloaded() == 0.02
     assert gate.overloaded() == 0.02, "one overload, told by two calls"
@@ -105,7 +105,7 @@ async def test_pauses_grow_and_are_as_long_as_the_service_says() -> None:
     assert gate.overloaded(at_least=7.0) == 7.0
 
 
-async def test_a_service_that_stays_busy_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_permanently_busy_service_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "_LONGEST_PAUSE", 0.01)
     tried = 0
 
@@ -119,7 +119,7 @@ async def test_a_service_that_stays_busy_is_given_up(monkeypatch: pytest.MonkeyP
     assert tried == 6
 
 
-async def test_other_failures_are_not_tried_again() -> None:
+async def test_other_failures_are_not_retried() -> None:
     tried = 0
 
     async def call() -> None:
@@ -132,7 +132,7 @@ async def test_other_failures_are_not_tried_again() -> None:
     assert tried == 1
 
 
-def test_a_busy_service_is_known_by_what_its_client_raises() -> None:
+def test_busy_service_is_recognised_by_its_exception() -> None:
     class HttpError(Exception):
         def __init__(self, status: int, **headers: str) -> None:
             self.status_code = status

@@ -86,7 +86,7 @@ def is_so(bench: Bench, state: str) -> bool:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_a_node_is_stopped_in_any_state_and_its_siblings_go_on(bench: Bench, state: str) -> None:
+def test_node_can_be_stopped_in_any_state_and_siblings_continue(bench: Bench, state: str) -> None:
     running = bench.start(tree(STATES[state][0]), TURNS, max_turns=1, ask_above=10)
     wait_for(lambda: is_so(bench, state) and "1.2" in bench.story.begun())
     name = bench.story[0].attrs["tree"]
@@ -105,7 +105,7 @@ def test_a_node_is_stopped_in_any_state_and_its_siblings_go_on(bench: Bench, sta
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_the_root_is_stopped_with_all_that_it_has_called(bench: Bench, state: str) -> None:
+def test_stopping_the_root_stops_all_descendants(bench: Bench, state: str) -> None:
     running = bench.start(tree(STATES[state][0]), TURNS, max_turns=1, ask_above=10)
     wait_for(lambda: is_so(bench, state))
     bench.running.stop(bench.story[0].attrs["tree"], "1")
@@ -115,7 +115,7 @@ def test_the_root_is_stopped_with_all_that_it_has_called(bench: Bench, state: st
     wait_for(lambda: bench.sandboxes.open == 0)
 
 
-def test_a_node_that_waits_for_its_turn_is_stopped(bench: Bench) -> None:
+def test_queued_node_can_be_stopped(bench: Bench) -> None:
     running = bench.start(tree(None), TURNS, concurrency=1)
     wait_for(lambda: len(bench.story.begun()) == 3)
     name = bench.story[0].attrs["tree"]
@@ -126,7 +126,7 @@ def test_a_node_that_waits_for_its_turn_is_stopped(bench: Bench) -> None:
     )
 
 
-def test_a_node_whose_sandbox_starts_is_stopped(bench: Bench) -> None:
+def test_node_with_a_starting_sandbox_can_be_stopped(bench: Bench) -> None:
     search = bench.search(TURNS)
     bench.sandboxes.slow = True
 
@@ -146,7 +146,7 @@ def test_a_node_whose_sandbox_starts_is_stopped(bench: Bench) -> None:
     )
 
 
-def test_a_node_that_waits_for_its_twin_is_stopped_alone(bench: Bench) -> None:
+def test_node_waiting_for_its_twin_is_stopped_alone(bench: Bench) -> None:
     async def twice(seat: Seat) -> None:
         seat.final("|".join(await seat.rlm("quarter", "same", "same")))
 
@@ -162,7 +162,7 @@ def test_a_node_that_waits_for_its_twin_is_stopped_alone(bench: Bench) -> None:
     )
 
 
-def test_a_question_ends_with_its_node(bench: Bench) -> None:
+def test_question_ends_with_its_node(bench: Bench) -> None:
     running = bench.start(tree(code("ask_many")), TURNS, ask_above=10)
     wait_for(lambda: bench.story.of(tags.RLM_CALL, "1.1", event="fan-out"))
     bench.running.stop(bench.story[0].attrs["tree"], "1")
@@ -202,9 +202,7 @@ def test_code_that_outlives_its_node_leaves_no_question(bench: Bench) -> None:
     ]
 
 
-def test_a_caller_that_is_interrupted_stops_the_tree(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_caller_stops_the_tree(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     from concurrent.futures import Future
 
     search = bench.search(TURNS)
@@ -241,7 +239,7 @@ def test_closing_a_search_stops_what_runs(bench: Bench) -> None:
     bench.running.close()
 
 
-def test_nobody_waits_for_a_search_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_waits_for_a_closed_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither who comes too late, nor who waits for a model that does not let itself be stopped."""
     monkeypatch.setattr("mahtab_tui.search.search._CLOSING", 0.2)
     asked = threading.Event()
@@ -263,7 +261,7 @@ def test_nobody_waits_for_a_search_that_is_closed(monkeypatch: pytest.MonkeyPatc
     search.close()
 
 
-def test_calls_of_code_that_was_killed_are_stopped(bench: Bench) -> None:
+def test_calls_of_killed_code_are_stopped(bench: Bench) -> None:
     async def leave(seat: Seat) -> None:
         asking = asyncio.ensure_future(seat.rlm("half", *seat.partition(2)))
         while len(bench.story.of(tags.RLM_CALL, event="turn")) < 3:
@@ -285,7 +283,7 @@ def test_calls_of_code_that_was_killed_are_stopped(bench: Bench) -> None:
     assert {bench.story.finals()[node][0] for node in ("1.1", "1.2")} == {"stopped"}
 
 
-def test_unknown_trees_nodes_and_questions_are_nothing(bench: Bench) -> None:
+def test_unknown_trees_nodes_and_questions_are_ignored(bench: Bench) -> None:
     found = bench.run(replies({"what?": code("halves"), "half": "read"}), TURNS, max_depth=1)
     search = bench._searches[0]
     for tree_name, node in (("no such", "1"), (found.tree, "1.7"), (found.tree, "x")):
@@ -297,7 +295,7 @@ def test_unknown_trees_nodes_and_questions_are_nothing(bench: Bench) -> None:
     assert search.run("what?", "a", model=ScriptedModel(reply=lambda messages: "b")).text == "b"
 
 
-def test_the_person_answers_the_question_before_a_fan_out(bench: Bench) -> None:
+def test_user_answers_the_question_before_a_fan_out(bench: Bench) -> None:
     running = bench.start(
         replies({"what?": [code("ask_many"), code("ask_many")], "quarter": "read"}),
         TURNS,
@@ -320,7 +318,7 @@ def test_the_person_answers_the_question_before_a_fan_out(bench: Bench) -> None:
     assert len(bench.story.begun()) == 21
 
 
-def test_a_retried_node_reaches_the_parent_that_waits(bench: Bench) -> None:
+def test_retried_node_reaches_the_waiting_parent(bench: Bench) -> None:
     go_on = threading.Event()
 
     async def reply(messages: Sequence[BaseMessage]) -> str:
@@ -349,7 +347,7 @@ def test_a_retried_node_reaches_the_parent_that_waits(bench: Bench) -> None:
     assert not bench.story.of(tags.RLM_FINAL, late=True)
 
 
-def test_a_node_that_is_retried_too_late_keeps_its_answer_beside_the_old_one(bench: Bench) -> None:
+def test_late_retry_keeps_its_answer_in_a_separate_tree(bench: Bench) -> None:
     asked: list[str] = []
 
     def reply(messages: Sequence[BaseMessage]) -> str:

@@ -32,7 +32,7 @@ def test_the_template_asks_for_correctness_and_completeness() -> None:
     assert "is_complete" in REFLECTION_PROMPT_TEMPLATE
 
 
-def test_long_output_is_judged_by_its_ends() -> None:
+def test_long_output_is_judged_by_both_ends() -> None:
     prompt = build_reflection_prompt("how many?", [result("x", "a" * 9_000 + "z")])
     assert len(prompt) < 6_000
     assert "z</assistant-repl-out>" in prompt
@@ -50,7 +50,7 @@ def test_long_output_is_judged_by_its_ends() -> None:
         ),
     ],
 )
-def test_a_judgement_is_found_in_what_stands_around_it(text: str, complete: bool) -> None:
+def test_judgement_is_found_in_surrounding_text(text: str, complete: bool) -> None:
     found = parse_reflection(text)
     assert found is not None
     assert found["is_complete"] is complete
@@ -71,12 +71,12 @@ def test_a_judgement_is_found_in_what_stands_around_it(text: str, complete: bool
         '{"is_complete": true',
     ],
 )
-def test_what_is_no_judgement_is_none(text: str) -> None:
+def test_malformed_judgement_is_none(text: str) -> None:
     assert parse_reflection(text) is None
 
 
 @given(st.booleans(), st.text(), st.text(), st.text(st.characters(blacklist_characters="{")))
-def test_every_judgement_is_read_back(
+def test_every_judgement_can_be_parsed(
     complete: bool, reasoning: str, action: str, after: str
 ) -> None:
     given = {"is_complete": complete, "reasoning": reasoning, "next_action": action}

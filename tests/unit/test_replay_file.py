@@ -50,7 +50,7 @@ def test_any_text_is_an_answer(tmp_path: Path, text: str, escaped: bool) -> None
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, line: str, said: str) -> None:
+def test_replay_file_error_names_its_line(tmp_path: Path, line: str, said: str) -> None:
     path = tmp_path / "replay.jsonl"
     path.write_text(f'{{"text": "fine"}}\n{line}\n', "utf-8")
     with pytest.raises(ModelError) as caught:
@@ -58,7 +58,7 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, line: str, said: st
     assert f"{path}, {said}" in str(caught.value)
 
 
-def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+def test_non_file_is_refused_without_waiting(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with pytest.raises(ModelError, match="is not a file"):

@@ -44,9 +44,7 @@ def resumed(session: str | None, folder: Path | None = None) -> str:
     return past[0].text
 
 
-def test_it_is_found_by_the_beginning_of_its_id_or_as_the_last_one(
-    home: Path, tmp_path: Path
-) -> None:
+def test_session_is_found_by_id_prefix_or_as_the_latest(home: Path, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     for session, folder, at in (("abc1", here, 1.0), ("abd2", here, 2.0), ("e3", there, 3.0)):
         said(session, folder, at)
@@ -56,7 +54,7 @@ def test_it_is_found_by_the_beginning_of_its_id_or_as_the_last_one(
 
 
 @pytest.mark.parametrize(("session", "count"), [("zzz", "no session"), ("ab", "2 sessions")])
-def test_one_that_is_not_told_apart_is_a_sentence(
+def test_ambiguous_or_unknown_session_id_gives_one_sentence(
     home: Path, tmp_path: Path, session: str, count: str
 ) -> None:
     for each in ("abc1", "abd2"):
@@ -65,7 +63,7 @@ def test_one_that_is_not_told_apart_is_a_sentence(
         resumed(session)
 
 
-def test_before_there_is_any_that_is_said(home: Path) -> None:
+def test_missing_session_is_reported(home: Path) -> None:
     with pytest.raises(NoSession, match="There is no session to resume"):
         resumed("abc")
 
@@ -99,7 +97,7 @@ def test_a_session_is_deleted_with_its_variables_but_not_while_it_is_open(
     assert (folder.exists(), other.exists(), kept_bytes()) == (False, True, 200)
 
 
-def test_a_forked_session_has_the_variables_too_and_keeps_them_when_the_first_one_is_deleted(
+def test_forked_session_keeps_its_variables_when_the_original_is_deleted(
     home: Path, tmp_path: Path
 ) -> None:
     said("abc1", tmp_path, 1.0)
@@ -116,7 +114,7 @@ def test_a_forked_session_has_the_variables_too_and_keeps_them_when_the_first_on
     assert Path(place.folder).stat().st_mode & 0o777 == 0o700
 
 
-def test_the_key_is_one_for_all_sessions_and_the_users_alone(home: Path) -> None:
+def test_one_key_serves_all_sessions_and_only_the_user_can_read_it(home: Path) -> None:
     first, second = keep_place("a", 1), keep_place("../b", 2)
     assert first is not None
     assert second is not None
@@ -137,7 +135,7 @@ def test_the_key_is_one_for_all_sessions_and_the_users_alone(home: Path) -> None
     ],
     ids=["it thought", "its cell ran", "it had ended", "something was entered since"],
 )
-def test_an_answer_in_the_middle_of_which_the_screen_went_is_said_to_be_cut_off(
+def test_interrupted_answer_is_reported_as_cut_off(
     home: Path, later: list[Record], said: bool
 ) -> None:
     store = SqliteStore(database(), "aa", name="a", project="p")
@@ -177,7 +175,7 @@ def test_an_answer_in_the_middle_of_which_the_screen_went_is_said_to_be_cut_off(
     ],
     ids=["interpreter", "gone", "address", "unknown address", "bad address"],
 )
-def test_a_session_goes_on_with_its_kernel(
+def test_session_continues_with_its_kernel(
     last: dict[str, Any], kernel: str | None, python: str | None, problem: str
 ) -> None:
     settings, told = _with_kernel_of(

@@ -46,7 +46,7 @@ from tests.unit.sandbox_engine import LOG, Engine, names
         (ip_network("10.0.0.0/8"), "10.0.0.0/8"),
     ],
 )
-def test_final_takes_any_value_sends_it_and_ends(value: object, text: str) -> None:
+def test_final_accepts_any_value_and_ends_the_search(value: object, text: str) -> None:
     engine = Engine()
     with pytest.raises(Final):
         names(engine=engine)["FINAL"](value)
@@ -54,7 +54,7 @@ def test_final_takes_any_value_sends_it_and_ends(value: object, text: str) -> No
     assert not issubclass(Final, Exception)
 
 
-def test_an_answer_is_as_long_as_the_caller_allows_and_a_generator_need_not_end() -> None:
+def test_answer_length_is_limited_and_endless_generators_are_allowed() -> None:
     engine = Engine()
     there: dict[str, Any] = make_names(LOG, "str", (), engine, 100)
     with pytest.raises(ValueError, match="the answer has 101 characters, and 100 is the most"):
@@ -65,7 +65,7 @@ def test_an_answer_is_as_long_as_the_caller_allows_and_a_generator_need_not_end(
         there["FINAL"]("x" * 100)
 
 
-def test_an_answer_rests_on_the_pieces_of_the_text_in_it() -> None:
+def test_answer_cites_the_text_pieces_in_it() -> None:
     def spans(value: Callable[[dict[str, Any]], object]) -> Any:
         engine = Engine()
         there = names(LOG * 2, engine)
@@ -91,7 +91,7 @@ def test_an_answer_rests_on_the_pieces_of_the_text_in_it() -> None:
     assert quoted == [], "both lines were returned, and it is unknown which one is quoted"
 
 
-def test_an_answer_rests_on_the_lines_that_it_quotes_or_names() -> None:
+def test_answer_cites_the_lines_it_quotes_or_names() -> None:
     def lines(answer: Callable[[dict[str, Any]], object], text: str = LOG) -> list[str]:
         engine = Engine()
         there = names(text, engine)
@@ -129,7 +129,7 @@ def test_an_answer_rests_on_the_lines_that_it_quotes_or_names() -> None:
     [(slice(-1, None), [[96, 119]]), (-1, [[96, 119]]), (slice(1, 3), [[24, 47], [48, 71]])],
     ids=str,
 )
-def test_a_hit_is_marked_where_it_was_found_though_the_text_repeats(
+def test_hit_is_cited_where_it_was_found_in_repeated_text(
     hits: Any, spans: list[list[int]]
 ) -> None:
     engine = Engine()
@@ -139,7 +139,7 @@ def test_a_hit_is_marked_where_it_was_found_though_the_text_repeats(
     assert engine.told[-1][1]["spans"] == spans
 
 
-def test_numbers_of_lines_mean_nothing_among_documents() -> None:
+def test_line_numbers_are_meaningless_among_documents() -> None:
     engine = Engine()
     there: dict[str, Any] = make_names("one\ntwo\n", "list", (("a", 0, 4), ("b", 4, 8)), engine)
     with pytest.raises(Final):
@@ -147,7 +147,7 @@ def test_numbers_of_lines_mean_nothing_among_documents() -> None:
     assert engine.told == [("final", {"text": "line 1", "spans": []})]
 
 
-def test_looking_is_told_in_bounded_messages() -> None:
+def test_reads_are_reported_in_bounded_messages() -> None:
     engine = Engine()
     there = names("\n".join("ab" * (n % 2) for n in range(6_000)), engine)
     there["peek"](10, 5)
@@ -159,7 +159,7 @@ def test_looking_is_told_in_bounded_messages() -> None:
     assert sum(len(args["spans"]) for _, args in engine.told) == MOST_IN_ALL
 
 
-def test_slices_of_the_text_count_as_seen() -> None:
+def test_slices_of_the_text_count_as_read() -> None:
     def seen(look: Callable[[Any], object], kind: str = "str", parts: Any = ()) -> list[list[int]]:
         engine = Engine()
         touches = ReadTracker(engine)
@@ -183,7 +183,7 @@ def test_slices_of_the_text_count_as_seen() -> None:
     assert seen(lambda context: copy.copy(context)[3:9]) == [], "a copy reports nothing"
 
 
-def test_a_loop_over_a_million_slices_sends_little() -> None:
+def test_loop_over_a_million_slices_sends_little() -> None:
     engine = Engine()
     touches = ReadTracker(engine)
     context = Source.of("x" * 400_000, touches)
@@ -194,7 +194,7 @@ def test_a_loop_over_a_million_slices_sends_little() -> None:
     assert len(engine.told) < 50
 
 
-def test_a_part_is_a_string_that_copies_keep_whole() -> None:
+def test_text_part_survives_copying() -> None:
     part = names()["partition"](3)[1]
     copied = copy.deepcopy([part])[0]
     assert (copied, copied.start, copied.end, copied.line) == (

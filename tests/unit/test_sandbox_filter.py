@@ -58,7 +58,7 @@ both = pytest.mark.parametrize("machine", [X86_64, AARCH64])
 
 
 @both
-def test_only_the_listed_calls_get_through(machine: str) -> None:
+def test_only_listed_system_calls_are_allowed(machine: str) -> None:
     listed = {call.x86_64 if machine == X86_64 else call.aarch64 for call in ALLOWED}
     passed = {one for one in range(1024) if verdict(machine, one) == ALLOW}
     assert passed <= listed
@@ -73,7 +73,7 @@ def test_only_the_listed_calls_get_through(machine: str) -> None:
 
 
 @both
-def test_calls_of_another_architecture_end_the_process(machine: str) -> None:
+def test_foreign_architecture_call_kills_the_process(machine: str) -> None:
     for other in (0x40000003, 0x40000028, ARCHITECTURE[AARCH64 if machine == X86_64 else X86_64]):
         assert verdict(machine, 0, architecture=other) == KILL
     if machine == X86_64:
@@ -81,7 +81,7 @@ def test_calls_of_another_architecture_end_the_process(machine: str) -> None:
 
 
 @both
-def test_threads_but_no_processes_and_no_namespaces(machine: str) -> None:
+def test_threads_are_allowed_but_no_processes_or_namespaces(machine: str) -> None:
     clone = number(machine, "clone")
     of_pthread_create = 0x3D0F00
     assert verdict(machine, clone, of_pthread_create) == ALLOW
@@ -102,7 +102,7 @@ def test_threads_but_no_processes_and_no_namespaces(machine: str) -> None:
 
 
 @both
-def test_arguments_decide(machine: str) -> None:
+def test_arguments_decide_the_verdict(machine: str) -> None:
     def says(name: str, *arguments: int) -> bool:
         return verdict(machine, number(machine, name), *arguments) == ALLOW
 
@@ -135,7 +135,7 @@ def test_arguments_decide(machine: str) -> None:
 
 
 @both
-def test_what_the_kernel_does_not_look_at_does_not_count(machine: str) -> None:
+def test_ignored_upper_bits_do_not_change_the_verdict(machine: str) -> None:
     """A number that only its lower half is used of is the same number whatever the upper half
     is."""
     high = 1 << 32

@@ -18,7 +18,7 @@ from tests.unit.sandbox_engine import LOG, Engine, names
 LINES = st.lists(st.text(alphabet="ab \t.éx", max_size=8), max_size=12).map("\n".join)
 
 
-def test_context_is_the_text_or_its_documents() -> None:
+def test_context_variable_is_the_text_or_its_documents() -> None:
     assert names("abc")["context"] == "abc"
     parts = (("a.txt", 0, 4), ("b.txt", 5, 9))
     listed: Any = make_names("one\n\ntwo\n", "list", parts, Engine())["context"]
@@ -31,7 +31,7 @@ def test_context_is_the_text_or_its_documents() -> None:
 
 
 @given(LINES, st.integers(-30, 120), st.integers(-150, 150))
-def test_peek_is_a_slice_that_knows_its_place(text: str, n: int, start: int) -> None:
+def test_peek_returns_a_slice_with_its_offset(text: str, n: int, start: int) -> None:
     part = names(text)["peek"](n, start)
     begin = len(text[:start]) if start >= 0 else max(0, len(text) + start)
     assert part == text[begin : begin + max(0, n)]
@@ -42,7 +42,7 @@ def test_peek_is_a_slice_that_knows_its_place(text: str, n: int, start: int) -> 
 @given(LINES, st.integers(1, 20))
 @example("x" * 50_000, 4)
 @example("word " * 10_000 + "\nend", 7)
-def test_a_partition_joined_is_the_text(text: str, n: int) -> None:
+def test_joined_partition_equals_the_text(text: str, n: int) -> None:
     parts = names(text)["partition"](n)
     assert "".join(parts) == text
     assert len(parts) <= n
@@ -50,7 +50,7 @@ def test_a_partition_joined_is_the_text(text: str, n: int) -> None:
     assert all(part.line == text.count("\n", 0, part.start) + 1 for part in parts)
 
 
-def test_a_text_of_one_line_is_cut_inside_it() -> None:
+def test_single_line_text_is_split_inside_the_line() -> None:
     assert [len(part) for part in names("x" * 50_000)["partition"](5)] == [10_000] * 5
     assert all(part.endswith(" ") for part in names("word " * 10_000 + "end")["partition"](5)[:-1])
 
@@ -78,16 +78,14 @@ def naive(text: str, pattern: str) -> list[tuple[int, str]]:
 @example("a\n", "^$")
 @example("\n", "^$")
 @example("b\n\na", ".*")
-def test_grep_finds_what_a_search_line_by_line_finds(text: str, pattern: str) -> None:
+def test_grep_matches_a_line_by_line_search(text: str, pattern: str) -> None:
     found = names(text)["grep"](pattern, max_matches=None)
     assert [(part.line, str(part)) for part in found] == naive(text, pattern)
     assert all(text[part.start : part.end] == part for part in found)
 
 
 @given(LINES, st.sampled_from(["a", r"\s", "^$", "x|b"]), st.integers(1, 4))
-def test_the_surroundings_of_matches_are_runs_of_whole_lines(
-    text: str, pattern: str, around: int
-) -> None:
+def test_match_context_consists_of_whole_lines(text: str, pattern: str, around: int) -> None:
     found = names(text)["grep"](pattern, around, max_matches=None)
     lines = text.removesuffix("\n").split("\n")
     wanted = {
@@ -100,7 +98,7 @@ def test_the_surroundings_of_matches_are_runs_of_whole_lines(
     assert all(text[part.start : part.end] == part for part in found)
 
 
-def test_a_pattern_that_names_line_ends_matches_across_lines() -> None:
+def test_pattern_with_line_ends_matches_across_lines() -> None:
     grep = names("x\nTraceback:\n  at f\nError: y\nz\n")["grep"]
     assert grep(r"Traceback[\s\S]*?Error") == ["Traceback:\n  at f\nError: y"]
     assert grep("f\nError") == grep(r"f\nError") == ["  at f\nError: y"]
@@ -109,7 +107,7 @@ def test_a_pattern_that_names_line_ends_matches_across_lines() -> None:
     assert grep(r"Error[^\n]*") == ["Error: y"]
 
 
-def test_of_a_long_line_the_surroundings_of_matches_are_given() -> None:
+def test_matches_in_a_long_line_show_their_surroundings() -> None:
     line = "x" * 20_000 + "<one>" + "y" * 20_000 + "<two>" + "z" * 100 + "<three>" + "w" * 20_000
     text = f"<short>\n{line}\n<last>\n"
     found = names(text)["grep"]("<[a-z]+>", 1)
@@ -125,7 +123,7 @@ def test_of_a_long_line_the_surroundings_of_matches_are_given() -> None:
     assert names(line)["grep"]("w$") == ["w" * 301]
 
 
-def test_grep_stops_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_grep_reports_when_it_stops(capsys: pytest.CaptureFixture[str]) -> None:
     grep = names()["grep"]
     assert len(grep("INFO")) == 100
     assert "stopped at max_matches=100" in capsys.readouterr().out
@@ -180,7 +178,7 @@ def test_compiled_patterns_keep_their_flags() -> None:
         ("FINAL('x' * 40_001)", ValueError, "40,001 characters.*call FINAL again"),
     ],
 )
-def test_wrong_calls_are_answered_by_sentences(code: str, kind: type[Exception], said: str) -> None:
+def test_wrong_calls_give_one_sentence(code: str, kind: type[Exception], said: str) -> None:
     engine = Engine()
     with pytest.raises(kind, match=re.escape(said) if said.startswith("(?") else said):
         eval(code, {**names(engine=engine), "re": re})
@@ -188,7 +186,7 @@ def test_wrong_calls_are_answered_by_sentences(code: str, kind: type[Exception],
     assert engine.calls == []
 
 
-def test_sub_calls_send_places_where_they_can() -> None:
+def test_sub_calls_send_offsets_where_possible() -> None:
     engine = Engine()
     there = names(engine=engine)
     long = LOG[100:300]
@@ -257,7 +255,7 @@ def test_llm_map_asks_one_query_or_one_for_each_text() -> None:
     ]
 
 
-def test_names_of_other_programs_work() -> None:
+def test_names_used_by_other_programs_work() -> None:
     engine = Engine(lambda part: {"text": "read", "failed": False})
     there = names(engine=engine)
     long = "Sum it up.\n" + "x" * 30_000
@@ -291,7 +289,7 @@ def test_names_of_other_programs_work() -> None:
         exec("FINAL_VAR('answr')", names())
 
 
-def test_llm_is_asked_with_and_without_text() -> None:
+def test_llm_accepts_a_query_with_or_without_text() -> None:
     engine = Engine()
     there = names(engine=engine)
     there["llm"]("hello?")
@@ -300,7 +298,7 @@ def test_llm_is_asked_with_and_without_text() -> None:
     assert [call[1]["part"] for call in engine.calls] == [None, {"text": "text"}, {"span": [0, 10]}]
 
 
-def test_what_the_engine_refuses_is_the_codes_exception() -> None:
+def test_engine_refusal_is_raised_in_the_code() -> None:
     class Refusing(Engine):
         def call(self, name: str, args: dict[str, Any]) -> Any:
             raise CallError("The budget is used up.")
@@ -309,7 +307,7 @@ def test_what_the_engine_refuses_is_the_codes_exception() -> None:
         names(engine=Refusing())["rlm"]("q", "x")
 
 
-def test_threads_and_asyncio_may_call() -> None:
+def test_threads_and_asyncio_may_make_calls() -> None:
     engine = Engine()
     rlm = names(engine=engine)["rlm"]
 

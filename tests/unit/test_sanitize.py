@@ -58,14 +58,14 @@ TEXTS = st.lists(st.one_of(FRAGMENTS, st.text(st.characters(), max_size=3)), max
 @given(TEXTS)
 @example("\x1b\x1b[31m")
 @example("\x1b]0;a\x1b[31mb\x07c")
-def test_no_control_character_comes_through(text: str) -> None:
+def test_no_control_character_passes(text: str) -> None:
     assert not FORBIDDEN.search(plain(text))
     assert styled(text).plain == plain(text)
     assert plain(plain(text)) == plain(text)
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs", "Cf"])))
-def test_ordinary_text_stays(text: str) -> None:
+def test_ordinary_text_is_unchanged(text: str) -> None:
     assert plain(text) == text
     assert plain(text + "\n\t") == text + "\n\t"
 
@@ -122,7 +122,7 @@ def test_colours_and_styles(codes: str, style: Style) -> None:
     assert after(NO_STYLE, codes).style() == style
 
 
-def test_a_style_reaches_as_far_as_it_is_said() -> None:
+def test_style_ends_at_its_reset() -> None:
     text = styled("a\x1b[1mb\nc\x1b[0md")
     assert [
         (text.plain[span.start : span.end], span.style) for span in text.spans if span.style
@@ -135,7 +135,7 @@ def test_a_style_reaches_as_far_as_it_is_said() -> None:
         max_size=6,
     )
 )
-def test_the_codes_of_a_look_lead_to_it(codes: list[str]) -> None:
+def test_codes_of_a_style_produce_it(codes: list[str]) -> None:
     look = NO_STYLE
     for code in codes:
         look = after(look, code)

@@ -80,7 +80,7 @@ def check(tree: Tree) -> None:
         assert node.batches[batch.id] is batch
 
 
-def test_a_search_that_runs() -> None:
+def test_running_search_is_shown() -> None:
     tree = folded(running())
     check(tree)
     root = tree.root
@@ -109,7 +109,7 @@ def test_the_call_after_the_last_turn_is_not_one_turn_more() -> None:
     assert labels == ["", "20/20", "last call"]
 
 
-def test_a_search_that_is_done() -> None:
+def test_finished_search_is_shown() -> None:
     tree = folded(STORY)
     check(tree)
     assert tree.finished
@@ -123,7 +123,7 @@ def test_a_search_that_is_done() -> None:
     assert len(tree.coverage.spans("answer")) == 3
 
 
-def test_a_fan_out_is_asked_about_and_counted() -> None:
+def test_fan_out_is_confirmed_and_counted() -> None:
     tree = folded(asking())
     node, batch = tree.questions["q1"]
     assert (node.id, batch.calls, batch.usd) == ("1.7", 200, 0.68)
@@ -138,7 +138,7 @@ def test_a_fan_out_is_asked_about_and_counted() -> None:
     ]
 
 
-def test_parts_that_have_not_begun_wait() -> None:
+def test_parts_not_yet_started_are_waiting() -> None:
     scribe = Scribe()
     tree = folded([scribe.begin("1", "q"), scribe.begin("1.1", "q", batch="b", index=0, of=9)])
     assert tree.nodes["1"].batches["b"].count("waiting") == 9
@@ -146,7 +146,7 @@ def test_parts_that_have_not_begun_wait() -> None:
 
 @given(st.integers(0, len(STORY)))
 @settings(max_examples=40, deadline=None)
-def test_any_prefix_is_a_tree(length: int) -> None:
+def test_any_event_prefix_gives_a_tree(length: int) -> None:
     tree = folded(STORY[:length])
     check(tree)
     tree.close()
@@ -188,7 +188,7 @@ _NAMES = st.sampled_from(
 
 @given(st.data())
 @settings(max_examples=80, deadline=None)
-def test_damaged_events_give_a_tree(data: st.DataObject) -> None:
+def test_damaged_events_still_give_a_tree(data: st.DataObject) -> None:
     records = list(STORY[: data.draw(st.integers(1, 130))])
     for _ in range(data.draw(st.integers(1, 12))):
         place = data.draw(st.integers(0, len(records) - 1))
@@ -201,7 +201,7 @@ def test_damaged_events_give_a_tree(data: st.DataObject) -> None:
     check(folded(records))
 
 
-def test_a_call_that_replaces_itself_is_a_call() -> None:
+def test_self_replacing_call_is_a_call() -> None:
     records = list(STORY)
     records[0] = records[0].changed(replaces="1")
     tree = folded(records)
@@ -209,13 +209,13 @@ def test_a_call_that_replaces_itself_is_a_call() -> None:
     assert [root.id for root in tree.roots] == ["1"]
 
 
-def test_an_event_of_a_newer_version_is_no_record() -> None:
+def test_event_of_a_newer_version_is_ignored() -> None:
     assert (
         decode(tags.RLM_CALL, "", {"tree": "t1", "node": "1", "event": "unheard of"}, 1.0) is None
     )
 
 
-def test_what_finished_turns_hold_is_bounded() -> None:
+def test_memory_of_finished_turns_is_bounded() -> None:
     scribe = Scribe()
     records = [scribe.begin("1", "q")]
     for part in range(1, 800):
@@ -234,7 +234,7 @@ def test_what_finished_turns_hold_is_bounded() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)  # a look at every node for each event would take much longer
-def test_an_event_costs_the_same_in_a_large_tree() -> None:
+def test_event_costs_the_same_in_a_large_tree() -> None:
     parts, scribe = 20_000, Scribe()
     records = [scribe.begin("1", "q")]
     for part in range(1, parts):
@@ -246,7 +246,7 @@ def test_an_event_costs_the_same_in_a_large_tree() -> None:
     assert len(folded(records).nodes) == parts
 
 
-def test_trees_are_told_apart_and_the_newest_is_first() -> None:
+def test_trees_are_distinguished_with_the_newest_first() -> None:
     trees = Trees()
     assert trees.fold([*done("a"), *running()])
     assert [tree.id for tree in trees] == ["t1", "a"]
@@ -254,7 +254,7 @@ def test_trees_are_told_apart_and_the_newest_is_first() -> None:
     assert not trees.fold([made(tags.USAGE, "", {"source": "agent"})])
 
 
-def test_an_answer_that_begins_anew_is_shown_once() -> None:
+def test_restarted_answer_is_shown_once() -> None:
     scribe = Scribe()
     trees = Trees()
     trees.fold([scribe.begin("1", "q"), *scribe.thinks("1", 1)])
@@ -271,13 +271,13 @@ def test_an_answer_that_begins_anew_is_shown_once() -> None:
 
 
 @pytest.mark.parametrize("tag", [tags.RLM_FINAL, tags.USAGE, tags.RLM_CHAT_STREAM])
-def test_of_a_search_that_was_never_begun_nothing_is_shown(tag: str) -> None:
+def test_search_without_a_begin_event_is_not_shown(tag: str) -> None:
     trees = Trees()
     trees.fold([made(tag, "x", {"tree": "gone", "node": "1"})])
     assert not len(trees)
 
 
-def test_only_so_many_finished_trees_are_kept() -> None:
+def test_only_the_newest_finished_trees_are_retained() -> None:
     trees = Trees()
     for number in range(KEPT + 10):
         scribe = Scribe(f"t{number}")

@@ -58,14 +58,14 @@ def told(secret: str, text: str) -> str:
     ids=ascii,
 )
 @pytest.mark.parametrize("place", [1, 5, 20, len(KEY) - 1])
-def test_characters_that_are_not_seen_do_not_hide_a_key(between: str, place: int) -> None:
+def test_invisible_characters_do_not_hide_a_key(between: str, place: int) -> None:
     text = f"it is {KEY[:place]}{between}{KEY[place:]}."
     assert told(KEY, text).replace("\n", "") == f"it is {MASK}."
     assert KEY not in plain(told(KEY, between.join(KEY))).replace("\n", "")
 
 
 @pytest.mark.parametrize("begin", ["\x1b]52;c;", "\x1bP", "\x1b_", "\x1b[38;5;"], ids=ascii)
-def test_a_key_inside_of_a_control_sequence_is_masked(begin: str) -> None:
+def test_key_inside_a_control_sequence_is_masked(begin: str) -> None:
     assert KEY[6:] not in told(KEY, f"{begin}{KEY}\x07 and on")
 
 
@@ -90,9 +90,7 @@ WRITERS: list[Callable[[str], str]] = [
 
 @pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize("secret", [KEY, ODD])
-def test_a_key_is_found_as_code_and_data_formats_write_it(
-    write: Callable[[str], str], secret: str
-) -> None:
+def test_key_is_found_in_code_and_data_escapes(write: Callable[[str], str], secret: str) -> None:
     written = told(secret, write(secret))
     assert MASK in written
     assert not any(secret[start : start + 8] in written for start in range(len(secret) - 8)), (
@@ -114,7 +112,7 @@ def test_a_key_in_base64_cannot_be_decoded(before: str, encode: Callable[[bytes]
             )
 
 
-def test_what_was_cut_off_or_broken_into_lines_is_masked() -> None:
+def test_truncated_or_wrapped_key_is_masked() -> None:
     assert told(KEY, f"'{KEY[:30]}…") == f"'{MASK}…"
     assert (
         told(KEY, f"[… 80 characters left out …]{KEY[10:]}")
@@ -124,7 +122,7 @@ def test_what_was_cut_off_or_broken_into_lines_is_masked() -> None:
     assert wrapped == MASK + "\n" * 5, "the lines after it stay where they were"
 
 
-def test_keys_that_begin_and_end_alike_are_each_masked_whole() -> None:
+def test_keys_with_a_common_start_and_end_are_each_fully_masked() -> None:
     one, other = f"{'a' * 24}-one-{'b' * 24}", f"{'a' * 24}-or-another-{'b' * 24}"
     assert typed(one, other).mask(f"{one} {other} {one}") == f"{MASK} {MASK} {MASK}"
 
@@ -159,7 +157,7 @@ def test_a_short_secret_is_masked_as_a_word_or_as_the_whole_text(
     assert told(secret, text) == shown
 
 
-def test_attributes_that_say_what_a_record_is_are_no_texts() -> None:
+def test_structural_attributes_are_not_masked() -> None:
     """Somebody may type one of the program's own words."""
     secrets = typed("password", "stdout", "interrupted", "data", "waiting")
     record = {
@@ -175,7 +173,7 @@ def test_attributes_that_say_what_a_record_is_are_no_texts() -> None:
     assert secrets.masked({"mime": "image/png", "data": "password"})["data"] == "password"
 
 
-def test_what_was_a_key_stays_a_secret() -> None:
+def test_former_key_stays_secret() -> None:
     keys = [KEY]
     secrets = Secrets(lambda: keys)
     assert secrets.mask(KEY) == MASK
@@ -183,7 +181,7 @@ def test_what_was_a_key_stays_a_secret() -> None:
     assert secrets.mask(f"{KEY} another-key") == f"{MASK} {MASK}"
 
 
-def test_sessions_do_not_share_what_was_typed() -> None:
+def test_sessions_do_not_share_typed_secrets() -> None:
     assert typed("hunter2hunter2").mask("hunter2hunter2") == MASK
     assert Secrets().mask("hunter2hunter2") == "hunter2hunter2"
 
@@ -192,9 +190,7 @@ def test_sessions_do_not_share_what_was_typed() -> None:
     st.text(st.sampled_from("abAB\\'\"\n\0é€😀 <%+/="), min_size=8, max_size=40),
     st.sampled_from(WRITERS),
 )
-def test_whatever_a_secret_is_made_of_it_is_found_however_it_is_written(
-    secret: str, write: Callable[[str], str]
-) -> None:
+def test_any_secret_is_found_in_any_encoding(secret: str, write: Callable[[str], str]) -> None:
     assert (
         MASK in typed(secret).mask(f"({write(secret)})")
         or len(secret.replace("\0", "").replace("\n", "").strip()) < LONG
@@ -208,7 +204,7 @@ def test_whatever_a_secret_is_made_of_it_is_found_however_it_is_written(
     st.lists(st.sampled_from([*"sk-proj0", "\0", "\x1b[1m", "x"]), max_size=30).map("".join),
     st.lists(st.integers(1, 9), min_size=1, max_size=60),
 )
-def test_in_any_pieces_no_key_comes_through_a_stream(noise: str, sizes: list[int]) -> None:
+def test_no_key_passes_through_a_stream_in_any_pieces(noise: str, sizes: list[int]) -> None:
     text, stream, shown = (
         f"{noise}{KEY[:4]}\0{KEY[4:9]}\x1b[31m{KEY[9:]} {KEY}{noise}.",
         MaskedStream(typed(KEY)),
@@ -225,7 +221,7 @@ def test_in_any_pieces_no_key_comes_through_a_stream(noise: str, sizes: list[int
     assert shown.endswith(f"{noise}.")
 
 
-def test_a_short_secret_letter_by_letter_is_not_shown() -> None:
+def test_short_secret_streamed_by_letters_is_not_shown() -> None:
     stream = MaskedStream(typed("hunter2"))
     shown = "".join(map(stream.piece, "it is hunter2 indeed")) + stream.rest()
     assert MASK in shown
@@ -233,7 +229,7 @@ def test_a_short_secret_letter_by_letter_is_not_shown() -> None:
     assert shown.endswith(" indeed")
 
 
-def test_what_a_stream_held_back_comes_at_its_end() -> None:
+def test_withheld_text_is_released_at_the_end_of_a_stream() -> None:
     stream = MaskedStream(typed(KEY))
     assert stream.piece(f"x {KEY[:12]}") == "x "
     assert stream.rest() == KEY[:12]
@@ -244,7 +240,7 @@ def test_what_a_stream_held_back_comes_at_its_end() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 16, 1000])
-def test_a_key_across_the_pages_of_a_text_is_dotted_and_nothing_moves(size: int) -> None:
+def test_key_across_pages_is_dotted_without_shifting_text(size: int) -> None:
     text = f"before\n{KEY[:11]}\0{KEY[11:]}\nafter {KEY} end"
     secrets = typed(KEY)
     pages = [
@@ -276,7 +272,7 @@ def test_a_key_across_the_pages_of_a_text_is_dotted_and_nothing_moves(size: int)
     ],
     ids=ascii,
 )
-def test_masking_ends_also_for_texts_that_are_made_to_hold_it_up(unit: str) -> None:
+def test_masking_time_is_bounded_for_hostile_texts(unit: str) -> None:
     """Each would take minutes where the time grew with the square of the text."""
     secrets = typed(KEY, "s" * 300, "sk-proj", "k-" * 50)
     text = unit * (300_000 // len(unit))
@@ -286,5 +282,5 @@ def test_masking_ends_also_for_texts_that_are_made_to_hold_it_up(unit: str) -> N
         stream.piece(text[start : start + 8192])
 
 
-def test_the_kernels_word_for_what_is_not_told_is_the_mask() -> None:
+def test_kernel_placeholder_equals_the_mask() -> None:
     assert UNTOLD == MASK

@@ -37,7 +37,7 @@ def images(message: AnyMessage) -> list[str]:
     )
 
 
-def test_a_picture_goes_where_it_is_named_and_once() -> None:
+def test_picture_is_inserted_once_where_it_is_named() -> None:
     messages: list[AnyMessage] = [
         HumanMessage(f"{attached('one')} and {attached('two')}"),
         AIMessage(attached("one")),
@@ -50,12 +50,12 @@ def test_a_picture_goes_where_it_is_named_and_once() -> None:
     assert prompts.NOT_SHOWN not in str(told)
 
 
-def test_one_that_is_not_sent_is_said_to_be_there() -> None:
+def test_unsent_picture_is_mentioned() -> None:
     [told] = with_pictures([HumanMessage(attached("one", text="detail"))], {})
     assert told.content == attached("one", text=f"{prompts.NOT_SHOWN}detail")
 
 
-def test_the_newest_are_sent_as_far_as_there_is_room() -> None:
+def test_newest_pictures_are_sent_as_space_permits() -> None:
     messages = [HumanMessage(attached(f"p{number}")) for number in range(20)]
     pictures = {f"p{number}": picture("A") for number in range(20)}
     assert list(pictures_to_send(messages, pictures, 100_000)) == [
@@ -66,7 +66,7 @@ def test_the_newest_are_sent_as_far_as_there_is_room() -> None:
     assert list(pictures_to_send(messages, {"p3": picture("A")}, 1_000)) == ["p3"]
 
 
-def test_what_was_printed_names_no_picture() -> None:
+def test_printed_text_cannot_name_a_picture() -> None:
     forged = attached("one", label='" picture="two')
     printed = to_xml(made(tags.USER_REPL_OUT, attached("one"), {"cell": 1}))
     assert picture_ids([HumanMessage(printed)]) == []

@@ -9,7 +9,7 @@ from mahtab_tui.kernel.worker.frames import FrameError, check_bare
 from mahtab_tui.servers.results import MOST_OUTSIDE_TEXTS, parts_of
 
 
-def test_json_in_a_text_that_would_keep_other_threads_waiting_stays_a_text() -> None:
+def test_slow_json_in_a_text_stays_a_text() -> None:
     long, short = f"[{'[1],' * 600_000}1]", "[[1],1]"
     result = types.CallToolResult(
         content=[types.TextContent(type="text", text=text) for text in (long, short)]
@@ -17,7 +17,7 @@ def test_json_in_a_text_that_would_keep_other_threads_waiting_stays_a_text() -> 
     assert [part["kind"] for part in parts_of(result, None)] == ["text", "json"]
 
 
-def test_texts_of_a_message_count_little_and_what_is_outside_them_counts_all() -> None:
+def test_texts_of_a_message_count_little_and_its_structure_counts_fully() -> None:
     check_bare(b'{"a": "' + b"[1]," * 2_000_000 + b'"}', MOST_OUTSIDE_TEXTS)
     with pytest.raises(FrameError):
         check_bare(b'{"a": [' + b"[1]," * 1_000_000 + b"1]}", MOST_OUTSIDE_TEXTS)

@@ -39,10 +39,10 @@ def reaches_back(source: str) -> list[str]:
 
 
 @pytest.mark.parametrize("cls", [Session, Components])
-def test_each_part_of_a_session_gets_those_made_before_it(cls: type) -> None:
+def test_each_session_component_gets_only_earlier_ones(cls: type) -> None:
     assert reaches_back(inspect.getsource(cls)) == []
 
 
-def test_what_reaches_back_is_found() -> None:
+def test_backward_references_are_found() -> None:
     source = "class Session:\n    def __init__(self):\n        self.a = A(lambda: self.b)\n        self.b = B()\n        self.b.on_end = self.a.end\n"
     assert sorted(reaches_back(source)) == ["lambda: self.b", "self.b.on_end = self.a.end"]

@@ -108,7 +108,7 @@ def give(
 
 
 @pytest.mark.parametrize("key", Settings.model_fields)
-def test_for_each_setting_the_sources_win_in_their_order(
+def test_sources_of_each_setting_override_in_order(
     key: str, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     default = plain_value(getattr(load_settings(), key))
@@ -133,14 +133,14 @@ def test_for_each_setting_the_sources_win_in_their_order(
         before = effective
 
 
-def test_an_empty_variable_says_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_variable_is_ignored(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAHTAB_MAX_TURNS", "")
     write(project / ".env", "MAHTAB_MODEL=\n")
     settings = load_settings()
     assert (settings.max_turns, settings.model) == (5, None)
 
 
-def test_tables_of_several_sources_are_one_and_each_entry_has_its_place(
+def test_tables_of_several_sources_are_merged_with_a_source_per_entry(
     project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person = write(home / ".mahtab" / "config.toml", '[keymap]\nhelp = "f11"\njump = "f12"\n')
@@ -156,7 +156,7 @@ def test_tables_of_several_sources_are_one_and_each_entry_has_its_place(
     assert places[1].file == person
 
 
-def test_keys_of_providers_stand_in_env_under_their_usual_names_and_are_never_shown(
+def test_provider_keys_use_their_usual_env_names_and_are_never_shown(
     project: Path, home: Path
 ) -> None:
     write(project / ".env", "export OPENAI_API_KEY=sk-secret-1\nMAHTAB_MODEL=demo\n")
@@ -189,27 +189,25 @@ def test_keys_of_providers_stand_in_env_under_their_usual_names_and_are_never_sh
         (b"A=1\nMAHTAB_MAX_TURNS=many\n", ".env, line 2: max_turns: input should be"),
     ],
 )
-def test_what_is_wrong_in_env_is_said_with_its_place(
-    project: Path, content: bytes, said: str
-) -> None:
+def test_wrong_env_file_error_names_its_line(project: Path, content: bytes, said: str) -> None:
     (project / ".env").write_bytes(content)
     with pytest.raises(SettingsError) as raised:
         load_settings()
     assert str(raised.value).startswith(said)
 
 
-def test_a_configuration_that_is_a_folder_is_said(project: Path) -> None:
+def test_configuration_that_is_a_folder_is_reported(project: Path) -> None:
     (project / ".mahtab" / "config.toml").mkdir(parents=True)
     with pytest.raises(SettingsError, match=r"config\.toml: not a file\."):
         load_settings()
 
 
-def test_a_byte_order_mark_is_no_mistake(project: Path) -> None:
+def test_byte_order_mark_is_accepted(project: Path) -> None:
     write(project / ".mahtab" / "config.toml", "").write_bytes(b'\xef\xbb\xbftheme = "nord"\n')
     assert load_settings().theme == "nord"
 
 
-def test_folders_of_skills_stand_in_the_environment_with_colons_between_them(
+def test_skill_folders_in_the_environment_are_separated_by_colons(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b"):
@@ -221,7 +219,7 @@ def test_folders_of_skills_stand_in_the_environment_with_colons_between_them(
         load_settings()
 
 
-def test_without_any_source_the_defaults_hold(project: Path) -> None:
+def test_defaults_apply_without_any_source(project: Path) -> None:
     settings = load_settings()
     assert (settings.approval, settings.max_turns, settings.reflection, settings.model) == (
         "ask",
@@ -261,14 +259,14 @@ def test_a_wrong_configuration_names_file_line_and_key(project: Path, text: str,
     assert said in str(raised.value)
 
 
-def test_a_configuration_that_is_no_text_is_said(project: Path) -> None:
+def test_non_text_configuration_is_reported(project: Path) -> None:
     path = write(project / ".mahtab" / "config.toml", "")
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SettingsError, match="not UTF-8"):
         load_settings()
 
 
-def test_a_wrong_variable_of_the_environment_is_named(
+def test_wrong_environment_variable_is_named(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MAHTAB_MAX_TURNS", "many")
@@ -276,7 +274,7 @@ def test_a_wrong_variable_of_the_environment_is_named(
         load_settings()
 
 
-def test_a_variable_that_must_be_json_says_so(
+def test_invalid_json_variable_error_names_the_format(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(project / ".env", "# One\nMAHTAB_KEYMAP=f5\n")
@@ -292,7 +290,7 @@ def test_a_variable_that_must_be_json_says_so(
     assert str(raised.value) == 'MAHTAB_API_KEYS: not valid JSON. Write it like {"name": "value"}.'
 
 
-def test_a_wrong_entry_of_a_table_is_named_with_its_own_line(project: Path) -> None:
+def test_wrong_table_entry_is_named_with_its_line(project: Path) -> None:
     path = write(project / ".mahtab" / "config.toml", '[keymap]\nhelp = "f1"\ntoggle-mode = 3\n')
     with pytest.raises(SettingsError) as raised:
         load_settings()
@@ -306,13 +304,13 @@ def test_styles_and_skills_are_found_in_a_checkout() -> None:
     assert (resource_folder("skills") / "debug" / "SKILL.md").is_file()
 
 
-def test_a_value_of_env_that_is_nested_too_deeply_is_said(project: Path) -> None:
+def test_deeply_nested_env_value_is_reported(project: Path) -> None:
     write(project / ".env", f"MAHTAB_KEYMAP={'[' * 100_000}\n")
     with pytest.raises(SettingsError, match="nested too deeply"):
         load_settings()
 
 
-def test_a_folder_that_was_taken_away_is_said(
+def test_deleted_working_folder_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "gone"
@@ -333,7 +331,7 @@ def test_a_folder_that_was_taken_away_is_said(
         ('embedding_model = "ollama:"', "embedding_model: name the provider and the model"),
     ],
 )
-def test_what_is_wrong_with_the_embedding_model_is_said(
+def test_wrong_embedding_model_is_explained(
     home: Path, project: Path, line: str, said: str
 ) -> None:
     write(home / ".mahtab" / "config.toml", f"{line}\n")
@@ -342,7 +340,7 @@ def test_what_is_wrong_with_the_embedding_model_is_said(
     assert said in str(error.value)
 
 
-def test_a_file_that_names_removed_settings_is_read_without_them(home: Path, project: Path) -> None:
+def test_removed_settings_in_a_file_are_ignored(home: Path, project: Path) -> None:
     own = write(
         home / ".mahtab" / "config.toml",
         'hook_seconds = "soon"\nmax_turns = 7\n[hooks]\nbefore_cell = 5\n',

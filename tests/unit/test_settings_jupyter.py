@@ -17,7 +17,7 @@ from mahtab_tui.settings.values import entries
         ("jupyter+http://hub?kernel=ir&token=sesame&id=5", "jupyter+http://hub?kernel=ir&id=5"),
     ],
 )
-def test_a_token_in_the_address_is_masked_everywhere(given: str, address: str) -> None:
+def test_token_in_the_address_is_masked_everywhere(given: str, address: str) -> None:
     settings = load_settings(kernel=given)
     assert settings.kernel == address
     assert settings.jupyter_token is not None
@@ -27,13 +27,13 @@ def test_a_token_in_the_address_is_masked_everywhere(given: str, address: str) -
     assert not [each for each in entries(settings) if "sesame" in str(each)]
 
 
-def test_other_addresses_stay_as_they_are() -> None:
+def test_other_addresses_are_unchanged() -> None:
     for address in ("ssh://host", "command: run ?token=sesame", "jupyter:python3"):
         settings = load_settings(kernel=address)
         assert (settings.kernel, settings.jupyter_token) == (address, None)
 
 
-def test_a_token_is_not_typed_where_it_would_be_remembered() -> None:
+def test_token_is_not_typed_where_it_would_be_recorded() -> None:
     with pytest.raises(KernelError, match="jupyter_token") as raised:
         check_address("jupyter+http://hub?token=sesame")
     assert "sesame" not in str(raised.value)

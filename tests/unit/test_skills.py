@@ -29,7 +29,7 @@ def test_the_bundled_skills_load(project: Path) -> None:
     assert not problems
 
 
-def test_each_place_wins_over_those_before_it(project: Path, home: Path) -> None:
+def test_later_skill_folder_overrides_earlier_ones(project: Path, home: Path) -> None:
     named = project / "named", project / "named-last"
     places = [
         project / ".mahtab" / "skills",
@@ -44,7 +44,7 @@ def test_each_place_wins_over_those_before_it(project: Path, home: Path) -> None
         assert load(*folders)[0]["debug"].content == f"Of place {number}."
 
 
-def test_the_folder_skills_of_the_project_is_taken_where_none_is_named(project: Path) -> None:
+def test_projects_skills_folder_is_the_default(project: Path) -> None:
     write_skill(project / "skills", "ours")
     trust_skills(project)
     assert "ours" in load(*skill_folders(project))[0]
@@ -62,7 +62,7 @@ PLACES = (".mahtab/skills", ".claude/skills", "skills")
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", ["file.md", "folder", "whole/SKILL.md", "chain.md"])
-def test_a_projects_skill_that_a_link_leads_out_of_the_project_to_is_refused_with_what_and_where(
+def test_project_skill_linked_outside_the_project_is_refused_with_details(
     project: Path, elsewhere: Path, place: str, name: str
 ) -> None:
     secret = write_skill(
@@ -86,7 +86,7 @@ def test_a_projects_skill_that_a_link_leads_out_of_the_project_to_is_refused_wit
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_projects_folder_of_skills_that_leads_out_of_the_project_is_refused(
+def test_project_skill_folder_linked_outside_the_project_is_refused(
     project: Path, elsewhere: Path, place: str
 ) -> None:
     (elsewhere / "note.md").write_text("A private word.")
@@ -116,7 +116,9 @@ def test_links_within_the_project_are_followed(project: Path, place: str) -> Non
     assert skills["ours"].folder == ours.parent
 
 
-def test_a_persons_own_places_may_link_anywhere(project: Path, home: Path, elsewhere: Path) -> None:
+def test_users_own_skill_folders_may_link_anywhere(
+    project: Path, home: Path, elsewhere: Path
+) -> None:
     whole = write_skill(elsewhere, "mine", content="Mine.").parent
     (elsewhere / "note.md").write_text("A note.")
     own, named = home / ".mahtab" / "skills", project / "named"
@@ -129,7 +131,7 @@ def test_a_persons_own_places_may_link_anywhere(project: Path, home: Path, elsew
     assert (skills["mine"].content, skills["note"].content) == ("Mine.", "A note.")
 
 
-def test_a_projects_folder_that_is_also_the_persons_is_the_persons(
+def test_project_folder_that_is_also_the_users_needs_no_trust(
     project: Path, home: Path, elsewhere: Path
 ) -> None:
     (elsewhere / "note.md").write_text("A note.")
@@ -156,7 +158,7 @@ def test_files_of_a_skill_are_read_only_inside_its_folder(project: Path) -> None
             library.file("ours", path)
 
 
-def test_a_projects_skills_reach_no_model_until_the_user_trusts_their_texts(project: Path) -> None:
+def test_project_skills_reach_no_model_until_their_texts_are_trusted(project: Path) -> None:
     folder = write_skill(project / ".claude" / "skills", "ours", content="Ours.").parent
     (folder / "more.md").write_text("More.")
     told: list[str] = []
@@ -180,7 +182,7 @@ def test_a_projects_skills_reach_no_model_until_the_user_trusts_their_texts(proj
     assert "ours" not in library.skills()
 
 
-def test_a_users_skill_wins_over_a_projects_of_the_same_name_and_the_clash_is_reported(
+def test_users_skill_overrides_a_projects_of_the_same_name_with_a_report(
     project: Path, home: Path
 ) -> None:
     mine = write_skill(home / ".mahtab" / "skills", "tidy", content="Mine.")
@@ -203,7 +205,7 @@ def test_the_users_home_as_a_project_needs_no_trust(
     assert "mine" in load(*skill_folders(home))[0]
 
 
-def test_an_overridden_skill_comes_back_where_the_winner_is_broken(project: Path) -> None:
+def test_overridden_skill_returns_when_the_winner_is_broken(project: Path) -> None:
     write_skill(project / ".mahtab" / "skills", "debug", text="broken")
     skills, problems = load(*skill_folders(project))
     assert skills["debug"].file.is_relative_to(resource_folder("skills"))
@@ -241,9 +243,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_skill_is_said_with_its_file_and_the_others_load(
-    name: str, tmp_path: Path
-) -> None:
+def test_broken_skill_is_named_with_its_file_and_the_others_load(name: str, tmp_path: Path) -> None:
     text, said = BROKEN[name]
     path = write_skill(tmp_path, name, text=text)
     write_skill(tmp_path, "good")
@@ -253,7 +253,7 @@ def test_a_broken_skill_is_said_with_its_file_and_the_others_load(
     assert said in problem
 
 
-def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_unreadable_skill_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "folder" / "SKILL.md").mkdir(parents=True)
     (tmp_path / "binary").mkdir()
     (tmp_path / "binary" / "SKILL.md").write_bytes(b"---\nname: \xff")
@@ -283,7 +283,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     ],
     ids=["open", "flow", "list", "keys", "map"],
 )
-def test_a_frontmatter_without_a_bottom_is_a_sentence(tmp_path: Path, text: str) -> None:
+def test_unterminated_frontmatter_gives_one_sentence(tmp_path: Path, text: str) -> None:
     write_skill(tmp_path, "deep", text=f"---\nname: deep\ndescription: x\nmetadata: {text}\n---\n")
     write_skill(tmp_path, "good")
     skills, [problem] = load(tmp_path)
@@ -292,7 +292,7 @@ def test_a_frontmatter_without_a_bottom_is_a_sentence(tmp_path: Path, text: str)
 
 
 @pytest.mark.timeout(30)
-def test_the_names_of_tools_are_read_in_one_pass(tmp_path: Path) -> None:
+def test_tool_names_are_parsed_in_one_pass(tmp_path: Path) -> None:
     write_skill(
         tmp_path,
         "open",
@@ -308,7 +308,7 @@ def test_a_description_is_one_line(tmp_path: Path) -> None:
     assert load(tmp_path)[0]["lines"].description == "one - debug: two"
 
 
-def test_a_link_that_leads_round_in_a_circle_takes_no_other_skill_away(tmp_path: Path) -> None:
+def test_circular_link_hides_no_other_skill(tmp_path: Path) -> None:
     write_skill(tmp_path, "good")
     write_skill(tmp_path, ".hidden", text="x")
     (tmp_path / "loop").symlink_to("loop")
@@ -320,7 +320,7 @@ def test_a_link_that_leads_round_in_a_circle_takes_no_other_skill_away(tmp_path:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_folder_that_may_not_be_looked_into_is_said_until_it_may_be(tmp_path: Path) -> None:
+def test_unreadable_folder_is_reported_until_it_is_readable(tmp_path: Path) -> None:
     folder = write_skill(tmp_path, "closed").parent
     folder.chmod(0)
     loader = SkillsLoader(tmp_path)
@@ -332,7 +332,7 @@ def test_a_folder_that_may_not_be_looked_into_is_said_until_it_may_be(tmp_path: 
     assert [skill.name for skill in loader.load_all()] == ["closed"]
 
 
-def test_a_file_is_read_again_whatever_its_time_says(tmp_path: Path) -> None:
+def test_changed_file_is_reread_whatever_its_mtime(tmp_path: Path) -> None:
     path = write_skill(tmp_path, "one", content="Before.")
     loader = SkillsLoader(tmp_path)
     [before] = loader.load_all()
@@ -345,9 +345,7 @@ def test_a_file_is_read_again_whatever_its_time_says(tmp_path: Path) -> None:
     assert (before.content, after.content) == ("Before.", "After..")
 
 
-def test_what_could_not_be_read_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_read_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_skill(tmp_path, "one")
     loader = SkillsLoader(tmp_path)
     with monkeypatch.context() as patched:
@@ -361,7 +359,7 @@ def test_what_could_not_be_read_is_tried_again(
     assert loader.problems == ()
 
 
-def test_a_pipe_in_the_place_of_a_file_that_was_just_there_is_not_waited_for(
+def test_pipe_replacing_a_file_does_not_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "pipe").mkdir()
@@ -382,7 +380,7 @@ def test_a_pipe_in_the_place_of_a_file_that_was_just_there_is_not_waited_for(
     assert not waits.is_set()
 
 
-def test_one_file_is_a_skill_too(tmp_path: Path) -> None:
+def test_single_file_is_a_skill_too(tmp_path: Path) -> None:
     (tmp_path / "sql-style.md").write_text("# SQL style\n\nKeywords in\ncapitals.\n\nMore.\n")
     (tmp_path / "told.md").write_text("---\ndescription: By the frontmatter.\n---\nWords.\n")
     (tmp_path / "README.md").write_text("About these skills.")
@@ -394,7 +392,7 @@ def test_one_file_is_a_skill_too(tmp_path: Path) -> None:
     assert skills["told"].description == "By the frontmatter."
 
 
-def test_a_description_is_as_long_as_one_may_be(tmp_path: Path) -> None:
+def test_description_has_its_maximum_length(tmp_path: Path) -> None:
     (tmp_path / "wordy.md").write_text(f"# Wordy\n\n{'word ' * 1_000}\n")
     (tmp_path / "titled.md").write_text("# Only a title\n")
     (tmp_path / "padded.md").write_text('---\ndescription: "  padded "\n---\nWords.\n')
@@ -408,7 +406,7 @@ def test_a_description_is_as_long_as_one_may_be(tmp_path: Path) -> None:
     assert problem.endswith("the file has 1,000,001 bytes; at most 1,000,000 are allowed.")
 
 
-def test_a_folder_that_is_named_twice_is_read_once_and_what_has_not_changed_not_again(
+def test_folder_named_twice_is_read_once_and_unchanged_files_not_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
@@ -428,7 +426,7 @@ def test_a_folder_that_is_named_twice_is_read_once_and_what_has_not_changed_not_
     assert read == ["broken", "good", "broken"]
 
 
-def test_a_file_with_a_folders_name_is_passed_over_with_a_word(tmp_path: Path) -> None:
+def test_file_with_a_folders_name_is_skipped_with_a_notice(tmp_path: Path) -> None:
     write_skill(tmp_path, "twice", content="Folder.")
     (tmp_path / "twice.md").write_text("File.")
     skills, [problem] = load(tmp_path)
@@ -456,7 +454,7 @@ def test_all_fields_are_read(tmp_path: Path) -> None:
     )
 
 
-def test_changed_files_are_read_again_and_a_problem_is_told_once(
+def test_changed_files_are_reread_and_a_problem_is_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", -1)
@@ -476,14 +474,14 @@ def test_changed_files_are_read_again_and_a_problem_is_told_once(
     assert len(told) == 1
 
 
-def test_the_files_of_a_skill_are_named_where_a_line_can_name_them(tmp_path: Path) -> None:
+def test_skill_files_are_named_if_their_names_fit_on_a_line(tmp_path: Path) -> None:
     folder = write_skill(tmp_path, "one").parent
     for name in (b"more.md", b"bytes\xff.md", b"line\n.md", b".hidden"):
         Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).touch()
     assert skill_files(SkillLibrary(SkillsLoader(tmp_path), pytest.fail).get("one")) == ["more.md"]
 
 
-def test_folders_of_skills_are_named_in_the_environment(
+def test_skill_folders_can_be_named_in_the_environment(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b"):

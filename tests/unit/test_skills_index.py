@@ -63,12 +63,12 @@ def index() -> SkillsIndex:
     return SkillsIndex(GENERATED)
 
 
-def test_the_set_is_large_enough_to_tell() -> None:
+def test_benchmark_set_is_large_enough() -> None:
     assert len(GENERATED) >= 100
 
 
 @pytest.mark.parametrize("skill", GENERATED, ids=lambda skill: skill.name)
-def test_a_skill_is_first_for_what_it_is_about(index: SkillsIndex, skill: Skill) -> None:
+def test_skill_ranks_first_for_its_own_topic(index: SkillsIndex, skill: Skill) -> None:
     task, topic = skill.name.split("-")
     program = PROGRAMS[skill.name]
     about = TOPICS[topic].replace(",", "").split()[0]
@@ -89,7 +89,7 @@ def test_a_skill_is_first_for_what_it_is_about(index: SkillsIndex, skill: Skill)
     }
 
 
-def test_a_name_weighs_more_than_a_description_and_that_more_than_the_content() -> None:
+def test_name_outweighs_description_and_description_outweighs_content() -> None:
     # Each of them has the word where it weighs less oftener, or among fewer words: with other
     # weights they stand in another order.
     index = SkillsIndex(
@@ -108,7 +108,7 @@ def test_a_name_weighs_more_than_a_description_and_that_more_than_the_content() 
     assert [hit.name for hit in index.search("parquet")] == ["c-parquet", "b-nothing", "a-nothing"]
 
 
-def test_the_best_one_is_found_however_many_others_have_one_of_the_words() -> None:
+def test_best_skill_is_found_among_many_partial_matches() -> None:
     words = ["alpha", "beta", "gamma"]
     some = [
         Skill(f"s{number:04}", "Something.", None, words[number % 3], Path("x"))
@@ -123,7 +123,7 @@ def test_the_best_one_is_found_however_many_others_have_one_of_the_words() -> No
     )
 
 
-def test_an_identifier_is_found_before_the_words_that_it_is_made_of() -> None:
+def test_identifier_ranks_before_its_parts() -> None:
     words = [
         Skill(
             f"read-file-{number:04}", "How to read file after file.", None, "Read file.", Path("x")
@@ -148,7 +148,7 @@ def test_one_long_word_takes_no_longer_than_many() -> None:
     assert SkillsIndex(skills).search("long", 1)[0].name == "long-00"
 
 
-def test_the_one_of_that_name_is_first() -> None:
+def test_exact_name_ranks_first() -> None:
     skills = [
         Skill("z-test", "Test, test, test.", None, "Test test test.", Path("x")),
         Skill("test", "Words and words and words.", None, "", Path("y")),
@@ -156,7 +156,7 @@ def test_the_one_of_that_name_is_first() -> None:
     assert SkillsIndex(skills).search(" Test ")[0].name == "test"
 
 
-def test_equals_are_in_the_order_of_their_names_each_time() -> None:
+def test_ties_are_always_sorted_by_name() -> None:
     skills = [Skill(name, "The same words.", None, "", Path(name)) for name in "dbca"]
     for order in (skills, skills[::-1]):
         assert [hit.name for hit in SkillsIndex(order).search("same words", 3)] == ["a", "b", "c"]
@@ -191,12 +191,12 @@ def test_get_gives_the_whole_skill(index: SkillsIndex) -> None:
         "ß İ ﬀ",
     ],
 )
-def test_no_query_is_an_error(index: SkillsIndex, query: str) -> None:
+def test_empty_query_is_an_error(index: SkillsIndex, query: str) -> None:
     index.search(query)
 
 
 @given(st.text(max_size=40), st.integers(-1, 7))
-def test_any_text_is_a_query_and_no_more_comes_than_was_asked_for(query: str, limit: int) -> None:
+def test_any_text_is_a_query_and_the_limit_is_respected(query: str, limit: int) -> None:
     hits = SkillsIndex(GENERATED[:10]).search(query, limit)
     assert len(hits) <= max(0, limit)
     assert (
@@ -205,7 +205,7 @@ def test_any_text_is_a_query_and_no_more_comes_than_was_asked_for(query: str, li
     )
 
 
-def test_the_words_of_the_sea_of_skills_are_found_among_ten_thousand() -> None:
+def test_rare_words_are_found_among_ten_thousand_skills() -> None:
     from tests.benchmarks.knowledge import generated_skills
 
     skills = generated_skills(2_000, words=20)
@@ -215,7 +215,9 @@ def test_the_words_of_the_sea_of_skills_are_found_among_ten_thousand() -> None:
     assert len(index.search("how do I check the values of a batch of orders", 5)) == 5
 
 
-def test_a_library_finds_what_is_there_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_searches_the_current_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", -1)
     library = SkillLibrary(SkillsLoader(tmp_path), pytest.fail)
     assert library.search("tidy") == []

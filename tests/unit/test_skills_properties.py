@@ -43,7 +43,7 @@ fences = st.lists(
 
 
 @given(names, words, words, st.dictionaries(words, words, max_size=3))
-def test_what_is_written_by_the_specification_is_read_as_it_was(
+def test_skill_written_to_the_specification_round_trips(
     name: str, description: str, content: str, metadata: dict[str, str]
 ) -> None:
     frontmatter = yaml.safe_dump(
@@ -61,7 +61,7 @@ def test_what_is_written_by_the_specification_is_read_as_it_was(
 
 
 @given(fences.map("\n".join) | st.text(max_size=300) | st.binary(max_size=300))
-def test_whatever_stands_in_a_file_it_is_a_skill_or_a_sentence_with_its_path(
+def test_any_file_gives_a_skill_or_a_sentence_with_its_path(
     text: str | bytes,
 ) -> None:
     with tempfile.TemporaryDirectory() as place:
@@ -83,7 +83,7 @@ def test_whatever_stands_in_a_file_it_is_a_skill_or_a_sentence_with_its_path(
     st.text("a0-", max_size=80)
     | st.text(string.ascii_letters + string.digits + "-_. é", max_size=80)
 )
-def test_a_name_is_refused_just_where_the_specification_refuses_it(name: str) -> None:
+def test_names_are_refused_exactly_where_the_specification_refuses_them(name: str) -> None:
     allowed = set(string.ascii_lowercase + string.digits + "-")
     by_the_words = (
         1 <= len(name) <= 64
@@ -96,7 +96,7 @@ def test_a_name_is_refused_just_where_the_specification_refuses_it(name: str) ->
 
 
 @given(st.lists(st.sets(st.sampled_from(["a", "b", "c", "d"]), min_size=1), min_size=1, max_size=4))
-def test_a_name_is_the_last_places_that_has_it(places: list[set[str]]) -> None:
+def test_last_folder_with_a_name_provides_the_skill(places: list[set[str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for number, here in enumerate(places):
             for name in here:

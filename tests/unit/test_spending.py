@@ -19,7 +19,7 @@ def call(cost: float | None, **more: Any) -> Usage:
     return Usage(model="m", input_tokens=1_000, output_tokens=10, cost=cost, **more)
 
 
-def test_usage_is_told_for_the_session_each_question_and_each_search() -> None:
+def test_usage_is_shown_for_the_session_each_question_and_each_search() -> None:
     spending = Spending(lambda: 2.0)
     spending.fold(
         call(0.25, turn=1, source="agent", cache_read_tokens=400, cache_creation_tokens=7)
@@ -42,12 +42,12 @@ def test_usage_is_told_for_the_session_each_question_and_each_search() -> None:
     assert spending.table().endswith("The session's limit is $2.00 (max_usd); $1.3750 is left.")
 
 
-def test_without_a_limit_nobody_asks_for_prices() -> None:
+def test_prices_are_not_needed_without_a_limit() -> None:
     with Spending().afford("m", lambda: pytest.fail("asked")):
         pass
 
 
-def test_what_is_held_counts_until_it_is_spent() -> None:
+def test_reserved_cost_counts_until_it_is_spent() -> None:
     spending = Spending(lambda: 1.0)
     with spending.afford("m", lambda: 0.6):
         with (
@@ -79,7 +79,7 @@ def test_a_model_of_unknown_price_is_refused() -> None:
     assert not refused.value.later, "waiting does not help"
 
 
-def test_after_a_call_that_did_not_tell_its_price_all_are_refused() -> None:
+def test_call_without_a_reported_price_blocks_all_later_ones() -> None:
     spending = Spending(lambda: 1.0)
     spending.count(call(None))
     with (
@@ -90,7 +90,7 @@ def test_after_a_call_that_did_not_tell_its_price_all_are_refused() -> None:
     assert not refused.value.later, "waiting does not help"
 
 
-def test_a_call_that_did_not_tell_its_price_before_there_was_a_limit_refuses_none() -> None:
+def test_call_without_a_price_before_the_limit_blocks_none() -> None:
     limits: list[float | None] = [None]
     spending = Spending(lambda: limits[0])
     spending.count(call(None))
@@ -99,7 +99,7 @@ def test_a_call_that_did_not_tell_its_price_before_there_was_a_limit_refuses_non
         pass
 
 
-def test_a_limit_that_is_taken_away_refuses_nothing() -> None:
+def test_removed_limit_blocks_nothing() -> None:
     limits: list[float | None] = [0.1]
     spending = Spending(lambda: limits[0])
     with pytest.raises(OverBudget), spending.afford("m", lambda: 0.2):
@@ -134,7 +134,7 @@ def test_many_threads_together_never_pass_the_limit() -> None:
     assert spending.total.cost == pytest.approx(sum(made))
 
 
-def test_the_worst_cost_is_that_of_the_longest_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worst_cost_assumes_the_longest_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     asked = ["x" * 3_000, "größer " * 100]
     bounded, unbounded = (

@@ -21,7 +21,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "home" / "sessions.db"
 
 
-def test_a_full_disk_is_a_notice_and_what_was_missed_is_written_later(path: Path) -> None:
+def test_full_disk_gives_a_notice_and_missed_records_are_written_later(path: Path) -> None:
     program = """
         import json, resource, sys
         from pathlib import Path
@@ -53,7 +53,7 @@ def test_a_full_disk_is_a_notice_and_what_was_missed_is_written_later(path: Path
     assert kept == [str(number) for number in range(30)]
 
 
-def test_a_database_that_may_not_grow_keeps_what_it_has(path: Path) -> None:
+def test_database_that_cannot_grow_keeps_its_records(path: Path) -> None:
     store = SqliteStore(path, "s")
     store.append(cell(1))
     assert store._connection is not None
@@ -83,7 +83,7 @@ DAMAGED = [b"no database at all" * 100, b"SQLite format 3\x00" + b"\xff" * 9000]
 
 
 @pytest.mark.parametrize("content", DAMAGED)
-def test_a_damaged_file_is_set_aside_with_a_sentence_and_the_record_is_kept_in_a_new_one(
+def test_damaged_file_is_moved_away_and_records_go_into_a_new_one(
     path: Path, content: bytes
 ) -> None:
     path.parent.mkdir()
@@ -102,7 +102,7 @@ def test_a_damaged_file_is_set_aside_with_a_sentence_and_the_record_is_kept_in_a
 
 
 @pytest.mark.parametrize("content", DAMAGED)
-def test_a_damaged_file_is_set_aside_by_those_who_read_it(path: Path, content: bytes) -> None:
+def test_readers_move_a_damaged_file_away(path: Path, content: bytes) -> None:
     path.parent.mkdir()
     for read in (
         lambda: list_sessions(path),
@@ -116,7 +116,7 @@ def test_a_damaged_file_is_set_aside_by_those_who_read_it(path: Path, content: b
     assert len(list(path.parent.glob("sessions.db.damaged-*"))) == 3
 
 
-def test_a_file_that_is_damaged_while_it_is_open_is_set_aside_by_one_of_two(path: Path) -> None:
+def test_file_damaged_while_open_is_moved_away_by_only_one_of_two(path: Path) -> None:
     store, other = SqliteStore(path, "s"), SqliteStore(path, "t")
     for number in range(50):
         store.append(cell(number, "x" * 5000))
@@ -152,7 +152,7 @@ BAD_ATTRS = ["{", "", "[]", "null", "3", "[" * 100_000, b"\xff\xfe"]
 
 
 @pytest.mark.parametrize("attrs", BAD_ATTRS)
-def test_a_record_that_cannot_be_read_is_passed_over_and_counted(path: Path, attrs: object) -> None:
+def test_unreadable_record_is_skipped_and_counted(path: Path, attrs: object) -> None:
     store = SqliteStore(path, "s")
     for number in range(4):
         store.append(cell(number, str(number)))
@@ -188,7 +188,7 @@ def test_a_record_that_cannot_be_read_is_passed_over_and_counted(path: Path, att
 
 
 @pytest.mark.parametrize("text", [b"\xff\xfe\x00", b"\xed\xa0", 3.5])
-def test_texts_that_are_none_are_shown_as_far_as_they_can_be_read(path: Path, text: object) -> None:
+def test_non_text_values_are_shown_as_far_as_readable(path: Path, text: object) -> None:
     store = SqliteStore(path, "s", name="n", project="/p")
     store.append(cell(1, "one"))
     store.close()
@@ -212,7 +212,7 @@ def test_texts_that_are_none_are_shown_as_far_as_they_can_be_read(path: Path, te
         assert "\N{REPLACEMENT CHARACTER}" in load_records(path, "s").records[0][1].text
 
 
-def test_a_path_that_cannot_be_is_an_error(tmp_path: Path) -> None:
+def test_impossible_path_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError):
         SqliteStore(tmp_path / "file" / "sessions.db", "s").append(cell(1))
@@ -220,7 +220,7 @@ def test_a_path_that_cannot_be_is_an_error(tmp_path: Path) -> None:
         SqliteStore(tmp_path, "s").append(cell(1))
 
 
-def test_a_newer_file_is_left_alone(path: Path) -> None:
+def test_file_of_a_newer_version_is_left_alone(path: Path) -> None:
     path.parent.mkdir()
     connection = sqlite3.connect(path)
     connection.execute("pragma user_version = 99")

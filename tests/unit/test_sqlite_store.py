@@ -42,7 +42,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "home" / "sessions.db"
 
 
-def test_what_is_appended_is_there_at_once_and_private(path: Path) -> None:
+def test_appended_record_is_stored_at_once_and_privately(path: Path) -> None:
     store = SqliteStore(path, "s", name="study", project="/p")
     record = made(
         tags.USER_REPL_OUT, "1\n", {"cell": 1, "kinds": [["value", 2]], "party": None}, 5.5
@@ -60,7 +60,7 @@ def test_what_is_appended_is_there_at_once_and_private(path: Path) -> None:
         st.text(), st.text(st.characters()) | st.integers() | st.none() | st.lists(st.text())
     )
 )
-def test_attributes_are_json_as_json_makes_it_however_long(attrs: dict[str, object]) -> None:
+def test_attributes_are_standard_json_of_any_length(attrs: dict[str, object]) -> None:
     with mock.patch.object(encoding, "STEP", 3):
         assert encoding.as_json(attrs) == json.dumps(attrs)
 
@@ -95,7 +95,7 @@ def test_an_empty_session_leaves_nothing(path: Path) -> None:
     assert not path.exists()
 
 
-def test_what_came_before_the_first_input_is_written_with_it(path: Path) -> None:
+def test_records_before_the_first_input_are_written_with_it(path: Path) -> None:
     store = SqliteStore(path, "s")
     store.append(made(tags.KERNEL, "ready", {}, 1.0))
     store.append(cell(1, "first"))
@@ -117,7 +117,7 @@ def test_what_came_before_the_first_input_is_written_with_it(path: Path) -> None
         }
     ),
 )
-def test_any_text_comes_back_as_it_was(
+def test_any_text_round_trips(
     tmp_path_factory: pytest.TempPathFactory, text: str, attrs: dict[str, object]
 ) -> None:
     path = tmp_path_factory.mktemp("any") / "sessions.db"
@@ -129,7 +129,7 @@ def test_any_text_comes_back_as_it_was(
     list_sessions(path)
 
 
-def test_a_long_output_is_kept_whole(path: Path) -> None:
+def test_long_output_is_stored_whole(path: Path) -> None:
     text = "0123456789" * 3_000_000
     store = SqliteStore(path, "s")
     store.append(made(tags.USER_REPL_OUT, text, {}, 1.0))
@@ -137,7 +137,7 @@ def test_a_long_output_is_kept_whole(path: Path) -> None:
     assert texts(path) == [text]
 
 
-def test_the_whole_output_of_a_cell_is_found_among_others(path: Path) -> None:
+def test_full_output_of_a_cell_is_found_among_others(path: Path) -> None:
     store, other = SqliteStore(path, "s"), SqliteStore(path, "t")
     assert store.output(1) is None
     for number in range(1, 4):
@@ -160,7 +160,7 @@ def test_the_whole_output_of_a_cell_is_found_among_others(path: Path) -> None:
     assert other.output(2) is None
 
 
-def test_the_last_records_come_in_order_and_the_earlier_ones_are_counted(path: Path) -> None:
+def test_last_records_are_in_order_and_earlier_ones_counted(path: Path) -> None:
     store, other = SqliteStore(path, "s"), SqliteStore(path, "other")
     for number in range(25):
         store.append(cell(number, str(number)))
@@ -195,7 +195,7 @@ def test_sessions_are_listed_newest_first_by_folder(path: Path) -> None:
     assert load_records(path, "b") == RecordPage([], 0)
 
 
-def test_a_left_over_partial_is_a_record_that_was_cut(path: Path) -> None:
+def test_leftover_partial_output_becomes_a_cut_record(path: Path) -> None:
     store = SqliteStore(path, "s")
     store.append(cell(1))
     store.partial("k", made(tags.USER_REPL_OUT, "ha", {"cell": 1}, 2.0))
@@ -213,7 +213,7 @@ def test_a_left_over_partial_is_a_record_that_was_cut(path: Path) -> None:
     assert [record for _, record in load_records(path, "s").records] == [cell(1), cut, cell(2)]
 
 
-def test_a_killed_program_keeps_its_records(path: Path) -> None:
+def test_killed_program_loses_no_records(path: Path) -> None:
     program = """
         import os, signal, sys, threading
         from pathlib import Path
@@ -243,7 +243,7 @@ def test_a_killed_program_keeps_its_records(path: Path) -> None:
     assert records[-1].attrs == {"cell": 99, "kinds": [["stdout", 4]], "cut": True}
 
 
-def test_it_opens_again_after_it_was_closed(path: Path) -> None:
+def test_store_reopens_after_closing(path: Path) -> None:
     store = SqliteStore(path, "s")
     store.append(cell(1, "one"))
     store.partial("k", made(tags.USER_REPL_OUT, "grows", {}, 1.0))
@@ -255,7 +255,7 @@ def test_it_opens_again_after_it_was_closed(path: Path) -> None:
     assert texts(path) == ["one", "two"]
 
 
-def test_a_new_file_that_another_program_is_just_making_is_waited_for(path: Path) -> None:
+def test_reader_waits_for_a_file_that_is_being_created(path: Path) -> None:
     path.parent.mkdir(exist_ok=True)
     path.touch()
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -289,7 +289,7 @@ def test_several_sessions_and_threads_write_at_once(path: Path) -> None:
             assert own == [f"{part} {number}" for number in range(40)]
 
 
-def test_a_fork_has_all_records_as_they_are_and_goes_its_own_way(path: Path) -> None:
+def test_fork_has_all_records_and_diverges(path: Path) -> None:
     store, other = SqliteStore(path, "s", name="study", project="/p"), SqliteStore(path, "other")
     for number in range(1_203):
         store.append(cell(number, str(number)))
@@ -311,7 +311,7 @@ def test_a_fork_has_all_records_as_they_are_and_goes_its_own_way(path: Path) -> 
     other.close()
 
 
-def test_a_fork_that_fails_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_fork_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = SqliteStore(path, "s")
     for number in range(sqlite._COPIED + 1):
         store.append(cell(number))
@@ -348,7 +348,7 @@ sqlite.fork_session(pathlib.Path(sys.argv[1]), "s", "copy")
 """
 
 
-def test_records_of_a_killed_fork_are_removed_but_not_those_of_a_running_one(path: Path) -> None:
+def test_records_of_a_killed_fork_are_removed_but_not_of_a_running_one(path: Path) -> None:
     store = SqliteStore(path, "s")
     for number in range(sqlite._COPIED + 1):
         store.append(cell(number))
@@ -369,7 +369,7 @@ def test_records_of_a_killed_fork_are_removed_but_not_those_of_a_running_one(pat
     assert sessions_of_records() == ["s"]
 
 
-def test_a_fork_does_not_keep_the_notebook_of_its_session_up_to_date(path: Path) -> None:
+def test_fork_does_not_update_the_notebook_of_its_session(path: Path) -> None:
     store = SqliteStore(path, "s", name="study", project="/p")
     store.append(
         NotebookFile(
@@ -410,7 +410,7 @@ def _without_privileges() -> None:
 @pytest.mark.skipif(
     sys.platform != "linux", reason="the program of the root user would not obey the folder's mode"
 )
-def test_sessions_in_a_folder_that_became_read_only_are_still_read(home: Path) -> None:
+def test_sessions_in_a_folder_that_became_read_only_can_be_read(home: Path) -> None:
     path = home / ".mahtab" / "sessions.db"
     store = SqliteStore(path, "s", name="study", project="/p")
     store.append(made(tags.USER_CHAT, "hello there", {}))

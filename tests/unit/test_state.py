@@ -55,7 +55,7 @@ def test_the_namespace_can_be_changed(state: SessionState) -> None:
     assert "mark" in second
 
 
-def test_an_error_is_the_traceback(state: SessionState) -> None:
+def test_error_result_is_the_traceback(state: SessionState) -> None:
     output, is_error = execute_code("def f():\n    return 1 / 0\nf()", state)
     assert is_error
     assert output.startswith("Traceback")
@@ -63,7 +63,7 @@ def test_an_error_is_the_traceback(state: SessionState) -> None:
     assert output.rstrip().endswith("ZeroDivisionError: division by zero")
 
 
-def test_output_is_limited_and_says_what_to_do(state: SessionState) -> None:
+def test_output_limit_error_suggests_what_to_do(state: SessionState) -> None:
     output, is_error = execute_code("for n in range(10**6): print(n)", state)
     assert is_error
     assert len(output) < 12_000
@@ -73,7 +73,7 @@ def test_output_is_limited_and_says_what_to_do(state: SessionState) -> None:
         print("four", file=limited)
 
 
-def test_input_has_nobody_to_ask(state: SessionState) -> None:
+def test_input_is_refused(state: SessionState) -> None:
     output, is_error = execute_code("input('name? ')", state)
     assert is_error
     assert "EOFError" in output
@@ -92,9 +92,7 @@ def test_the_source_is_searched_and_read_inside_the_folder(
     assert "is not a regular expression" in execute_code("search_code('(')", state)[0]
 
 
-def test_a_skill_can_be_loaded_from_a_folder_of_ones_own(
-    state: SessionState, tmp_path: Path
-) -> None:
+def test_skill_can_be_loaded_from_ones_own_folder(state: SessionState, tmp_path: Path) -> None:
     (tmp_path / "tidy").mkdir()
     (tmp_path / "tidy" / "SKILL.md").write_text(
         "---\nname: tidy\ndescription: Tidy up\n---\nPut things away.\n"
@@ -112,7 +110,7 @@ def test_a_skill_can_be_loaded_from_a_folder_of_ones_own(
     assert execute_code("print(search_skills('tidying'))", state)[0].startswith("tidy: Tidy up")
 
 
-def test_folders_of_skills_of_the_settings_are_there_too(
+def test_skill_folders_of_the_settings_are_included(
     state: SessionState, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_skill(project / "team", "tidy", content="Put things away.")
@@ -125,7 +123,7 @@ def test_ask_in_a_cell_needs_an_agent(state: SessionState) -> None:
     assert "create_repl_agent" in execute_code("ask('why?')", state)[0]
 
 
-def test_a_kernel_of_another_process_is_asked_for_its_namespace(project: Path) -> None:
+def test_namespace_of_another_process_is_queried(project: Path) -> None:
     kernel = ProcessKernel()
     kernel.start(RecordingHost())
     state = SessionState(kernel=kernel)
@@ -140,7 +138,7 @@ def test_a_kernel_of_another_process_is_asked_for_its_namespace(project: Path) -
         kernel.close()
 
 
-def test_activity_is_kept(state: SessionState) -> None:
+def test_activity_is_recorded(state: SessionState) -> None:
     execute_code("print('first')", state)
     execute_code("print('second')", state)
     assert [record.tag for record in state.repl_activity] == [
@@ -156,7 +154,7 @@ def test_activity_does_not_grow_for_ever(state: SessionState) -> None:
     assert state.repl_activity[-1].text == "1199"
 
 
-def test_messages_are_kept(state: SessionState) -> None:
+def test_messages_are_recorded(state: SessionState) -> None:
     state.add_user_message("why?")
     state.add_assistant_message("Because.")
     assert state.messages == [
@@ -253,7 +251,7 @@ def test_notices_of_the_session_are_records(state: SessionState) -> None:
         "mahtab_tui.session",
     ],
 )
-def test_importing_loads_nothing_of_the_models_libraries(module: str) -> None:
+def test_importing_loads_no_model_libraries(module: str) -> None:
     code = f"import sys, {module}; print([name for name in sys.modules if name.startswith(('langgraph', 'langchain', 'textual', 'mcp'))])"
     assert (
         subprocess.run(
@@ -263,7 +261,7 @@ def test_importing_loads_nothing_of_the_models_libraries(module: str) -> None:
     )
 
 
-def test_every_public_name_can_be_had() -> None:
+def test_every_public_name_can_be_imported() -> None:
     for name in mahtab_tui.__all__:
         assert getattr(mahtab_tui, name).__name__ == name
         assert name in dir(mahtab_tui)
@@ -271,7 +269,7 @@ def test_every_public_name_can_be_had() -> None:
         _ = mahtab_tui.nothing
 
 
-def test_the_limit_and_the_keys_of_the_configuration_hold_for_programs_too(project: Path) -> None:
+def test_configured_limits_and_keys_apply_to_programs_too(project: Path) -> None:
     (project / ".env").write_text("OPENAI_API_KEY=sk-in-the-env-file\nMAHTAB_MAX_USD=0.5\n")
     trust_project()
     state = SessionState()
@@ -284,7 +282,7 @@ def test_the_limit_and_the_keys_of_the_configuration_hold_for_programs_too(proje
         state.close()
 
 
-def test_a_program_undoes_what_its_code_bound() -> None:
+def test_program_can_undo_bindings_of_its_code() -> None:
     names: dict[str, Any] = {"kept": 1}
     state = SessionState(globals_ns=names)
     state.run_code("kept = 2; new = 3")

@@ -61,7 +61,7 @@ def notices(log: logging.Logger, display: DisplayHandler) -> list[str]:
     return [record.text for record in display.take() if record.tag == tags.NOTICE]
 
 
-def test_records_are_kept_as_they_come_but_no_streams(bus: Bus) -> None:
+def test_records_are_stored_in_order_without_streams(bus: Bus) -> None:
     log, store, _ = bus
     emit(log, tags.USER_REPL_IN, "x", cell=1)
     emit(log, tags.USER_REPL_OUT_STREAM, "1", cell=1, kind="value")
@@ -70,7 +70,7 @@ def test_records_are_kept_as_they_come_but_no_streams(bus: Bus) -> None:
     assert [record.tag for record in store.records] == [tags.USER_REPL_IN, tags.USER_REPL_OUT]
 
 
-def test_a_running_output_is_kept_though_nothing_more_is_logged(bus: Bus) -> None:
+def test_running_output_is_stored_even_if_nothing_more_is_logged(bus: Bus) -> None:
     log, store, _ = bus
     emit(log, tags.USER_REPL_OUT_STREAM, "one ", cell=7, kind="stdout")
     emit(log, tags.USER_REPL_OUT_STREAM, "two", cell=7, kind="traceback")
@@ -90,7 +90,7 @@ def test_a_running_output_is_kept_though_nothing_more_is_logged(bus: Bus) -> Non
     assert [record.text for record in store.records] == ["late", "one two"]
 
 
-def test_a_running_answer_is_kept_with_its_fences(bus: Bus) -> None:
+def test_running_answer_is_stored_with_its_fences(bus: Bus) -> None:
     log, store, _ = bus
     for kind, block, text in (
         ("chat", 0, "So:"),
@@ -120,7 +120,7 @@ def test_a_running_answer_is_kept_with_its_fences(bus: Bus) -> None:
     )
 
 
-def test_of_a_running_answer_that_began_anew_only_the_new_is_kept() -> None:
+def test_only_the_restarted_answer_is_stored() -> None:
     store = MemoryStore()
     log, _ = setup_logging(store)
     about = {"turn": 1, "step": 0, "party": "claude"}
@@ -131,7 +131,7 @@ def test_of_a_running_answer_that_began_anew_only_the_new_is_kept() -> None:
     assert [record.text for record in store.partials.values()] == ["Hello from"]
 
 
-def test_what_is_being_streamed_is_kept_at_the_end() -> None:
+def test_unfinished_stream_is_stored_on_close() -> None:
     store = MemoryStore()
     log, _ = setup_logging(store)
     emit(log, tags.USER_REPL_OUT_STREAM, "half", cell=1, kind="stdout")
@@ -139,7 +139,7 @@ def test_what_is_being_streamed_is_kept_at_the_end() -> None:
     assert [record.text for record in store.partials.values()] == ["half"]
 
 
-def test_a_failing_store_is_one_notice_and_loses_nothing(bus: Bus) -> None:
+def test_failing_store_gives_one_notice_and_loses_nothing(bus: Bus) -> None:
     log, store, display = bus
     emit(log, tags.USER_REPL_IN, "before", cell=1)
     store.failing = True
@@ -166,7 +166,7 @@ def test_a_failing_store_is_one_notice_and_loses_nothing(bus: Bus) -> None:
     ]
 
 
-def test_each_run_of_failures_is_said_once(bus: Bus) -> None:
+def test_each_series_of_failures_is_reported_once(bus: Bus) -> None:
     log, store, display = bus
     for _ in range(3):
         store.failing = True
@@ -181,7 +181,7 @@ def test_each_run_of_failures_is_said_once(bus: Bus) -> None:
         assert len(notices(log, display)) == 1
 
 
-def test_what_waits_in_memory_is_bounded_and_what_is_lost_is_said(
+def test_backlog_is_bounded_and_lost_records_are_reported(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_handler, "BACKLOG", 1_000)
@@ -201,7 +201,7 @@ def test_what_waits_in_memory_is_bounded_and_what_is_lost_is_said(
     assert any("32 records did not fit" in text for text in notices(log, display))
 
 
-def test_what_waits_is_written_at_the_end() -> None:
+def test_backlog_is_written_on_close() -> None:
     store = FailingStore()
     log, _ = setup_logging(store)
     store.failing = True
@@ -211,7 +211,7 @@ def test_what_waits_is_written_at_the_end() -> None:
     assert [record.text for record in store.records if record.tag == tags.USER_REPL_IN] == ["x"]
 
 
-def test_a_record_that_can_never_be_stored_is_reported_and_the_others_are_stored(bus: Bus) -> None:
+def test_unstorable_record_is_reported_and_the_others_are_stored(bus: Bus) -> None:
     log, store, display = bus
     store.never = True
     for text in ("before", "never", "after", "never"):

@@ -27,7 +27,7 @@ LINES = st.lists(
 ).map("".join)
 
 
-def test_only_looking_at_a_notebook_leaves_no_session(home: Path, project: Path) -> None:
+def test_viewing_a_notebook_leaves_no_session(home: Path, project: Path) -> None:
     store, _, _ = new_store(project)
     for record in (OPENED, *CELL):
         store.append(record)
@@ -37,9 +37,7 @@ def test_only_looking_at_a_notebook_leaves_no_session(home: Path, project: Path)
     store.close()
 
 
-def test_a_resumed_session_knows_its_notebook_however_long_ago_it_was_opened(
-    home: Path, project: Path
-) -> None:
+def test_resumed_session_knows_its_notebook_however_old(home: Path, project: Path) -> None:
     store, _, _ = new_store(project)
     for record in (
         OPENED,
@@ -75,7 +73,7 @@ def test_records_of_notebooks_are_read_as_they_were_written() -> None:
 
 
 @given(LINES, LINES, LINES)
-def test_what_did_not_change_is_spelt_as_before(original: str, read: str, now: str) -> None:
+def test_unchanged_source_keeps_its_spelling(original: str, read: str, now: str) -> None:
     assert respelled(original, read, read) == original
     assert respelled(read, read, now) == now
     assert respelled(original, read, f"{read}new\n") == f"{original}new\n"
@@ -85,5 +83,5 @@ def test_long_texts_are_not_compared() -> None:
     assert respelled("a\n" * 4_000, "b\n" * 4_000, "c\n") == "c\n"
 
 
-def test_a_line_of_the_author_stays_once_beside_what_is_new() -> None:
+def test_inserted_line_of_the_author_stays_once_among_new_lines() -> None:
     assert respelled("a\nX\nb\n", "a\nb\n", "a\nNEW\nb\n") == "a\nNEW\nX\nb\n"

@@ -33,7 +33,7 @@ def blocks(tokens: list[str]) -> list[str]:
     ]
 
 
-def test_a_line_end_may_be_cut() -> None:
+def test_line_end_may_be_split() -> None:
     assert drawn(list("a\r\n\r\n```python\r\nx\r\n```\r\n")) == {
         ("chat", 0): "a\n\n",
         ("code", 0): "x\n",
@@ -88,11 +88,11 @@ def ordinary(draw: st.DrawFn) -> str:
 
 
 @given(ordinary())
-def test_the_same_code_is_drawn_as_runs(text: str) -> None:
+def test_streamed_code_matches_the_code_that_runs(text: str) -> None:
     assert blocks([text]) == [block.strip() for block in parse_response(text).code_blocks]
 
 
-def test_code_is_drawn_without_its_fences_and_other_languages_with_them() -> None:
+def test_code_is_drawn_without_fences_and_other_languages_with_them() -> None:
     assert drawn(["one\n```python\nx\n```\ntwo\n```bash\nls\n```\n"]) == {
         ("chat", 0): "one\n",
         ("code", 0): "x\n",
@@ -121,13 +121,13 @@ def test_a_margin_is_not_drawn() -> None:
         ("<assistant-x", "<assistant-x"),
     ],
 )
-def test_only_what_could_become_a_tag_or_a_fence_is_held_back(text: str, shown: str) -> None:
+def test_only_possible_tags_and_fences_are_withheld(text: str, shown: str) -> None:
     splitter = AnswerSplitter()
     assert "".join(piece.text for piece in splitter.feed(text)) == shown
     assert shown + "".join(piece.text for piece in splitter.end()) == text
 
 
-def test_an_empty_block_takes_no_number() -> None:
+def test_empty_block_gets_no_number() -> None:
     assert drawn(["```python\n```\n```python\nx\n```\n"]) == {("code", 0): "x\n"}
 
 

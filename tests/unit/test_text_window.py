@@ -20,7 +20,7 @@ def all_rows(text: str, width: int) -> list[TextRow]:
 
 
 @given(_TEXTS, st.integers(4, 20))
-def test_rows_are_the_whole_text_once(text: str, width: int) -> None:
+def test_rows_contain_the_whole_text_once(text: str, width: int) -> None:
     rows = all_rows(text, width)
     lines = text.split("\n")
     if text.endswith("\n"):
@@ -31,7 +31,9 @@ def test_rows_are_the_whole_text_once(text: str, width: int) -> None:
 
 
 @given(_TEXTS.filter(lambda text: len(text) > 1), st.integers(4, 20), st.data())
-def test_going_up_and_down_meets_the_same_rows(text: str, width: int, data: st.DataObject) -> None:
+def test_scrolling_up_and_down_shows_the_same_rows(
+    text: str, width: int, data: st.DataObject
+) -> None:
     rows = all_rows(text, width)
     place = data.draw(st.integers(0, len(rows) - 1))
     shown = window(text)
@@ -42,13 +44,13 @@ def test_going_up_and_down_meets_the_same_rows(text: str, width: int, data: st.D
     assert shown.row_at(rows[place].start, width) == rows[place].start
 
 
-def test_nothing_is_drawn_that_could_drive_a_terminal_and_nothing_hides() -> None:
+def test_drawn_text_is_harmless_and_hides_nothing() -> None:
     assert [row.text for row in all_rows("a\x1b[31mb\tc\u202ed\u200b\xa0e", 40)] == [
         "a␛[31mb c·d· e"
     ]
 
 
-def test_a_line_without_an_end_is_shown_in_pieces() -> None:
+def test_endless_line_is_shown_in_pieces() -> None:
     text = "x" * (3 * LINE) + "\nend"
     shown = window(text)
     middle = shown.row_at(2 * LINE + 100, 100)
@@ -62,7 +64,7 @@ def test_a_line_without_an_end_is_shown_in_pieces() -> None:
     st.data(),
 )
 @settings(deadline=None)
-def test_words_are_found_from_any_place(text: str, data: st.DataObject) -> None:
+def test_words_are_found_from_any_offset(text: str, data: st.DataObject) -> None:
     block, text_window.BLOCK = text_window.BLOCK, 7
     try:
         start = data.draw(st.integers(0, len(text)))

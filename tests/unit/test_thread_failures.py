@@ -18,7 +18,7 @@ def run(work: Callable[[], object]) -> None:
     thread.join()
 
 
-def test_an_error_that_ends_a_thread_is_told_with_the_threads_name_and_its_traceback(
+def test_thread_failure_is_reported_with_its_name_and_traceback(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     told: list[str] = []
@@ -35,7 +35,7 @@ def test_an_error_that_ends_a_thread_is_told_with_the_threads_name_and_its_trace
     assert capfd.readouterr().err == ""
 
 
-def test_that_the_terminal_was_closed_while_it_was_written_to_is_not_told() -> None:
+def test_write_error_of_a_closed_terminal_is_not_reported() -> None:
     """The next screen of the session would show it."""
     told: list[str] = []
 

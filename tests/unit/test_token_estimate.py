@@ -17,7 +17,7 @@ REQUESTS: dict[str, Any] = json.loads(
 
 @pytest.mark.parametrize("tokenizer", ["o200k", "cl100k"])
 @pytest.mark.parametrize("name", REQUESTS)
-def test_it_is_within_a_tenth_of_the_known_count(name: str, tokenizer: str) -> None:
+def test_estimate_is_within_a_tenth_of_the_known_count(name: str, tokenizer: str) -> None:
     counted = REQUESTS[name]["tokens"][tokenizer]
     assert abs(estimated_tokens(REQUESTS[name]["messages"]) / counted - 1) <= 0.1
 
@@ -29,7 +29,7 @@ def test_any_text_has_an_estimate() -> None:
         assert estimated_tokens([text]) > 0
 
 
-def test_a_word_of_no_language_has_many_tokens() -> None:
+def test_random_letters_have_many_tokens() -> None:
     """Tokenizers cut a sequence like this into pieces of two or three letters."""
     sequence = "gattacaggctt" * 500
     assert len(sequence) / 4 <= estimated_tokens([sequence]) <= len(sequence) / 2

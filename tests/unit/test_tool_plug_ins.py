@@ -150,7 +150,7 @@ def plug_ins(monkeypatch: pytest.MonkeyPatch) -> Any:
     return bring
 
 
-def test_a_tool_of_a_package_is_there_for_everybody(plug_ins: Any, tmp_path: Path) -> None:
+def test_tool_of_a_package_is_available_everywhere(plug_ins: Any, tmp_path: Path) -> None:
     plug_ins(f"{__name__}:counting")
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     tools = toolset(tmp_path)
@@ -180,7 +180,7 @@ def test_a_tool_of_a_package_is_there_for_everybody(plug_ins: Any, tmp_path: Pat
         (f"{__name__}:aliased", "its arguments have two names each"),
     ],
 )
-def test_a_plug_in_that_cannot_be_used_is_one_problem_and_the_others_are_there(
+def test_unusable_plug_in_is_one_problem_and_the_others_load(
     plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, sentence: str
 ) -> None:
     monkeypatch.setattr("sys.meta_path", [QuitFlow(), *sys.meta_path])
@@ -198,7 +198,7 @@ def test_a_plug_in_that_cannot_be_used_is_one_problem_and_the_others_are_there(
     assert sentence in problem
 
 
-def test_the_session_goes_on_without_a_plug_in_that_hangs_and_says_which(
+def test_session_continues_without_a_hanging_plug_in_and_names_it(
     plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting = Waiting()
@@ -216,14 +216,14 @@ def test_the_session_goes_on_without_a_plug_in_that_hangs_and_says_which(
     ]
 
 
-def test_a_plug_in_takes_no_name_that_is_taken(plug_ins: Any, tmp_path: Path) -> None:
+def test_plug_in_cannot_reuse_an_existing_name(plug_ins: Any, tmp_path: Path) -> None:
     plug_ins(f"{__name__}:counting", f"{__name__}:counting")
     problems: list[str] = []
     assert "count_lines" in toolset(tmp_path, problems).tools
     assert problems[0].endswith("a function count_lines already exists.")
 
 
-def test_a_tool_that_an_earlier_session_has_put_into_this_process_is_there_again(
+def test_tool_loaded_by_an_earlier_session_is_available_again(
     plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plug_ins(f"{__name__}:counting")
@@ -235,7 +235,7 @@ def test_a_tool_that_an_earlier_session_has_put_into_this_process_is_there_again
     assert "count_lines" in toolset(tmp_path).tools
 
 
-def test_a_schema_of_other_values_than_jsons_is_a_function_of_the_namespace_too(
+def test_schema_with_non_json_values_becomes_a_namespace_function_too(
     plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mahtab_tui.kernel.worker.host import Host
@@ -262,9 +262,7 @@ def test_a_schema_of_other_values_than_jsons_is_a_function_of_the_namespace_too(
     }
 
 
-def test_whatever_goes_wrong_in_a_tool_of_a_package_is_a_sentence(
-    plug_ins: Any, tmp_path: Path
-) -> None:
+def test_any_failure_of_a_packaged_tool_gives_one_sentence(plug_ins: Any, tmp_path: Path) -> None:
     plug_ins(*(f"{__name__}:{name}" for name in ("failing", "exiting", "wordless_failing")))
     tools = toolset(tmp_path)
     for name, sentence in [

@@ -50,7 +50,7 @@ def test_any_name_becomes_a_python_name(name: str, taken: tuple[str, ...], expec
     assert expected.isidentifier()
 
 
-def test_a_signature_is_made_of_the_schema() -> None:
+def test_signature_is_built_from_the_schema() -> None:
     schema = {
         "properties": {
             "per-page": {"type": "integer", "default": 30, "description": "How many\nat once."},
@@ -123,7 +123,7 @@ HOSTILE: list[Any] = [
 
 
 @pytest.mark.parametrize("schema", HOSTILE, ids=range(len(HOSTILE)))
-def test_no_schema_breaks_anything(schema: Any) -> None:
+def test_no_schema_raises(schema: Any) -> None:
     tool = described(schema)
     assert callable(made(tool))
     assert len(tool.doc) < 10_000
@@ -131,7 +131,7 @@ def test_no_schema_breaks_anything(schema: Any) -> None:
         check({"a": "x"}, schema)
 
 
-def test_a_pattern_that_takes_for_ever_is_left_to_the_server() -> None:
+def test_slow_pattern_is_left_to_the_server() -> None:
     for pattern in ("^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(?:(?:a|b|ab)*)*c"):
         with suppress(ArgumentsError):
             check({"a": "ab" + "a" * 5_000 + "!"}, {"properties": {"a": {"pattern": pattern}}})
@@ -141,7 +141,7 @@ def test_a_pattern_that_takes_for_ever_is_left_to_the_server() -> None:
     check({"x" * 3_000: 1}, {"patternProperties": {"(x+x+)+y": {"type": "string"}}})
 
 
-def test_a_schema_that_branches_without_end_is_left_to_the_server() -> None:
+def test_endlessly_branching_schema_is_left_to_the_server() -> None:
     branching: dict[str, Any] = {
         "$defs": {
             "n": {"anyOf": [{"not": {"$ref": "#/$defs/m"}}] * 9},
@@ -169,7 +169,7 @@ def test_a_schema_that_branches_without_end_is_left_to_the_server() -> None:
         ),
     ],
 )
-def test_the_argument_that_is_wrong_is_named(arguments: dict[str, Any], sentence: str) -> None:
+def test_wrong_argument_is_named(arguments: dict[str, Any], sentence: str) -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -198,7 +198,7 @@ def test_schemas_of_other_drafts_are_understood(schema: dict[str, Any], argument
         check({"a": 0}, {"properties": {"a": schema}})
 
 
-def test_what_is_required_without_a_description_can_be_given() -> None:
+def test_undescribed_required_argument_can_be_passed() -> None:
     schema = with_required(
         {"properties": {"a": {}}, "required": ["b"], "additionalProperties": False}
     )
@@ -207,7 +207,7 @@ def test_what_is_required_without_a_description_can_be_given() -> None:
 
 
 @pytest.mark.parametrize("word", ["anyOf", "patternProperties", "$ref"])
-def test_arguments_that_a_schema_describes_elsewhere_can_be_given(word: str) -> None:
+def test_arguments_described_by_a_reference_can_be_passed(word: str) -> None:
     assert (
         described({"properties": {"a": {}}, word: {}}).written
         == "(*, a: object = ..., **arguments)"

@@ -30,7 +30,7 @@ def toolset(folder: Path, problems: list[str] | None = None) -> Toolset:
     )
 
 
-def test_the_four_tools_are_langchains_with_schemas(project: Path) -> None:
+def test_four_tools_are_langchain_tools_with_schemas(project: Path) -> None:
     tools = {tool.name: tool for tool in get_all_tools()}
     assert list(tools) == ["search_skills", "load_skill", "search_code", "read_file"]
     assert all(
@@ -42,13 +42,13 @@ def test_the_four_tools_are_langchains_with_schemas(project: Path) -> None:
     assert tools["search_skills"].args["limit"]["default"] == 5
 
 
-def test_what_a_tool_cannot_do_comes_back_as_text(project: Path) -> None:
+def test_tool_failure_comes_back_as_text(project: Path) -> None:
     read_file = {tool.name: tool for tool in get_all_tools()}["read_file"]
     assert read_file.invoke({"path": "xyz.cbl"}) == "File not found: xyz.cbl"
     assert "validation" in read_file.invoke({"start": 3}).lower()
 
 
-def test_tools_work_in_the_folders_that_they_are_given(tmp_path: Path) -> None:
+def test_tools_work_in_their_given_folders(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\n")
     write_skill(tmp_path / "own", "tidy", "Tidy up")
     tools = {tool.name: tool for tool in get_all_tools(tmp_path, tmp_path / "own")}
@@ -57,7 +57,7 @@ def test_tools_work_in_the_folders_that_they_are_given(tmp_path: Path) -> None:
     assert tools["load_skill"].invoke({"name": "tidy"}) == "Good."
 
 
-def test_whatever_goes_wrong_in_a_tool_is_a_sentence(tmp_path: Path) -> None:
+def test_any_tool_failure_gives_one_sentence(tmp_path: Path) -> None:
     tools = toolset(tmp_path)
     for name, arguments, sentence in [
         ("read_file", {"path": "x"}, "File not found: x"),
@@ -83,7 +83,7 @@ def test_whatever_goes_wrong_in_a_tool_is_a_sentence(tmp_path: Path) -> None:
         assert str(raised.value) == sentence
 
 
-def test_each_argument_reaches_what_does_the_work(tmp_path: Path) -> None:
+def test_each_argument_reaches_the_implementation(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Alpha\nalpha\nALPHA\nomega\n")
     (tmp_path / "a.log").write_text("alpha\n")
     (tmp_path / "b.cbl").write_bytes("GRÜSSE\n".encode("cp273"))
@@ -121,7 +121,7 @@ def test_each_argument_reaches_what_does_the_work(tmp_path: Path) -> None:
     )
 
 
-def test_a_search_is_cancelled_by_whoever_waits(tmp_path: Path) -> None:
+def test_waiting_caller_can_cancel_a_search(tmp_path: Path) -> None:
     (tmp_path / "endless.txt").write_text("a" * 40)
     cancelled = threading.Event()
     cancelled.set()
@@ -130,7 +130,7 @@ def test_a_search_is_cancelled_by_whoever_waits(tmp_path: Path) -> None:
     )
 
 
-def test_the_functions_of_the_namespace_are_made_of_the_same_definitions(
+def test_namespace_functions_use_the_same_definitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mahtab_tui.kernel.worker.host import Host
@@ -157,7 +157,7 @@ def test_the_functions_of_the_namespace_are_made_of_the_same_definitions(
         made["read_file"]()
 
 
-def test_numbers_of_other_libraries_reach_the_host_as_numbers(
+def test_numbers_of_other_libraries_arrive_as_numbers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     import numpy
@@ -174,9 +174,7 @@ def test_numbers_of_other_libraries_reach_the_host_as_numbers(
 
 
 @pytest.mark.parametrize("path", ESCAPES)
-def test_no_path_of_a_tool_leads_out_of_the_folder_of_the_source_or_of_the_skill(
-    tmp_path: Path, path: str
-) -> None:
+def test_tool_paths_cannot_leave_the_source_or_skill_folder(tmp_path: Path, path: str) -> None:
     (tmp_path / "secret").write_text("the secret")
     folder = tmp_path / "code"
     for inside in (folder, write_skill(folder / "skills", "tidy").parent):

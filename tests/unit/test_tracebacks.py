@@ -43,13 +43,13 @@ def test_each_frame_knows_its_line_of_the_text() -> None:
     assert "\0" not in told.text
 
 
-def test_what_only_looks_like_a_frame_is_none() -> None:
+def test_text_resembling_a_frame_is_not_a_frame() -> None:
     told = raised('raise ValueError("""x\n  File "/etc/passwd", line 1, in f\n    root\n""")')
     assert places(told) == [("In [1]", 1, "<module>")]
     assert rows(told) == ['  File "In [1]", line 1, in <module>']
 
 
-def test_causes_contexts_and_a_repeated_frame_are_told_where_they_stand() -> None:
+def test_causes_contexts_and_repeated_frames_are_located() -> None:
     told = raised(
         "def f():\n    return f()\ntry:\n    f()\nexcept RecursionError as error:\n    raise ValueError('no\\nno') from error"
     )
@@ -62,7 +62,7 @@ def test_causes_contexts_and_a_repeated_frame_are_told_where_they_stand() -> Non
     )
 
 
-def test_the_place_that_does_not_compile_is_one(tmp_path: Path) -> None:
+def test_syntax_error_location_is_a_frame(tmp_path: Path) -> None:
     file = tmp_path / "bad.py"
     file.write_text("x = 1\ny = = 2\n")
     told = raised(f"compile(open({str(file)!r}).read(), {str(file)!r}, 'exec')")
@@ -75,7 +75,7 @@ def test_the_place_that_does_not_compile_is_one(tmp_path: Path) -> None:
     assert places(told) == [("In [7]", 1, "")]
 
 
-def test_a_file_is_told_by_its_whole_path_and_what_is_none_as_it_is(
+def test_file_has_its_full_path_and_a_pseudo_file_keeps_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -85,7 +85,7 @@ def test_a_file_is_told_by_its_whole_path_and_what_is_none_as_it_is(
     assert places(raised("exec('1 / 0')"))[-1] == ("<string>", 1, "<module>")
 
 
-def test_of_very_many_frames_the_last_are_told() -> None:
+def test_only_the_last_of_very_many_frames_are_listed() -> None:
     chain = "error = None\nfor number in range(300):\n    try:\n        raise ValueError(number) from error\n    except ValueError as e:\n        error = e\n"
     told = raised(chain + "raise error")
     assert len(told.frames) == 200
@@ -95,13 +95,13 @@ def test_of_very_many_frames_the_last_are_told() -> None:
     ]
 
 
-def test_a_syntax_error_with_anything_for_its_line_is_shown() -> None:
+def test_syntax_error_with_an_arbitrary_line_number_is_shown() -> None:
     told = raised("error = SyntaxError('odd')\nerror.filename, error.lineno = 3, 'x'\nraise error")
     assert "SyntaxError: odd" in told.text
     assert places(told) == [("In [1]", 3, "<module>")]
 
 
-def test_of_a_name_that_no_file_can_have_the_end_is_told() -> None:
+def test_overlong_file_and_function_names_are_cut_to_their_end() -> None:
     told = raised(
         "code = compile('1 / 0', 'x' * 100_000 + 'end', 'exec')\nexec(code.replace(co_name='n' * 100_000))"
     )
@@ -109,7 +109,7 @@ def test_of_a_name_that_no_file_can_have_the_end_is_told() -> None:
     assert (len(file), file[-4:], len(function)) == (4096, "xend", 4096)
 
 
-def test_exceptions_in_a_circle_and_a_line_that_is_not_known_are_told() -> None:
+def test_circular_exceptions_and_unknown_lines_are_listed() -> None:
     told = raised(
         "def f(): 1 / 0\nf.__code__ = f.__code__.replace(co_linetable=b'\\xff' * 9)\na, b = ValueError(), KeyError()\na.__cause__, b.__context__ = b, a\ntry: raise a\nexcept ValueError: f()"
     )
@@ -117,7 +117,7 @@ def test_exceptions_in_a_circle_and_a_line_that_is_not_known_are_told() -> None:
     assert all(frame.row for frame in told.frames)
 
 
-def test_frames_of_libraries_are_one_line_that_stands_for_all_of_them(tmp_path: Path) -> None:
+def test_library_frames_are_collapsed_into_one_line(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("import pandas\ndef look(table):\n    return table['fare']\n")
     told = raised(

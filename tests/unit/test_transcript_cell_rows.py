@@ -10,7 +10,7 @@ from mahtab_tui.tui.panes.transcript.layout.cell import CellRows, duration
 from tests.unit.test_transcript_rows import PALETTE, lines
 
 
-def test_changes_are_bounded_and_counted() -> None:
+def test_changes_are_limited_and_counted() -> None:
     cell = Cell(party="you", person=True, code="x", number=1)
     cell.changes = [Change(f"n{number}", "added", type="int", summary="1") for number in range(24)]
     rows = CellRows(cell, 1_000, PALETTE)
@@ -70,7 +70,7 @@ def test_changes_wrap_between_names() -> None:
         ({"change": "deleted"}, "− x"),
     ],
 )
-def test_a_change_tells_what_a_name_was_before(change: dict[str, str], told: str) -> None:
+def test_change_shows_the_previous_value(change: dict[str, str], told: str) -> None:
     rows = CellRows(
         Cell(party="you", person=True, code="x", changes=[Change("x", **change)]), 80, PALETTE
     )
@@ -88,7 +88,7 @@ def test_a_change_tells_what_a_name_was_before(change: dict[str, str], told: str
         ("died", "✗ died"),
     ],
 )
-def test_a_cell_says_in_words_how_it_ended(status: str, mark: str) -> None:
+def test_cell_shows_its_final_status(status: str, mark: str) -> None:
     cell = Cell(party="you", person=True, code="x", number=1, status=status, duration=0.08)
     rows = CellRows(cell, 60, PALETTE)
     rows.update()
@@ -97,7 +97,7 @@ def test_a_cell_says_in_words_how_it_ended(status: str, mark: str) -> None:
     assert rows[0].text == "In 1 · you"
 
 
-def test_a_skipped_block_says_why() -> None:
+def test_skipped_block_shows_the_reason() -> None:
     cell = Cell(party="claude", person=False, code="x", approval="skipped", reason="too\nslow")
     rows = CellRows(cell, 60, PALETTE)
     rows.update()

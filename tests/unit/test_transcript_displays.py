@@ -64,7 +64,7 @@ def table(html: str) -> HtmlTable:
     return found
 
 
-def test_a_table_is_read_with_its_spans_and_its_notes() -> None:
+def test_table_is_parsed_with_spans_and_notes() -> None:
     found = table(FRAME)
     assert [[cell.text for cell in line] for line in found.header] == [
         ["", "pair", ""],
@@ -78,14 +78,14 @@ def test_a_table_is_read_with_its_spans_and_its_notes() -> None:
 
 
 @given(st.text(alphabet="<>/tabledrh= \"'colspan9rowspan!-&;#[]?", max_size=300))
-def test_any_html_is_read_or_is_no_table(html: str) -> None:
+def test_any_html_is_parsed_or_is_not_a_table(html: str) -> None:
     for given_html in (html, f"<table><tr><td>{html}</td>{html}"):
         found = read_table(given_html)
         if found is not None:
             assert all(cell_len(row.text) <= 30 for row in grid_rows(found, 30, PALETTE))
 
 
-def test_only_the_first_table_is_read_and_a_span_ends() -> None:
+def test_only_the_first_table_is_parsed_and_a_span_ends() -> None:
     html = "<table><tr><td rowspan=2>a<td>b<br>c<tr><td>d<table><tr><td>inner</td></tr></table> d<tr><td>e<td>f</table><table><tr><td>second</table>"
     assert [[cell.text for cell in line] for line in table(html).body] == [
         ["a", "b c"],
@@ -94,16 +94,14 @@ def test_only_the_first_table_is_read_and_a_span_ends() -> None:
     ]
 
 
-def test_what_stands_between_tags_of_other_kinds_belongs_to_its_cell_and_an_end_of_no_table_to_none() -> (
-    None
-):
+def test_inline_tags_stay_in_their_cell_and_stray_end_tags_are_ignored() -> None:
     assert [
         [cell.text for cell in line]
         for line in table("</table><table><tr><td>a<b>b</b>c<td>d</table>").body
     ] == [["abc", "d"]]
 
 
-def test_a_wide_table_is_seen_from_any_column_and_says_which_are_seen() -> None:
+def test_wide_table_scrolls_by_columns_and_names_the_visible_ones() -> None:
     wide = table("<table><tr><th>name" + "".join(f"<td>{number:03}" for number in range(100)))
     line, note = grid_rows(wide, 44, PALETTE)
     assert line.text.split() == ["name", *(f"{number:03}" for number in range(8))]
@@ -136,13 +134,13 @@ MANY = 50_000
     ],
     ids=lambda inside: inside[:12],
 )
-def test_no_html_takes_long_or_raises(inside: str) -> None:
+def test_no_html_is_slow_or_raises(inside: str) -> None:
     rows = grid_rows(table(f"<table><tr>{inside}"), 30, PALETTE)
     assert len(rows) < 500
     assert all(cell_len(row.text) <= 30 for row in rows)
 
 
-def test_of_a_long_table_both_ends_are_drawn() -> None:
+def test_both_ends_of_a_long_table_are_drawn() -> None:
     rows = grid_rows(
         table("<table>" + "".join(f"<tr><td>{number}</td></tr>" for number in range(1_000))),
         40,
@@ -157,18 +155,18 @@ def test_of_a_long_table_both_ends_are_drawn() -> None:
     ]
 
 
-def test_the_rest_of_a_table_of_too_many_cells_is_said_to_be_missing() -> None:
+def test_truncated_table_has_a_note() -> None:
     found = table("<table>" + "<tr><td rowspan=1000 colspan=1000>" * 200)
     assert sum(map(len, found.body)) < 110_000
     assert found.notes == ["… the rest of the table is left out …"]
 
 
-def test_a_long_cell_of_many_lines_keeps_the_columns_beside_it_in_their_place() -> None:
+def test_long_row_span_keeps_the_other_columns_aligned() -> None:
     found = table("<table><tr><th rowspan=150>a</th><td>0</td></tr>" + "<tr><td>1</td></tr>" * 149)
     assert {tuple(cell.text for cell in line) for line in found.body[1:]} == {("", "1")}
 
 
-def test_of_long_markdown_the_beginning_is_drawn_and_the_rest_counted() -> None:
+def test_long_markdown_is_drawn_from_its_start_with_the_rest_counted() -> None:
     output = OutputBuffer()
     output.show("<Markdown>\n", "text/markdown", "a\n\n" * 100_000)
     drawn = lines(output)
@@ -194,7 +192,7 @@ def test_a_wide_table_fits_and_has_whole_columns(width: int) -> None:
         assert "column0" in rows[0].text
 
 
-def test_numbers_stand_to_the_right_and_words_to_the_left() -> None:
+def test_numbers_are_right_aligned_and_words_left_aligned() -> None:
     html = "<table><tr><th>n</th><th>word</th></tr><tr><td>1</td><td>a</td></tr><tr><td>-2.5e3</td><td>bcdef</td></tr></table>"
     assert [row.text for row in grid_rows(table(html), 40, PALETTE)] == [
         "     n  word ",
@@ -208,7 +206,7 @@ def test_numbers_stand_to_the_right_and_words_to_the_left() -> None:
     ("width", "height", "room"),
     [(640, 480, 78), (8_000, 10, 78), (10, 8_000, 20), (1, 1, 8), (10_000, 10_000, 8)],
 )
-def test_a_picture_keeps_to_its_room_and_to_a_screen(width: int, height: int, room: int) -> None:
+def test_picture_fits_its_space_and_the_screen(width: int, height: int, room: int) -> None:
     columns, rows = size_in_cells(width, height, room)
     assert 1 <= columns <= room
     assert 1 <= rows <= HIGHEST
@@ -257,13 +255,13 @@ def test_pictures_of_every_kind_are_half_blocks(form: str, mode: str) -> None:
         "no end of marks",
     ],
 )
-def test_what_is_no_picture_or_a_huge_one_is_its_text(data: str) -> None:
+def test_invalid_or_huge_picture_is_shown_as_its_text(data: str) -> None:
     output = OutputBuffer()
     output.show("<Image>\n", "image/png", data)
     assert lines(output) == ["<Image>"]
 
 
-def test_a_picture_that_turned_out_to_be_broken_is_its_text() -> None:
+def test_picture_that_proves_broken_is_shown_as_its_text() -> None:
     output = OutputBuffer()
     output.show("<Image>\n", "image/png", picture(40, 40)[:60])
     rows = OutputRows(output, 60, PALETTE)
@@ -278,7 +276,7 @@ def test_a_picture_that_turned_out_to_be_broken_is_its_text() -> None:
     assert [rows[number].text for number in range(len(rows))] == ["<Image>"]
 
 
-def test_what_is_kept_only_as_text_is_drawn_as_text() -> None:
+def test_output_stored_only_as_text_is_drawn_as_text() -> None:
     output = OutputBuffer()
     output.show("<Image>\n", "image/png", picture(40, 40))
     rows = OutputRows(output, 60, PALETTE)
@@ -294,7 +292,7 @@ def test_what_is_kept_only_as_text_is_drawn_as_text() -> None:
     st.integers(1, 300),
     st.binary(max_size=70_000),
 )
-def test_the_size_of_a_picture_is_read_from_its_beginning(
+def test_size_of_a_picture_is_read_from_its_header(
     form: str, width: int, height: int, comment: bytes
 ) -> None:
     options: dict[str, object] = (
@@ -319,7 +317,7 @@ def test_a_file_in_base64_is_read_as_the_decoded_one() -> None:
         opened(PHOTO, 100)
 
 
-def test_what_cannot_be_drawn_is_all_lines_of_its_text() -> None:
+def test_undrawable_display_shows_all_lines_of_its_text() -> None:
     output = OutputBuffer()
     output.show("   a\n0  1\n", "text/html", "<table></table>")
     output.show("x" * 100 + "\n" + "y" * 4_000, "image/png", "")
@@ -329,7 +327,7 @@ def test_what_cannot_be_drawn_is_all_lines_of_its_text() -> None:
     assert not any("\n" in line for line in drawn)
 
 
-def test_of_very_many_tables_the_first_and_the_last_are_drawn_and_all_are_bounded() -> None:
+def test_only_the_first_and_last_of_very_many_tables_are_drawn() -> None:
     output = OutputBuffer()
     for number in range(HEAD + TAIL + 100):
         output.show(
@@ -342,7 +340,7 @@ def test_of_very_many_tables_the_first_and_the_last_are_drawn_and_all_are_bounde
     assert f"text {SHOWN}" in drawn
 
 
-def test_what_is_shown_stands_between_what_is_printed() -> None:
+def test_displays_appear_between_printed_lines() -> None:
     output = OutputBuffer()
     output.feed("stdout", "before")
     output.show("frame\n", "text/html", FRAME)
@@ -387,7 +385,7 @@ def test_a_resumed_cell_shows_what_the_live_one_showed() -> None:
     assert lines(cell_of(live).output) == lines(cell_of(resumed).output)
 
 
-def test_who_watches_from_the_middle_of_a_cell_sees_the_right_pictures_and_in_the_end_all() -> None:
+def test_late_watcher_of_a_cell_sees_the_right_pictures() -> None:
     def shown(name: str) -> Record:
         return record(
             tags.DISPLAY,
@@ -417,7 +415,7 @@ def test_who_watches_from_the_middle_of_a_cell_sees_the_right_pictures_and_in_th
     assert cell.displays == []
 
 
-def test_of_very_many_displays_of_a_running_cell_no_more_is_held_than_is_drawn() -> None:
+def test_running_cell_stores_no_more_displays_than_are_drawn() -> None:
     number, whole = (
         SHOWN + 10,
         record(
@@ -450,7 +448,7 @@ def test_of_very_many_displays_of_a_running_cell_no_more_is_held_than_is_drawn()
     ] == ["0", "19", "frame", str(number - 1)]
 
 
-def test_a_text_whose_display_was_missed_is_not_taken_for_another_one() -> None:
+def test_text_with_a_missed_display_is_not_matched_to_another() -> None:
     other = record(tags.DISPLAY, "other\n", cell=1, mime="text/html", data=FRAME)
     transcript = folded(
         record(tags.USER_REPL_IN, "f()", cell=1),
@@ -461,7 +459,7 @@ def test_a_text_whose_display_was_missed_is_not_taken_for_another_one() -> None:
     assert not any(isinstance(line, DisplayLine) for line in cell_of(transcript).output)
 
 
-def test_a_killed_session_keeps_its_displays_apart() -> None:
+def test_killed_session_separates_its_displays() -> None:
     pieces = [UserReplOutStream(text, cell=1, kind="display") for text in ("one\n", "two\n")]
     partial = Partial(pieces[0])
     for piece in pieces:
@@ -469,7 +467,7 @@ def test_a_killed_session_keeps_its_displays_apart() -> None:
     assert partial.record().attrs["kinds"] == [["display", 4], ["display", 4]]
 
 
-def test_old_pictures_leave_the_memory_and_their_text_stays(
+def test_old_pictures_are_freed_and_their_text_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(memory, "BUDGET", 150_000)

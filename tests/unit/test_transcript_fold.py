@@ -58,7 +58,7 @@ def thought(text: str, tag: str = tags.ASSISTANT_THOUGHT_STREAM) -> Record:
     return record(tag, text, turn=1, step=0, party="claude")
 
 
-def test_what_the_model_thinks_stands_before_its_answer_and_collapses_at_its_end() -> None:
+def test_thoughts_appear_before_their_answer_and_collapse_at_its_end() -> None:
     transcript = folded(thought("Let "), thought("me see."), token("So."))
     first, second = (entry for entry in transcript.entries if isinstance(entry, Words))
     assert (first.thought, first.source, first.collapsed) == (True, "Let me see.", False)
@@ -76,7 +76,7 @@ def test_a_resumed_session_shows_what_the_model_thought() -> None:
     assert not any(isinstance(entry, Cell) for entry in transcript.entries)
 
 
-def test_a_thought_of_an_answer_that_starts_again_is_hidden() -> None:
+def test_thought_of_a_restarted_answer_is_hidden() -> None:
     transcript = folded(
         thought("Let"),
         token("So"),
@@ -90,7 +90,7 @@ def test_a_thought_of_an_answer_that_starts_again_is_hidden() -> None:
     ]
 
 
-def test_a_resumed_cell_gets_its_output_from_the_whole_record() -> None:
+def test_resumed_cell_gets_its_output_from_the_full_record() -> None:
     transcript = folded(
         record(tags.USER_REPL_IN, "x", cell=1, party="you", at=NOW - 60),
         record(
@@ -105,7 +105,7 @@ def test_a_resumed_cell_gets_its_output_from_the_whole_record() -> None:
     assert output_of(cell_of(transcript)) == [("stdout", "a"), ("traceback", "Traceback")]
 
 
-def test_what_was_going_on_in_a_resumed_session_does_not_go_on() -> None:
+def test_unfinished_work_of_a_resumed_session_is_not_running() -> None:
     transcript = folded(
         record(tags.USER_REPL_IN, "while True: pass", cell=1, party="you", at=NOW - 60),
         answer(ANSWER),
@@ -117,7 +117,7 @@ def test_what_was_going_on_in_a_resumed_session_does_not_go_on() -> None:
     assert cell_of(transcript, 1).approval == "not run"
 
 
-def test_late_output_stands_under_the_last_cell() -> None:
+def test_background_output_appears_under_the_last_cell() -> None:
     transcript = folded(
         record(tags.USER_REPL_IN, "t.start()", cell=1, party="you"),
         record(tags.USER_REPL_OUT, "", cell=1, status="ok", duration=0.0),
@@ -130,7 +130,7 @@ def test_late_output_stands_under_the_last_cell() -> None:
     assert (cell.status, len(cell.output)) == ("ok", 0)
 
 
-def test_words_and_code_stream_into_entries_of_their_own() -> None:
+def test_words_and_code_stream_into_separate_entries() -> None:
     transcript = folded(
         token("\n"), token("First "), token("words."), token("a = ", "code"), token("1", "code"),
         token("More"), token("b = 2", "code", block=1),
@@ -148,7 +148,7 @@ def test_words_and_code_stream_into_entries_of_their_own() -> None:
     ]
 
 
-def test_the_whole_answer_replaces_what_streamed() -> None:
+def test_full_answer_replaces_the_streamed_text() -> None:
     transcript = folded(token("First wor"), token("a =", "code"), answer(ANSWER))
     assert outline(transcript) == [
         ("words", "First words."),
@@ -158,7 +158,7 @@ def test_the_whole_answer_replaces_what_streamed() -> None:
     ]
 
 
-def test_a_whole_answer_that_never_streamed_is_drawn_the_same() -> None:
+def test_full_answer_that_never_streamed_is_drawn_the_same() -> None:
     streamed = folded(
         token("First words."), token("a = 1", "code"), token("More words."), token("b = 2", "code", block=1), answer(ANSWER)
     )  # fmt: skip
@@ -166,7 +166,7 @@ def test_a_whole_answer_that_never_streamed_is_drawn_the_same() -> None:
     assert outline(whole) == outline(streamed)
 
 
-def test_a_thought_and_the_words_after_it_are_one_entry_streamed_or_not() -> None:
+def test_thought_and_following_words_are_one_entry_streamed_or_not() -> None:
     thought = "<think>\n```python\nno\n```\n</think>\n"
     whole = answer(f"{thought}So:\n```python\nx\n```")
     streamed = folded(token(thought), token("So:\n"), token("x\n", "code"), whole)
@@ -175,7 +175,7 @@ def test_a_thought_and_the_words_after_it_are_one_entry_streamed_or_not() -> Non
     )
 
 
-def test_what_streamed_and_was_not_there_vanishes() -> None:
+def test_streamed_entries_missing_from_the_final_answer_vanish() -> None:
     transcript = folded(
         token("First words."), token("x", "code"), token("more"), answer("First words.\n\nmore")
     )
@@ -224,7 +224,7 @@ def test_steps_of_a_turn_do_not_mix() -> None:
     assert [cell.number for cell in (cell_of(transcript, 0), cell_of(transcript, 2))] == [None, 5]
 
 
-def test_code_of_the_models_without_an_answer_is_a_cell_too() -> None:
+def test_model_code_without_an_answer_is_a_cell_too() -> None:
     transcript = folded(record(tags.ASSISTANT_REPL_IN, "x", cell=1, party="mcp"))
     assert outline(transcript) == [("code", "x")]
     assert cell_of(transcript).person is False
@@ -239,7 +239,7 @@ def test_a_stopped_answer_is_marked_once() -> None:
     assert outline(folded(stopped)) == [("note", "stopped")]
 
 
-def test_what_the_end_of_the_program_cut_off_says_so() -> None:
+def test_entries_cut_off_by_the_end_of_the_program_are_marked() -> None:
     transcript = folded(
         answer("Half", cut=True),
         record(tags.USER_REPL_IN, "x", cell=1, party="you"),
@@ -251,7 +251,7 @@ def test_what_the_end_of_the_program_cut_off_says_so() -> None:
 
 
 @pytest.mark.parametrize("state", ["thinking", "reflecting", "max-turns"])
-def test_the_spinner_turns_until_the_answer_is_there(state: str) -> None:
+def test_spinner_turns_until_the_answer_arrives(state: str) -> None:
     begin = record(tags.AGENT, turn=1, step=0, state=state, party="claude")
     transcript = folded(begin)
     assert transcript.activity is not None
@@ -261,7 +261,7 @@ def test_the_spinner_turns_until_the_answer_is_there(state: str) -> None:
         assert transcript.activity is None
 
 
-def test_after_the_first_word_the_model_is_writing_and_its_seconds_go_on() -> None:
+def test_model_is_writing_after_its_first_word_and_its_seconds_continue() -> None:
     transcript = folded(
         record(tags.AGENT, turn=1, step=0, state="thinking", party="claude"), token("x"), token("y")
     )
@@ -272,7 +272,7 @@ def test_after_the_first_word_the_model_is_writing_and_its_seconds_go_on() -> No
     )
 
 
-def test_while_code_waits_the_model_waits_for_the_person() -> None:
+def test_model_waits_for_the_user_while_code_waits() -> None:
     waits = record(
         tags.APPROVAL,
         "x = 1",
@@ -294,7 +294,7 @@ def test_while_code_waits_the_model_waits_for_the_person() -> None:
     assert transcript.activity is None
 
 
-def test_notices_and_deaths_are_notes_and_the_kernels_daily_life_is_not() -> None:
+def test_notices_and_deaths_are_notes_unlike_routine_kernel_events() -> None:
     transcript = folded(
         record(tags.NOTICE, "mind this", level="warning"),
         record(tags.KERNEL, "", state="busy", cell=1),
@@ -317,13 +317,13 @@ def test_notices_and_deaths_are_notes_and_the_kernels_daily_life_is_not() -> Non
     ]
 
 
-def test_what_is_printed_before_the_first_cell_is_a_note() -> None:
+def test_output_before_the_first_cell_is_a_note() -> None:
     assert outline(
         folded(record(tags.USER_REPL_OUT, "hello\n", cell=0, late=True, kinds=[["stdout", 6]]))
     ) == [("note", "hello")]
 
 
-def test_records_without_what_they_should_carry_do_no_harm() -> None:
+def test_records_with_missing_attributes_do_no_harm() -> None:
     read = []
     for tag, _ in KINDS:
         with contextlib.suppress(InvalidRecord):
@@ -333,7 +333,7 @@ def test_records_without_what_they_should_carry_do_no_harm() -> None:
         folded(each, each)
 
 
-def test_only_what_changed_is_told() -> None:
+def test_only_changed_entries_are_reported() -> None:
     transcript = folded(
         record(tags.USER_REPL_IN, "a", cell=1), record(tags.USER_REPL_IN, "b", cell=2)
     )
@@ -343,7 +343,7 @@ def test_only_what_changed_is_told() -> None:
     assert transcript.take_changed() == []
 
 
-def test_old_outputs_keep_their_ends_when_all_together_are_too_long(
+def test_old_outputs_are_shortened_when_the_total_is_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(memory, "BUDGET", 1_000)
@@ -360,7 +360,7 @@ def test_old_outputs_keep_their_ends_when_all_together_are_too_long(
     assert cells[0].output.left_out == 60
 
 
-def test_what_comes_of_an_answer_that_was_hidden_meanwhile_is_hidden_too() -> None:
+def test_later_parts_of_a_hidden_answer_are_hidden_too() -> None:
     hide = record(tags.HIDE, entry="answer 1.0", hidden=True)
     transcript = folded(
         token("First words."),
@@ -376,7 +376,7 @@ def test_what_comes_of_an_answer_that_was_hidden_meanwhile_is_hidden_too() -> No
     assert not any(entry.left_out for entry in resumed.entries)
 
 
-def test_what_was_replaced_is_not_brought_back_by_being_shown_again() -> None:
+def test_showing_a_replaced_entry_does_not_restore_it() -> None:
     replaced = record(tags.REPLACE, "What is greyed has left.", entry="cell 1")
     transcript = folded(
         record(tags.USER_REPL_IN, "x", cell=1),
@@ -386,7 +386,7 @@ def test_what_was_replaced_is_not_brought_back_by_being_shown_again() -> None:
     assert transcript.entries[0].left_out == "replaced"
 
 
-def test_clearing_keeps_what_runs() -> None:
+def test_clearing_leaves_running_cells() -> None:
     transcript = folded(
         record(tags.NOTICE, "gone", level="info"),
         record(tags.USER_REPL_IN, "long()", cell=1),
@@ -396,7 +396,7 @@ def test_clearing_keeps_what_runs() -> None:
     assert output_of(cell_of(transcript)) == [("stdout", "more")]
 
 
-def test_a_resumed_session_that_counts_its_turns_anew_keeps_old_answers() -> None:
+def test_resumed_session_with_restarted_turn_numbers_keeps_old_answers() -> None:
     question = record(tags.USER_CHAT, "again?", turn=1)
     transcript = folded(
         question, answer("Old words."), question, token("New wor"), answer("New words.")
@@ -409,7 +409,7 @@ def test_a_resumed_session_that_counts_its_turns_anew_keeps_old_answers() -> Non
     ]
 
 
-def test_the_bar_runs_on_between_words_and_code_but_not_below_output() -> None:
+def test_bar_continues_between_words_and_code_but_not_below_output() -> None:
     transcript = folded(answer(ANSWER))
     assert [entry.joined for entry in transcript.entries] == [False, True, True, True]
     transcript.fold(
@@ -421,7 +421,7 @@ def test_the_bar_runs_on_between_words_and_code_but_not_below_output() -> None:
     assert [entry.joined for entry in transcript.entries] == [False, True, False, True]
 
 
-def test_only_the_persons_last_error_shows_the_key_that_asks_about_it() -> None:
+def test_only_the_users_last_error_shows_the_key_for_asking_about_it() -> None:
     def cell(number: int, status: str, tag: str = tags.USER_REPL_IN) -> list[Record]:
         out = tags.USER_REPL_OUT if tag == tags.USER_REPL_IN else tags.ASSISTANT_REPL_OUT
         attrs: dict[str, Any] = {
@@ -450,7 +450,7 @@ def test_only_the_persons_last_error_shows_the_key_that_asks_about_it() -> None:
     assert transcript.last_error is cell_of(transcript), "the model is not told of the other"
 
 
-def test_what_was_printed_over_is_as_its_whole_record_tells_it() -> None:
+def test_overwritten_output_matches_its_full_record() -> None:
     transcript = Transcript(since=0.0)
     transcript.fold(
         [
@@ -476,7 +476,7 @@ def test_what_was_printed_over_is_as_its_whole_record_tells_it() -> None:
     assert [line.text for line in cell.output] == ["1", "2"]
 
 
-def test_what_a_killed_session_has_printed_over_is_shown_as_it_stood() -> None:
+def test_overwritten_output_of_a_killed_session_is_shown_as_it_stood() -> None:
     transcript = Transcript(since=0.0)
     whole = record(
         tags.USER_REPL_OUT, "one\ntwo\x1b[A\rONE", cell=1, cut=True, kinds=[["stdout", 14]]
@@ -497,7 +497,7 @@ def test_a_stored_plan_shows_its_steps_once() -> None:
     ]
 
 
-def test_a_cell_that_an_earlier_screen_has_left_running_shows_since_when() -> None:
+def test_cell_left_running_by_an_earlier_screen_shows_its_start_time() -> None:
     transcript = folded(record(tags.USER_REPL_IN, "train()", cell=3, at=NOW - 60))
     assert transcript.running == {}
     transcript.fold([record(tags.KERNEL, state="busy", cell=3, since=NOW - 60, at=NOW + 1)])
@@ -507,7 +507,7 @@ def test_a_cell_that_an_earlier_screen_has_left_running_shows_since_when() -> No
     assert not transcript.running
 
 
-def test_blocks_of_an_answer_that_wait_are_numbered() -> None:
+def test_waiting_blocks_of_an_answer_are_numbered() -> None:
     answer = record(
         tags.ASSISTANT_CHAT,
         "```python\na\n```\nand\n```python\nb\n```",

@@ -30,7 +30,7 @@ def doing(transcript: Transcript) -> str:
     return "" if transcript.activity is None else transcript.activity.doing
 
 
-def test_a_call_of_a_tool_is_one_entry_from_its_beginning_to_its_end() -> None:
+def test_tool_call_is_one_entry_from_start_to_end() -> None:
     transcript = folded(answer("Let me see."), tool("running"))
     assert doing(transcript) == "waits for read_file"
     transcript.take_changed()
@@ -48,7 +48,7 @@ def test_a_call_of_a_tool_is_one_entry_from_its_beginning_to_its_end() -> None:
     assert first.joined
 
 
-def test_a_call_of_an_earlier_time_that_has_no_end_was_cut_off() -> None:
+def test_unfinished_old_tool_call_is_cut_off() -> None:
     transcript = folded(tool("running", at=NOW - 1))
     [use] = transcript.entries
     assert isinstance(use, ToolUse)
@@ -60,7 +60,7 @@ def test_a_call_can_be_hidden_from_the_model() -> None:
     assert transcript.entries[0].left_out == "hidden"
 
 
-def test_a_skill_that_is_loaded_is_told() -> None:
+def test_loaded_skill_is_noted() -> None:
     loaded: dict[str, Any] = {"name": "tidy", "chars": 1_200, "budget": 60_000}
     transcript = folded(
         record(tags.SKILL, loaded=True, **loaded), record(tags.SKILL, loaded=False, **loaded)
@@ -71,7 +71,7 @@ def test_a_skill_that_is_loaded_is_told() -> None:
     ]
 
 
-def test_what_went_with_a_question_stands_under_it() -> None:
+def test_attachments_appear_under_their_question() -> None:
     transcript = Transcript(0.0)
     transcript.fold([record(tags.USER_CHAT, "see @a.txt", turn=1)])
     transcript.take_changed()

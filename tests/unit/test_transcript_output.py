@@ -28,14 +28,14 @@ def fed(*pieces: str, kind: str = "stdout") -> OutputBuffer:
 
 
 @given(st.text(alphabet="ab\n", max_size=60), st.lists(st.integers(0, 60), max_size=5))
-def test_any_split_into_pieces_gives_the_same_lines(text: str, places: list[int]) -> None:
+def test_any_split_gives_the_same_lines(text: str, places: list[int]) -> None:
     cuts = [0, *sorted(min(place, len(text)) for place in places), len(text)]
     pieces = [text[start:end] for start, end in pairwise(cuts)]
     assert texts(fed(*pieces)) == texts(fed(text)) == text.splitlines()
 
 
 @given(st.lists(st.integers(0, 2 * (HEAD + TAIL)), max_size=6))
-def test_of_many_lines_the_ends_stay_and_the_rest_is_counted(sizes: list[int]) -> None:
+def test_long_output_keeps_its_ends_and_counts_the_rest(sizes: list[int]) -> None:
     lines = ["" if number % 3 else str(number) for number in range(sum(sizes))]
     output, start = OutputBuffer(), 0
     for size in sizes:
@@ -47,7 +47,7 @@ def test_of_many_lines_the_ends_stay_and_the_rest_is_counted(sizes: list[int]) -
     assert kept[HEAD:] == lines[HEAD:][-TAIL:]
 
 
-def test_a_million_lines_keep_a_thousand() -> None:
+def test_only_a_thousand_of_a_million_lines_are_stored() -> None:
     output = fed("".join(f"{number}\n" for number in range(1_000_000)))
     assert len(output) == HEAD + TAIL
     assert output.left_out == 999_000
@@ -60,7 +60,7 @@ def test_a_carriage_return_rewrites_its_line() -> None:
     assert len(texts(output)[0]) < 20
 
 
-def test_of_a_line_written_over_a_thousand_times_only_what_may_be_seen_is_worked_out(
+def test_only_the_visible_result_of_an_overwritten_line_is_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     written: list[str] = []
@@ -75,20 +75,20 @@ def test_of_a_line_written_over_a_thousand_times_only_what_may_be_seen_is_worked
     assert len(written) < 10
 
 
-def test_what_a_shorter_pass_leaves_of_a_longer_one_is_not_lost() -> None:
+def test_rest_of_a_longer_overwritten_line_is_not_lost() -> None:
     passes = ["a much longer pass", *(f"short {number}" for number in range(50))]
     line = texts(fed("\r".join(passes), "\r", "end"))[0]
     assert line == "short 49onger pass\rend"
 
 
-def test_a_line_that_never_ends_is_bounded_and_says_by_how_much() -> None:
+def test_endless_line_is_bounded_and_counts_the_omitted_part() -> None:
     output = fed(*["x" * 1_000] * 200)
     (line,) = output
     assert len(line.text) == LINE_HEAD + LINE_TAIL
     assert line.cut == 200_000 - LINE_HEAD - LINE_TAIL
 
 
-def test_another_kind_begins_another_line() -> None:
+def test_different_kind_starts_a_new_line() -> None:
     output = fed("no line end")
     output.feed("value", "42")
     assert [(line.kind, line.text) for line in output] == [
@@ -97,14 +97,14 @@ def test_another_kind_begins_another_line() -> None:
     ]
 
 
-def test_colours_go_on_over_lines_even_over_those_left_out() -> None:
+def test_colours_continue_over_omitted_lines() -> None:
     output = fed("plain\n" * 1_000 + "\x1b[31m" + "red\n" * 5_000 + "still red\x1b[0m\nplain\n")
     *_, red, last = texts(output)
     assert red == "\x1b[31mstill red\x1b[0m"
     assert last == "plain"
 
 
-def test_an_escape_sequence_in_two_pieces_stays_one() -> None:
+def test_escape_sequence_in_two_pieces_is_joined() -> None:
     assert texts(fed("\x1b[3", "1mred")) == ["\x1b[31mred"]
 
 
@@ -121,7 +121,7 @@ def drawn(output: OutputBuffer) -> list[str]:
 
 
 @given(MOVED, st.lists(st.integers(0, 60), max_size=4))
-def test_a_cursor_that_moves_in_pieces_of_any_size_makes_the_same_picture(
+def test_cursor_moves_split_anywhere_give_the_same_picture(
     pieces: list[str], places: list[int]
 ) -> None:
     text = "".join(pieces)
@@ -132,13 +132,13 @@ def test_a_cursor_that_moves_in_pieces_of_any_size_makes_the_same_picture(
     ]
 
 
-def test_the_cursor_goes_over_the_border_between_the_first_lines_and_the_last() -> None:
+def test_cursor_crosses_the_border_between_first_and_last_lines() -> None:
     output = fed("line\n" * (HEAD + 2), "\x1b[4Aover", "\x1b[B\rbelow", "\n\n\nend")
     assert texts(output)[HEAD - 2 :] == ["over", "below", "line", "line", "end"]
     assert (len(output), output.left_out) == (HEAD + 3, 0)
 
 
-def test_the_cursor_comes_to_nothing_but_the_last_printed_lines() -> None:
+def test_cursor_reaches_only_the_last_printed_lines() -> None:
     output = OutputBuffer()
     output.feed("value", "42\n")
     output.feed("stdout", "printed\x1b[9A\rP")
@@ -152,7 +152,7 @@ def test_the_cursor_comes_to_nothing_but_the_last_printed_lines() -> None:
     ]
 
 
-def test_of_a_flood_of_moves_the_end_is_followed_and_the_rest_counted(
+def test_flood_of_cursor_moves_is_followed_at_its_end_and_the_rest_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     moves = 0

@@ -97,7 +97,7 @@ texts = st.text(alphabet="ab \u4f60e\u0301\U0001f600", max_size=60)
 
 
 @given(texts, st.integers(2, 12))
-def test_hard_wrapped_rows_fit_and_lose_nothing(text: str, width: int) -> None:
+def test_hard_wrapped_rows_fit_without_loss(text: str, width: int) -> None:
     cuts = hard_cuts(text, width)
     pieces = [text[start:end] for start, end in pairwise([*cuts, len(text)])]
     assert "".join(pieces) == text
@@ -105,7 +105,7 @@ def test_hard_wrapped_rows_fit_and_lose_nothing(text: str, width: int) -> None:
 
 
 @given(texts, st.integers(2, 12))
-def test_word_wrapped_rows_fit_but_for_their_last_spaces(text: str, width: int) -> None:
+def test_word_wrapped_rows_fit_except_for_trailing_spaces(text: str, width: int) -> None:
     cuts = word_cuts(text, width)
     pieces = [text[start:end] for start, end in pairwise([*cuts, len(text)])]
     assert "".join(pieces) == text
@@ -113,7 +113,7 @@ def test_word_wrapped_rows_fit_but_for_their_last_spaces(text: str, width: int) 
 
 
 @given(st.lists(st.text(alphabet="ab", max_size=6), max_size=6), st.integers(1, 7))
-def test_cut_spans_make_up_the_rows(pieces: list[str], width: int) -> None:
+def test_cut_spans_compose_the_rows(pieces: list[str], width: int) -> None:
     text = "".join(pieces)
     cuts = hard_cuts(text, width)
     rows = list(cut_spans([(piece, Style.null()) for piece in pieces], cuts))
@@ -127,7 +127,7 @@ def test_words_are_wrapped_between_words() -> None:
 
 
 @given(st.lists(st.integers(0, len(CODE)), max_size=8), st.integers(10, 40))
-def test_code_that_streams_is_drawn_like_the_whole(places: list[int], width: int) -> None:
+def test_streamed_code_is_drawn_like_complete_code(places: list[int], width: int) -> None:
     streamed = CodeRows(width, PALETTE, PALETTE.model)
     for place in sorted(places):
         streamed.update(CODE[:place])
@@ -137,14 +137,14 @@ def test_code_that_streams_is_drawn_like_the_whole(places: list[int], width: int
     assert drawn(streamed) == drawn(whole)
 
 
-def test_code_that_was_edited_is_drawn_anew() -> None:
+def test_edited_code_is_redrawn() -> None:
     rows = CodeRows(40, PALETTE, PALETTE.model)
     rows.update("a = 1\nb = 2\nc = 3\n")
     rows.update("a = 9\nb = 2\n")
     assert lines(rows) == ["a = 9", "b = 2", ""]
 
 
-def test_long_code_shows_its_ends_and_says_what_is_left_out() -> None:
+def test_long_code_shows_its_ends_and_the_omitted_count() -> None:
     rows = CodeRows(40, PALETTE, PALETTE.model)
     rows.update("\n".join(f"x{number} = 1" for number in range(10_000)))
     assert len(rows) == LIMIT + 1
@@ -152,7 +152,7 @@ def test_long_code_shows_its_ends_and_says_what_is_left_out() -> None:
 
 
 @given(st.lists(st.integers(0, len(MARKDOWN)), max_size=8), st.integers(20, 80))
-def test_markdown_that_streams_is_drawn_like_the_whole(places: list[int], width: int) -> None:
+def test_streamed_markdown_is_drawn_like_complete_markdown(places: list[int], width: int) -> None:
     words = Words(party="claude")
     rows = WordsRows(words, width, PALETTE)
     for place in sorted(places):
@@ -163,7 +163,7 @@ def test_markdown_that_streams_is_drawn_like_the_whole(places: list[int], width:
     assert drawn(rows) == drawn(words_rows(MARKDOWN, width))
 
 
-def test_markdown_shows_all_its_kinds() -> None:
+def test_markdown_of_all_kinds_is_drawn() -> None:
     assert lines(words_rows(MARKDOWN)) == [
         "Claude  ",
         "Title",
@@ -230,17 +230,17 @@ def test_hostile_words_are_drawn_as_text(source: str) -> None:
         assert "<div>\nblock\n</div>" in text
 
 
-def test_a_link_whose_words_are_its_address_is_shown_once() -> None:
+def test_link_whose_text_is_its_address_is_shown_once() -> None:
     assert lines(words_rows("<https://example.org>")) == ["Claude  https://example.org"]
 
 
-def test_columns_give_way_from_the_widest() -> None:
+def test_widest_columns_shrink_first() -> None:
     assert fitted([10, 40, 4], 34) == [10, 20, 4]
     assert fitted([3, 3], 100) == [3, 3]
     assert fitted([10**12, 10], 34) == [24, 10]
 
 
-def test_output_is_bounded_and_says_how_much_is_left_out() -> None:
+def test_output_is_bounded_with_the_omitted_count() -> None:
     rows = output_rows("x\n" * 5_000)
     assert len(rows) == HEAD + TAIL + 1
     assert rows[HEAD].text == "… 4,000 lines left out (Enter shows all) …"
@@ -255,13 +255,13 @@ def test_sgr_colours_are_styles_and_nothing_else_passes() -> None:
     assert style.color.number == 1
 
 
-def test_a_huge_line_tells_what_it_left_out() -> None:
+def test_huge_line_shows_the_omitted_count() -> None:
     text = "".join(lines(output_rows("x" * 200_000)))
     assert len(text) < 5_000
     assert "196,000 characters left out" in text
 
 
-def test_tabs_stop_every_eight_cells_whatever_is_before_them() -> None:
+def test_tabs_stop_every_eight_columns() -> None:
     assert expand_tabs("a\tb") == "a       b"
     assert expand_tabs("你\tb") == "你      b"
     assert expand_tabs("\x1b[31ma\x1b[0m\tb") == "\x1b[31ma\x1b[0m       b"
@@ -282,7 +282,7 @@ def test_a_traceback_begins_with_its_error_in_bold() -> None:
     assert PALETTE.person.color in [style.color for _, style in rows[2].spans]
 
 
-def test_the_words_between_chained_errors_say_how_they_are_linked() -> None:
+def test_chained_errors_are_labelled_with_their_link() -> None:
     first = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: first\n'
     for words, lead in [
         ("The above exception was the direct cause of the following exception:", "caused by"),
@@ -321,7 +321,7 @@ def test_notes_have_a_mark_for_their_level() -> None:
     assert marks == ["· said", "! said", "✗ said"]
 
 
-def test_a_row_that_there_was_only_by_a_guess_is_empty() -> None:
+def test_row_that_existed_only_as_an_estimate_is_empty() -> None:
     """Empty lines of an answer are drawn as one, which is known once it is laid out."""
     window = Window(
         [Words(party="demo", source="its beginning" + "\n" * 30 + "its end")], 40, PALETTE
@@ -331,6 +331,6 @@ def test_a_row_that_there_was_only_by_a_guess_is_empty() -> None:
     assert window.row(window.place_of(window.total - 1)).text == "its end"
 
 
-def test_a_marked_entry_in_no_columns_is_drawn() -> None:
+def test_marked_entry_without_columns_is_drawn() -> None:
     strip = Strip([], 0)
     assert with_mark(strip, Style(bold=True)).cell_length == 0

@@ -27,7 +27,7 @@ def cell(code: str, *, person: bool = False, guest: int | None = None) -> Cell:
     return Cell(party="x", person=person, guest=guest, code=code)
 
 
-def test_each_kind_of_entry_says_something_and_nothing_that_a_terminal_would_do() -> None:
+def test_text_of_every_entry_kind_is_harmless_to_a_terminal() -> None:
     call = ToolUse(party="x", name="look", arguments='{"path": "a"}', text="found\x1b[2J\n")
     entries = [
         cell("\nx = 1\n"),
@@ -46,7 +46,7 @@ def test_each_kind_of_entry_says_something_and_nothing_that_a_terminal_would_do(
     assert text_of(ToolUse(party="x", name="look", arguments="{}")) == "look {}"
 
 
-def test_lines_that_are_left_out_are_told_of_where_they_stood() -> None:
+def test_omitted_lines_are_noted_in_position() -> None:
     printed = "".join(f"{number}\n" for number in range(2_000))
     texts = output_of(
         cell_of(
@@ -59,7 +59,7 @@ def test_lines_that_are_left_out_are_told_of_where_they_stood() -> None:
     assert texts[-1] == "1999"
 
 
-def test_each_place_is_found_on_its_own_row() -> None:
+def test_each_match_is_found_on_its_own_row() -> None:
     rows = window(Note(gap=False, level="info", text="a straw\nnone\nstraw and straw\nstraw"))
     found = [
         row_of(SearchMatch(0, number), rows, Pattern("STRAW", regex=False, any_case=True)).row
@@ -78,7 +78,7 @@ def test_the_indent_of_a_wrapped_row_is_not_copied() -> None:
     assert selected_text(rows, 1, whole) == "· first words and second words"
 
 
-def test_what_has_no_room_among_the_pinned_is_counted() -> None:
+def test_pinned_entries_without_room_are_counted() -> None:
     entries = [Question(text=str(number)) for number in range(6)]
     rows = window(*entries)
     drawn = pinned_rows(

@@ -40,11 +40,11 @@ def head(arguments: str, state: str = "ok") -> str:
         "as many as are drawn",
     ],
 )
-def test_the_arguments_stand_in_one_line_as_they_run(arguments: str, told: str) -> None:
+def test_arguments_are_shown_in_one_line_as_they_run(arguments: str, told: str) -> None:
     assert head(arguments) == f"⚒ look  {told}"
 
 
-def test_how_it_ended_is_said_in_words() -> None:
+def test_final_state_is_shown_in_words() -> None:
     assert [head("{}", state) for state in ("running", "ok", "error", "refused")] == [
         "⚒ look    runs",
         "⚒ look  ",
@@ -53,7 +53,7 @@ def test_how_it_ended_is_said_in_words() -> None:
     ]
 
 
-def test_what_it_gave_stands_below_and_a_wrapped_line_is_one_to_who_copies_it() -> None:
+def test_result_appears_below_and_wrapped_lines_copy_as_one() -> None:
     rows = tool_rows(use("{}", "a\n\tb\n" + "x" * 30 + "\n"), 20, PALETTE)
     assert [(row.text, row.soft) for row in rows[1:]] == [
         ("  a", False),
@@ -64,7 +64,7 @@ def test_what_it_gave_stands_below_and_a_wrapped_line_is_one_to_who_copies_it() 
 
 
 @pytest.mark.parametrize("text", ["a", "a\nb\nc"])
-def test_where_nothing_wraps_its_height_is_known_before_it_is_drawn(text: str) -> None:
+def test_height_is_known_before_drawing_if_nothing_wraps(text: str) -> None:
     rows = EntryRows(entry := use("{}", text), 40, PALETTE)
     rows.update()
     assert guess(entry, 40) == len(rows)

@@ -132,11 +132,11 @@ def waiting(path: Path, key: str) -> str:
     return f"{path} sets {key} (line 2), which is not used until you trust it: run mahtab-tui config trust."
 
 
-def test_it_is_decided_of_each_setting_whether_a_project_may_set_it() -> None:
+def test_every_setting_has_a_trust_decision() -> None:
     assert WAITS.keys() | FREE.keys() == Settings.model_fields.keys()
 
 
-def test_a_new_setting_waits_by_default(project: Path) -> None:
+def test_new_setting_needs_trust_by_default(project: Path) -> None:
     class NewSettings(Settings):
         brand_new: bool = False
 
@@ -148,7 +148,7 @@ def test_a_new_setting_waits_by_default(project: Path) -> None:
 
 @pytest.mark.parametrize("source", [".env", "config.toml"])
 @pytest.mark.parametrize("key", WAITS)
-def test_a_value_that_could_harm_is_used_once_it_is_trusted_and_not_when_it_changes(
+def test_harmful_value_is_used_only_while_trusted_and_unchanged(
     project: Path, home: Path, source: str, key: str
 ) -> None:
     if key in OWN:
@@ -194,9 +194,7 @@ def test_a_value_that_could_harm_is_used_once_it_is_trusted_and_not_when_it_chan
 
 @pytest.mark.parametrize("source", [".env", "config.toml"])
 @pytest.mark.parametrize("key", FREE)
-def test_what_harms_nobody_is_used_at_once(
-    project: Path, home: Path, source: str, key: str
-) -> None:
+def test_harmless_values_are_used_at_once(project: Path, home: Path, source: str, key: str) -> None:
     if key in OWN:
         write(home, "config.toml", key, OWN[key])
     write(project, source, key, FREE[key])
@@ -206,7 +204,7 @@ def test_what_harms_nobody_is_used_at_once(
 
 
 @pytest.mark.parametrize("limit", ["nan", "inf", "1e999", "0x10", "9" * 400, "no number"])
-def test_a_limit_that_is_not_clearly_lower_waits(limit: str) -> None:
+def test_limit_that_is_not_clearly_lower_needs_trust(limit: str) -> None:
     assert trust.guarded({"max_usd": limit}, {"max_usd": 2.0})
 
 
@@ -228,11 +226,11 @@ def test_a_limit_that_is_not_clearly_lower_waits(limit: str) -> None:
         "alt+p",
     ],
 )
-def test_a_project_does_not_take_keys_that_type_stop_answer_or_are_the_persons(keys: str) -> None:
+def test_project_cannot_bind_typing_stopping_answering_or_user_keys(keys: str) -> None:
     assert trust.guarded({"keymap": {"help": keys}}, {"keymap": {"jump": "alt+o,alt+p"}})
 
 
-def test_no_key_that_a_project_may_use_stops_leaves_answers_or_approves_anything() -> None:
+def test_no_allowed_project_key_stops_quits_answers_or_approves() -> None:
     for command in COMMANDS:
         if command.id in (
             "stop",
@@ -247,7 +245,7 @@ def test_no_key_that_a_project_may_use_stops_leaves_answers_or_approves_anything
 
 
 @pytest.mark.parametrize("command", GROUPS)
-def test_a_project_maps_only_commands_that_look_or_go_somewhere(command: str) -> None:
+def test_project_maps_only_viewing_and_navigation_commands(command: str) -> None:
     waits = bool(trust.guarded({"keymap": {command: "f2"}}, {}))
     group = GROUPS[command]
     assert waits or group in ("Input", "Panes", "Screen")
@@ -261,7 +259,7 @@ def test_a_project_maps_only_commands_that_look_or_go_somewhere(command: str) ->
         (".mahtab/config.toml", 'api_keys = {openai = "sk-theirs"}'),
     ],
 )
-def test_a_key_of_the_project_takes_the_place_of_the_persons_once_it_is_allowed(
+def test_trusted_project_key_replaces_the_users(
     project: Path, home: Path, name: str, line: str
 ) -> None:
     write(home, "config.toml", "api_keys", {"openai": "sk-mine"})
@@ -278,7 +276,7 @@ def test_a_key_of_the_project_takes_the_place_of_the_persons_once_it_is_allowed(
     assert load_settings().model_access()["api_keys"] == {"openai": "sk-theirs"}
 
 
-def test_what_the_persons_own_file_sets_holds_also_where_the_project_is_their_home(
+def test_users_own_file_applies_even_if_the_project_is_their_home(
     home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(home, "config.toml", "approval", "auto")
@@ -294,14 +292,14 @@ def test_what_the_persons_own_file_sets_holds_also_where_the_project_is_their_ho
     assert not load_settings().of_project("skills_dir")
 
 
-def test_what_is_held_back_does_not_hide_what_the_person_has_set(home: Path, project: Path) -> None:
+def test_untrusted_value_does_not_hide_the_users_own(home: Path, project: Path) -> None:
     write(home, "config.toml", "python", "mine")
     write(project, "config.toml", "python", "theirs")
     assert load_settings().python == "mine"
     assert load_settings().place_of("python").file == home / ".mahtab" / "config.toml"
 
 
-def test_another_project_is_not_allowed_what_one_is_also_over_a_link(
+def test_trust_does_not_extend_to_another_project_even_through_a_link(
     project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(project, "config.toml", "python", ".venv")
@@ -313,7 +311,7 @@ def test_another_project_is_not_allowed_what_one_is_also_over_a_link(
     assert load_settings().python is None
 
 
-def test_a_wrong_value_is_said_also_where_it_would_not_hold(project: Path) -> None:
+def test_wrong_value_is_reported_even_when_untrusted(project: Path) -> None:
     path = write(project, "config.toml", "approval", "always")
     with pytest.raises(SettingsError) as raised:
         load_settings()
@@ -323,7 +321,7 @@ def test_a_wrong_value_is_said_also_where_it_would_not_hold(project: Path) -> No
 
 
 @pytest.mark.parametrize("record", ["", "[1]", '{"x": 3}', "[" * 100_000])
-def test_a_record_that_cannot_be_read_allows_nothing_and_is_made_anew(
+def test_unreadable_trust_record_allows_nothing_and_is_recreated(
     project: Path, home: Path, record: str
 ) -> None:
     write(project, "config.toml", "approval", "auto")
@@ -334,9 +332,7 @@ def test_a_record_that_cannot_be_read_allows_nothing_and_is_made_anew(
     assert load_settings().approval == "auto"
 
 
-def test_what_the_person_writes_by_the_program_is_allowed_but_nothing_beside_it(
-    project: Path, home: Path
-) -> None:
+def test_value_set_by_the_command_is_trusted_but_no_other(project: Path, home: Path) -> None:
     write(project, "config.toml", "python", "theirs")
     done = run("set", "--project", "approval", "auto")
     assert done.exit_code == 0
@@ -346,7 +342,7 @@ def test_what_the_person_writes_by_the_program_is_allowed_but_nothing_beside_it(
     assert (load_settings().approval, load_settings().python) == ("auto", sys.executable)
 
 
-def test_an_entry_that_the_person_adds_does_not_allow_the_others_of_its_table(
+def test_entry_added_by_the_user_does_not_trust_the_rest_of_its_table(
     project: Path, home: Path
 ) -> None:
     write(project, "config.toml", "keymap", {"cycle-approval": "enter"})
@@ -355,7 +351,9 @@ def test_an_entry_that_the_person_adds_does_not_allow_the_others_of_its_table(
     assert load_settings().held_back
 
 
-def test_it_is_told_by_every_command_that_shows_or_uses_settings(project: Path, home: Path) -> None:
+def test_untrusted_settings_are_reported_by_every_command_using_settings(
+    project: Path, home: Path
+) -> None:
     write(project, "config.toml", "approval", "auto")
     sentence = load_settings().held_back[0]
     assert sentence in run().stderr
@@ -364,7 +362,7 @@ def test_it_is_told_by_every_command_that_shows_or_uses_settings(project: Path, 
     assert sentence in done.stderr
 
 
-def test_who_edits_the_projects_file_is_told_too(
+def test_editing_the_project_file_reports_untrusted_settings(
     project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDITOR", "true")
@@ -376,7 +374,7 @@ def test_who_edits_the_projects_file_is_told_too(
     assert "max_turns: input should be" in done.stderr
 
 
-def test_a_session_tells_it(project: Path, home: Path) -> None:
+def test_session_reports_untrusted_settings(project: Path, home: Path) -> None:
     from mahtab_tui.kernel.process import ProcessKernel
     from mahtab_tui.session import Session
     from mahtab_tui.session.frontend import HeadlessFrontend
@@ -396,7 +394,7 @@ def test_a_session_tells_it(project: Path, home: Path) -> None:
     assert session.approval == "ask"
 
 
-def test_folders_of_skills_that_a_projects_file_names_are_held_like_the_projects_own(
+def test_skill_folders_named_by_a_project_file_need_trust(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(project, "config.toml", "skills_dir", ["inside"])
@@ -413,7 +411,7 @@ def test_folders_of_skills_that_a_projects_file_names_are_held_like_the_projects
     assert not load_settings(skills_dir=("inside",)).of_project("skills_dir")
 
 
-def test_links_out_of_a_folder_of_skills_that_a_projects_file_names_are_refused_everywhere(
+def test_links_out_of_a_project_named_skill_folder_are_refused(
     project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     from mahtab_tui.kernel.process import ProcessKernel
@@ -432,7 +430,7 @@ def test_links_out_of_a_folder_of_skills_that_a_projects_file_names_are_refused_
     session.close()
 
 
-def test_what_is_allowed_is_not_written_down_as_it_is(project: Path, home: Path) -> None:
+def test_trust_record_does_not_contain_the_values(project: Path, home: Path) -> None:
     write(project, "config.toml", "base_url", "https://me:word-of-mine@elsewhere.example/v1")
     assert "word-of-mine" not in run("trust", "--yes").stdout
     record = home / ".mahtab" / "trusted.json"
@@ -441,7 +439,7 @@ def test_what_is_allowed_is_not_written_down_as_it_is(project: Path, home: Path)
     assert load_settings().base_url
 
 
-def test_trust_shows_each_value_with_what_hides_in_it_and_asks(project: Path, home: Path) -> None:
+def test_trust_makes_each_value_visible_and_asks(project: Path, home: Path) -> None:
     path = write(project, "config.toml", "model", "demo\u001b]52;c;aGk=\u0007\u202e\u200bx")
     done = CliRunner().invoke(app, ["config", "trust"], input="n\n")
     assert done.exit_code == 1
@@ -452,7 +450,7 @@ def test_trust_shows_each_value_with_what_hides_in_it_and_asks(project: Path, ho
     assert load_settings().model is not None
 
 
-def test_the_model_of_a_project_does_not_answer_a_command_that_runs_its_code(
+def test_project_model_does_not_answer_a_command_that_runs_its_code(
     project: Path, home: Path
 ) -> None:
     write(project, "config.toml", "model", "replay:.mahtab/a.jsonl")

@@ -65,7 +65,7 @@ def plan_of(*arrays: Any) -> Plan:
     return Plan({}, [], copies, [], [], [], {}, Graph(Kinds({})))
 
 
-def test_memory_is_put_back_to_its_last_byte(forked: Forked) -> None:
+def test_memory_is_restored_to_the_last_byte(forked: Forked) -> None:
     """Also where it does not begin at a page."""
     guarded = ctypes.create_string_buffer(SIZE + 2 * PAGE)
     inside = (ctypes.c_char * SIZE).from_buffer(guarded, 17)
@@ -77,7 +77,7 @@ def test_memory_is_put_back_to_its_last_byte(forked: Forked) -> None:
     assert set(guarded.raw[:17] + guarded.raw[17 + SIZE :]) == {ord("+")}
 
 
-def test_if_a_part_cannot_be_read_all_is_as_it_was(forked: Forked) -> None:
+def test_unreadable_part_leaves_everything_unchanged(forked: Forked) -> None:
     first = filled(b"a")
     room = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     then = forked(without=room)
@@ -89,7 +89,7 @@ def test_if_a_part_cannot_be_read_all_is_as_it_was(forked: Forked) -> None:
     assert (first.raw, lost.raw, last.raw) == (b"b" * SIZE, b"l" * SIZE, b"c" * SIZE)
 
 
-def test_what_cannot_be_read_stays_even_if_nothing_knows_how_it_was(forked: Forked) -> None:
+def test_unreadable_memory_stays_even_if_it_cannot_be_rolled_back(forked: Forked) -> None:
     """No further process could be forked, so that nothing that was put back can be taken back."""
     room = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     then = forked(without=room)

@@ -74,14 +74,14 @@ def begins(transcript: Transcript, entry: Entry) -> int | None:
     return None if cell is None else cell.number
 
 
-def test_an_entry_of_an_answer_stands_for_the_whole_answer_and_a_cell_for_itself() -> None:
+def test_answer_entry_undoes_the_whole_answer_and_a_cell_itself() -> None:
     transcript = Transcript(0.0)
     transcript.fold(list(conversation()))
     assert {text(entry): begins(transcript, entry) for entry in transcript.entries} == BEGINS
 
 
 @pytest.mark.parametrize(("undone", "first"), [((2,), 5), ((2, 3, 4, 5), 2)])
-def test_the_answer_begins_with_what_was_not_undone(undone: tuple[int, ...], first: int) -> None:
+def test_partly_undone_answer_starts_with_the_rest(undone: tuple[int, ...], first: int) -> None:
     transcript = Transcript(0.0)
     transcript.fold(
         [*conversation(), made(tags.UNDO, "Undone.", {"cells": undone, "undone": True}, 1.0)]
@@ -93,7 +93,7 @@ def test_the_answer_begins_with_what_was_not_undone(undone: tuple[int, ...], fir
     assert begins(transcript, transcript.entries[-1]) is None, "a notice stands for nothing"
 
 
-def test_words_of_a_notebook_belong_to_no_answer() -> None:
+def test_notebook_text_belongs_to_no_answer() -> None:
     transcript = Transcript(0.0)
     transcript.fold(
         [

@@ -11,11 +11,11 @@ from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import is_priced, price, told_usage, usd_per_token, window_of
 
 
-def test_nothing_told_is_nothing() -> None:
+def test_no_reported_usage_is_none() -> None:
     assert told_usage(ChatDemo(), None, {"model_name": "x"}) is None
 
 
-def test_what_the_transport_says_goes_before_the_tables() -> None:
+def test_cost_reported_by_the_transport_overrides_the_tables() -> None:
     used = told_usage(
         ChatDemo(),
         {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15},
@@ -48,7 +48,7 @@ def test_tokens_from_the_cache_cost_less() -> None:
     )
 
 
-def test_unknown_prices_are_none_and_local_ones_nothing() -> None:
+def test_unknown_prices_are_none_and_local_ones_zero() -> None:
     assert price("openai", "our-own-model", 1, 1) is None
     assert price("", "", 1, 1) is None
     assert price("anthropic", "claude-sonnet-4-20250514", 1, 1, cache_read_tokens=5) is None
@@ -64,7 +64,7 @@ def test_unknown_prices_are_none_and_local_ones_nothing() -> None:
 
 
 @pytest.mark.parametrize("told", [math.nan, math.inf, -1.0, "0.5", True, [1]])
-def test_a_cost_that_cannot_be_summed_is_looked_up(told: object) -> None:
+def test_cost_that_cannot_be_summed_is_looked_up(told: object) -> None:
     model = ChatDemo()
     used = told_usage(
         model,
@@ -75,7 +75,7 @@ def test_a_cost_that_cannot_be_summed_is_looked_up(told: object) -> None:
     assert used.cost == 0, "it runs here"
 
 
-def test_what_the_tables_know_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_facts_come_from_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     known, unknown = get_llm("openai:gpt-4o"), get_llm("openai:our-own")
     assert window_of(known) == 128_000

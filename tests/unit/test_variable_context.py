@@ -48,17 +48,17 @@ def test_names_in_the_question_come_first(question: str, expected: list[str]) ->
     assert choose_described(NAMESPACE, question, []) == [*expected, *tables]
 
 
-def test_then_names_in_recent_code_the_newest_first_then_tables() -> None:
+def test_names_in_recent_code_come_next_then_tables() -> None:
     codes = ["x = [1, 2, 3]", "story = open('story.txt').read()\nlen(story)", "print(n"]
     assert choose_described(NAMESPACE, "cars?", codes) == ["cars", "story", "x", "penguins"]
 
 
-def test_a_long_question_with_many_names_takes_no_long_time() -> None:
+def test_long_question_with_many_names_is_fast() -> None:
     names = [variable(f"name_{number}") for number in range(2_000)]
     assert choose_described(names, "name_7 " * 100_000, [])[0] == "name_7"
 
 
-def test_described_variables_are_followed_by_a_line_for_each_of_the_others() -> None:
+def test_described_variables_are_followed_by_one_line_for_each_other() -> None:
     described = {
         "cars": "cars: DataFrame, 406 rows x 9 columns\nName    object",
         "hidden": "secret",
@@ -74,7 +74,7 @@ def test_described_variables_are_followed_by_a_line_for_each_of_the_others() -> 
     assert describe_variables(NAMESPACE[1:2], {"cars": "a\x1b[2J"}) == {"cars": "a␛[2J"}
 
 
-def test_descriptions_are_cut_after_a_line_where_there_is_no_more_room() -> None:
+def test_descriptions_are_cut_after_a_line_when_space_runs_out() -> None:
     text = "\n".join(["x" * 99] * 22)
     fitted = _fit({"a": text, "b": text, "c": text, "d": text})
     assert list(fitted) == ["a", "b"]

@@ -11,14 +11,14 @@ from mahtab_tui.system import waiting
 from mahtab_tui.system.waiting import result_of
 
 
-def test_a_late_result_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_result_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "_AGAIN", 0.001)
     future: Future[str] = Future()
     Timer(0.05, future.set_result, ("late",)).start()
     assert result_of(future) == "late"
 
 
-def test_an_error_of_its_own_and_a_cancelled_future_are_raised() -> None:
+def test_own_error_and_cancelled_future_are_raised() -> None:
     failed: Future[str] = Future()
     failed.set_exception(TimeoutError("its own"))
     with pytest.raises(TimeoutError, match="its own"):

@@ -10,9 +10,7 @@ import pytest
 from mahtab_tui.system.working_folder import existing_folder, leave_deleted_folder
 
 
-def test_it_is_the_folder_itself_or_the_nearest_above_it_that_exists(
-    tmp_path: Path, home: Path
-) -> None:
+def test_folder_is_itself_or_its_nearest_existing_parent(tmp_path: Path, home: Path) -> None:
     inner = tmp_path / "a" / "b"
     assert existing_folder(str(inner)) == str(tmp_path)
     inner.mkdir(parents=True)
@@ -22,7 +20,7 @@ def test_it_is_the_folder_itself_or_the_nearest_above_it_that_exists(
     assert existing_folder("") == existing_folder("relative") == str(home)
 
 
-def test_a_process_leaves_a_deleted_folder_and_says_so(
+def test_process_leaves_a_deleted_folder_and_reports_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = tmp_path / "a" / "b"

@@ -41,7 +41,7 @@ def desk(project: Path) -> Iterator[Desk]:
         '{"type": "function", "function": {"name": "read_file", "parameters": {"path": "app.py"}}}',
     ],
 )
-def test_a_written_call_is_read(text: str) -> None:
+def test_written_call_is_parsed(text: str) -> None:
     rest, (call,) = written_calls(f"Let me see.\n\n{text}" if text[0] in "`<" else text, TOOLS)
     assert (call["name"], call["arguments"], call["problem"]) == (
         "read_file",
@@ -62,12 +62,12 @@ def test_a_written_call_is_read(text: str) -> None:
         "{" * 50_000,
     ],
 )
-def test_other_text_stays(text: str) -> None:
+def test_other_text_is_unchanged(text: str) -> None:
     assert written_calls(text, TOOLS) == (text, [])
 
 
 @given(st.text(alphabet="`{}[]<>_tol/c ='\"name\n:,python", max_size=200))
-def test_any_text_is_read(text: str) -> None:
+def test_any_text_is_accepted(text: str) -> None:
     written_calls(text, TOOLS)
 
 
@@ -99,7 +99,7 @@ def test_a_written_call_of_an_unknown_tool_is_refused_with_a_sentence(desk: Desk
     assert desk.of(tags.ASSISTANT_REPL_IN) == []
 
 
-def test_copied_tags_are_taken_off_before_code_runs(desk: Desk) -> None:
+def test_copied_tags_are_removed_before_code_runs(desk: Desk) -> None:
     copied = code("print(6 * 7)</assistant-repl-out>")
     agent = ReplAgent(
         desk.host,
@@ -118,5 +118,5 @@ def test_copied_tags_are_taken_off_before_code_runs(desk: Desk) -> None:
         "<b>bold</b>",
     ],
 )
-def test_other_tags_stay(text: str) -> None:
+def test_other_tags_stay_in_the_text(text: str) -> None:
     assert without_copied_tags(text) == text

@@ -18,7 +18,7 @@ from tests.tui.editor_app import EditorApp, app_of, until, write
 
 
 @pytest.mark.parametrize(("key", "action"), [("y", "run"), ("a", "all"), ("escape", "stop")])
-async def test_a_key_decides(pilot: Pilot[None], key: str, action: str) -> None:
+async def test_key_decides(pilot: Pilot[None], key: str, action: str) -> None:
     await ask(pilot)
     await pilot.press(key)
     assert app_of(pilot).said == [decided(action)]
@@ -27,7 +27,7 @@ async def test_a_key_decides(pilot: Pilot[None], key: str, action: str) -> None:
     assert len(app_of(pilot).said) == 1
 
 
-async def test_letters_that_follow_one_another_are_typed_for_the_editor_and_answer_nothing(
+async def test_fast_letters_go_to_the_editor_and_answer_nothing(
     pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prompt_row, "ALONE", 60)
@@ -38,7 +38,7 @@ async def test_letters_that_follow_one_another_are_typed_for_the_editor_and_answ
     assert row_of(pilot).display
 
 
-async def test_enter_right_behind_a_letter_answers_and_escape_takes_the_letter_back(
+async def test_enter_after_a_letter_answers_and_escape_cancels_the_letter(
     pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prompt_row, "ALONE", 60)
@@ -51,7 +51,7 @@ async def test_enter_right_behind_a_letter_answers_and_escape_takes_the_letter_b
     assert app_of(pilot).editor.text == ""
 
 
-async def test_a_letter_answers_at_once_where_the_person_went_to_the_row(
+async def test_letter_answers_at_once_after_the_user_went_to_the_row(
     pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prompt_row, "ALONE", 60)
@@ -61,7 +61,7 @@ async def test_a_letter_answers_at_once_where_the_person_went_to_the_row(
     assert app_of(pilot).said == [decided("run")]
 
 
-async def test_what_is_no_code_is_neither_edited_nor_run_from_now_on(pilot: Pilot[None]) -> None:
+async def test_request_without_code_cannot_be_edited_or_always_allowed(pilot: Pilot[None]) -> None:
     def offered() -> str:
         return str(pilot.app.query_one("ApprovalRow Chips", Chips).render())
 
@@ -92,7 +92,7 @@ async def test_what_is_no_code_is_neither_edited_nor_run_from_now_on(pilot: Pilo
     assert app.said == [decided("run")]
 
 
-async def test_nothing_is_shown_while_nothing_waits(pilot: Pilot[None]) -> None:
+async def test_row_is_hidden_while_nothing_waits(pilot: Pilot[None]) -> None:
     assert not row_of(pilot).display
     row_of(pilot).focus()
     assert app_of(pilot).area.has_focus
@@ -122,7 +122,7 @@ async def test_the_row_does_not_take_the_focus_from_another_pane(pilot: Pilot[No
     assert pilot.app.query_one("#transcript").has_focus
 
 
-async def test_the_row_tells_how_to_reach_it(pilot: Pilot[None]) -> None:
+async def test_row_shows_how_to_reach_it(pilot: Pilot[None]) -> None:
     await write(pilot, "half")
     await ask(pilot)
     assert about(pilot) == "f7 or a click answers"
@@ -130,7 +130,7 @@ async def test_the_row_tells_how_to_reach_it(pilot: Pilot[None]) -> None:
     assert about(pilot) == ""
 
 
-async def test_what_is_typed_while_the_row_appears_goes_to_the_editor(pilot: Pilot[None]) -> None:
+async def test_keys_typed_while_the_row_appears_go_to_the_editor(pilot: Pilot[None]) -> None:
     await ask(pilot, hear=False)
     await pilot.press("a", "y")
     await write(pilot, " = 1")
@@ -140,7 +140,7 @@ async def test_what_is_typed_while_the_row_appears_goes_to_the_editor(pilot: Pil
     assert row_of(pilot).display
 
 
-async def test_what_is_no_answer_goes_to_the_editor(pilot: Pilot[None]) -> None:
+async def test_other_keys_go_to_the_editor(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await write(pilot, "print(1)\n")
     assert app_of(pilot).said == [("submitted", "python", "print(1)")]
@@ -153,7 +153,7 @@ async def test_a_paste_goes_to_the_editor(pilot: Pilot[None]) -> None:
     assert app_of(pilot).editor.text == "yes"
 
 
-async def test_keys_are_ignored_right_after_the_person_came_to_the_row(pilot: Pilot[None]) -> None:
+async def test_keys_are_ignored_right_after_focusing_the_row(pilot: Pilot[None]) -> None:
     await write(pilot, "half")
     await ask(pilot)
     row_of(pilot).focus()
@@ -180,7 +180,7 @@ async def test_the_answers_can_be_clicked(home: Path, size: tuple[int, int], chi
         assert app.said == [decided("all")]
 
 
-async def test_a_click_that_was_meant_for_what_stood_here_decides_nothing(
+async def test_click_meant_for_previous_content_decides_nothing(
     pilot: Pilot[None],
 ) -> None:
     await ask(pilot, hear=False)
@@ -188,17 +188,17 @@ async def test_a_click_that_was_meant_for_what_stood_here_decides_nothing(
     assert app_of(pilot).said == []
 
 
-async def test_it_says_which_block_it_is(pilot: Pilot[None]) -> None:
+async def test_row_shows_the_block_number(pilot: Pilot[None]) -> None:
     await ask(pilot, "df = load()\ndf", block=1, blocks=3)
     assert about(pilot) == "2/3  df = load() df"
 
 
-async def test_it_says_when_characters_hide_in_code(pilot: Pilot[None]) -> None:
+async def test_row_warns_about_hidden_characters(pilot: Pilot[None]) -> None:
     await ask(pilot, "x = 'a\u200bb\xa0'\n\x0c\n")
     assert about(pilot) == "contains hidden characters: ␌ ⟨U+00A0⟩ ⟨U+200B⟩"
 
 
-async def test_it_says_why_it_asks_although_changes_are_reviewed_and_still_how_to_reach_it(
+async def test_row_explains_why_it_asks_despite_reviews_and_how_to_reach_it(
     pilot: Pilot[None],
 ) -> None:
     await write(pilot, "half")
@@ -228,7 +228,7 @@ async def test_it_says_why_it_asks_although_changes_are_reviewed_and_still_how_t
     assert "f7 or a click answers" in rows
 
 
-async def test_a_request_that_is_withdrawn_closes_the_row_and_gives_the_focus_back(
+async def test_withdrawn_request_closes_the_row_and_returns_the_focus(
     pilot: Pilot[None],
 ) -> None:
     await ask(pilot)
@@ -249,7 +249,7 @@ async def test_a_second_request_waits_for_the_first(pilot: Pilot[None]) -> None:
     assert app_of(pilot).said == [decided("run"), decided("run", request="2")]
 
 
-async def test_the_end_of_another_request_changes_nothing(pilot: Pilot[None]) -> None:
+async def test_end_of_another_request_changes_nothing(pilot: Pilot[None]) -> None:
     await ask(pilot)
     app_of(pilot).fold(tags.APPROVAL, "", request="0", state="run")
     app_of(pilot).fold(tags.APPROVAL, CODE, request="1", state="waiting", block=0, blocks=1)
@@ -258,13 +258,13 @@ async def test_the_end_of_another_request_changes_nothing(pilot: Pilot[None]) ->
     assert app_of(pilot).said == [decided("run")]
 
 
-async def test_the_row_takes_no_focus_from_a_line_that_code_asks_for(pilot: Pilot[None]) -> None:
+async def test_row_does_not_steal_focus_from_an_input_line(pilot: Pilot[None]) -> None:
     app_of(pilot).fold(tags.INPUT, "name? ", request="1", cell=1, password=False, state="waiting")
     await ask(pilot)
     assert pilot.app.query_one(InputRow).has_focus_within
 
 
-async def test_code_that_came_while_the_window_was_elsewhere_has_the_focus_on_return(
+async def test_code_arriving_while_unfocused_gets_the_focus_on_return(
     pilot: Pilot[None],
 ) -> None:
     pilot.app.post_message(AppBlur())
@@ -281,7 +281,7 @@ async def test_code_that_came_while_the_window_was_elsewhere_has_the_focus_on_re
     assert app_of(pilot).area.has_focus
 
 
-async def test_a_draft_has_the_focus_when_the_window_has_it_again(pilot: Pilot[None]) -> None:
+async def test_draft_gets_the_focus_when_the_window_does(pilot: Pilot[None]) -> None:
     await write(pilot, "half")
     pilot.app.post_message(AppBlur())
     await pilot.pause()
@@ -293,7 +293,7 @@ async def test_a_draft_has_the_focus_when_the_window_has_it_again(pilot: Pilot[N
     assert app_of(pilot).said == []
 
 
-async def test_code_that_gives_functions_to_a_search_says_so(pilot: Pilot[None]) -> None:
+async def test_code_passing_functions_to_a_search_gives_a_warning(pilot: Pilot[None]) -> None:
     await ask(pilot, "rlm('Which invoices are due?', mails, tools=[pay])")
     assert "the search may call [pay] without asking again" in about(pilot)
     await pilot.press("y")

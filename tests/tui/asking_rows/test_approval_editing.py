@@ -17,7 +17,7 @@ async def test_skip_asks_for_a_reason(pilot: Pilot[None]) -> None:
     assert app_of(pilot).said == [decided("skip", reason="it is too slow")]
 
 
-async def test_a_pasted_reason_comes_in_whole_and_clean(pilot: Pilot[None]) -> None:
+async def test_pasted_reason_is_inserted_whole_and_clean(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await pilot.press("n")
     pilot.app.query_one("#reason", Input).post_message(Paste("too\x1b[2J slow\r\nand wrong\n"))
@@ -25,7 +25,7 @@ async def test_a_pasted_reason_comes_in_whole_and_clean(pilot: Pilot[None]) -> N
     assert app_of(pilot).said == [decided("skip", reason="too slow and wrong")]
 
 
-async def test_escape_goes_back_from_the_reason(pilot: Pilot[None]) -> None:
+async def test_escape_returns_from_the_reason(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await write(pilot, "nno")
     await pilot.press("escape")
@@ -50,7 +50,7 @@ async def test_the_code_can_be_edited_before_it_runs(pilot: Pilot[None]) -> None
     assert app_of(pilot).said == [decided("run", code="x = 1\nx + 1")]
 
 
-async def test_enter_at_the_end_of_an_edited_block_runs_it_and_opens_a_line_elsewhere(
+async def test_enter_at_the_end_of_edited_code_runs_it_and_elsewhere_adds_a_line(
     pilot: Pilot[None],
 ) -> None:
     await ask(pilot, "for a in b:\n    a")
@@ -63,7 +63,7 @@ async def test_enter_at_the_end_of_an_edited_block_runs_it_and_opens_a_line_else
     assert app_of(pilot).said == [decided("run", code="for a in b:\n    c\n    a")]
 
 
-async def test_edited_code_runs_from_anywhere_in_it_by_a_chord(pilot: Pilot[None]) -> None:
+async def test_edited_code_runs_from_anywhere_with_a_key_chord(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await pilot.press("e")
     app_of(pilot).clock.now += 1
@@ -71,7 +71,7 @@ async def test_edited_code_runs_from_anywhere_in_it_by_a_chord(pilot: Pilot[None
     assert app_of(pilot).said == [decided("run", code=CODE)]
 
 
-async def test_a_key_that_comes_twice_runs_no_other_code_that_waits(pilot: Pilot[None]) -> None:
+async def test_repeated_key_runs_no_other_waiting_code(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await ask(pilot, "other", "2")
     await pilot.press("e")
@@ -83,7 +83,7 @@ async def test_a_key_that_comes_twice_runs_no_other_code_that_waits(pilot: Pilot
     assert not row_of(pilot).run_edited(), "what waits now is not being edited"
 
 
-async def test_enter_that_bounces_after_edit_runs_nothing(pilot: Pilot[None]) -> None:
+async def test_bouncing_enter_after_edit_runs_nothing(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await pilot.press("e", "enter", "enter")
     assert app_of(pilot).said == []
@@ -98,7 +98,7 @@ async def test_a_backtick_at_the_start_of_edited_code_is_typed(pilot: Pilot[None
     assert pilot.app.query_one("#edited", CodeArea).text == "`" + CODE
 
 
-async def test_what_was_edited_is_kept_while_one_looks_at_the_answers(pilot: Pilot[None]) -> None:
+async def test_edits_survive_looking_at_the_answers(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await write(pilot, "e2")
     await pilot.press("escape")
@@ -109,7 +109,7 @@ async def test_what_was_edited_is_kept_while_one_looks_at_the_answers(pilot: Pil
     assert app_of(pilot).said == [decided("run", code="x = 1\nx2")]
 
 
-async def test_nothing_is_not_run_in_place_of_the_code(pilot: Pilot[None]) -> None:
+async def test_emptied_code_is_not_run(pilot: Pilot[None]) -> None:
     await ask(pilot, "x")
     await pilot.press("e")
     app_of(pilot).clock.now += 1

@@ -18,7 +18,7 @@ async def show_rules(pilot: Pilot[None]) -> None:
     await pilot.pause()
 
 
-async def test_the_rules_are_shown_before_they_are_written(pilot: Pilot[None]) -> None:
+async def test_rules_are_shown_before_they_are_written(pilot: Pilot[None]) -> None:
     await show_rules(pilot)
     rules = row_of(pilot).query_one("#rules")
     assert rules.display
@@ -33,7 +33,7 @@ async def test_the_rules_are_shown_before_they_are_written(pilot: Pilot[None]) -
     assert app_of(pilot).said == [decided("run", rules=RULES)]
 
 
-async def test_no_other_key_writes_them_and_escape_goes_back(pilot: Pilot[None]) -> None:
+async def test_other_keys_do_not_write_the_rules_and_escape_goes_back(pilot: Pilot[None]) -> None:
     await show_rules(pilot)
     await pilot.press("enter")  # too early: it was pressed for something else
     app_of(pilot).clock.now += 1
@@ -46,7 +46,7 @@ async def test_no_other_key_writes_them_and_escape_goes_back(pilot: Pilot[None])
     assert app_of(pilot).said == [decided("run")]
 
 
-async def test_code_without_a_rule_says_so(pilot: Pilot[None]) -> None:
+async def test_code_without_a_possible_rule_explains_it(pilot: Pilot[None]) -> None:
     await ask(pilot, CODE)
     row_of(pilot).focus()
     await pilot.press("r")

@@ -28,14 +28,14 @@ async def ask_out_of_sight(pilot: Pilot[None], code: str = LONG) -> None:
     await pilot.pause()
 
 
-async def test_code_that_is_seen_above_is_not_shown_twice(pilot: Pilot[None]) -> None:
+async def test_code_visible_above_is_not_shown_twice(pilot: Pilot[None]) -> None:
     await ask(pilot, LONG)
     assert drawn_code(pilot) == []
     await pilot.press("pagedown", "y")
     assert app_of(pilot).said == [decided("run")]
 
 
-async def test_code_that_is_not_seen_above_is_shown_and_scrolled(pilot: Pilot[None]) -> None:
+async def test_code_not_visible_above_is_shown_and_scrolled(pilot: Pilot[None]) -> None:
     await ask_out_of_sight(pilot)
     lines = LONG.split("\n")
     for keys, first in (
@@ -55,7 +55,7 @@ async def test_code_that_is_not_seen_above_is_shown_and_scrolled(pilot: Pilot[No
 
 
 @pytest.mark.parametrize(("key", "action"), [("y", "run"), ("a", "all")])
-async def test_code_is_approved_once_its_end_was_seen(
+async def test_code_is_approved_once_its_end_was_visible(
     pilot: Pilot[None], key: str, action: str
 ) -> None:
     await ask_out_of_sight(pilot)
@@ -70,7 +70,7 @@ async def test_code_is_approved_once_its_end_was_seen(
     assert app_of(pilot).said == [decided(action)]
 
 
-async def test_code_is_approved_unread_by_the_same_key_twice(pilot: Pilot[None]) -> None:
+async def test_pressing_the_same_key_twice_approves_unread_code(pilot: Pilot[None]) -> None:
     await ask_out_of_sight(pilot)
     await pilot.press("y", "y")
     assert (app_of(pilot).said, app_of(pilot).editor.text) == ([], ""), (
@@ -84,7 +84,7 @@ async def test_code_is_approved_unread_by_the_same_key_twice(pilot: Pilot[None])
     assert app_of(pilot).said == [decided("run")]
 
 
-async def test_a_key_that_is_held_down_approves_nothing_unread(pilot: Pilot[None]) -> None:
+async def test_key_repeat_approves_nothing_unread(pilot: Pilot[None]) -> None:
     await ask_out_of_sight(pilot)
     for _ in range(25):
         await pilot.press("y")
@@ -95,13 +95,13 @@ async def test_a_key_that_is_held_down_approves_nothing_unread(pilot: Pilot[None
     assert app_of(pilot).said == [decided("run")]
 
 
-async def test_another_answer_needs_no_reading(pilot: Pilot[None]) -> None:
+async def test_other_answers_need_no_reading(pilot: Pilot[None]) -> None:
     await ask_out_of_sight(pilot)
     await pilot.press("escape")
     assert app_of(pilot).said == [decided("stop")]
 
 
-async def test_the_next_code_has_to_be_read_too(pilot: Pilot[None]) -> None:
+async def test_next_code_must_be_read_too(pilot: Pilot[None]) -> None:
     await ask_out_of_sight(pilot)
     await ask(pilot, LONG, request="2")
     await pilot.press("end")
@@ -114,7 +114,7 @@ async def test_the_next_code_has_to_be_read_too(pilot: Pilot[None]) -> None:
     assert drawn_code(pilot)[0] == "line_1 = 1"
 
 
-async def test_the_whole_of_very_long_code_and_of_long_lines_is_drawn(pilot: Pilot[None]) -> None:
+async def test_all_of_very_long_code_and_long_lines_is_drawn(pilot: Pilot[None]) -> None:
     code = "\n".join(
         [
             "x = '" + "word " * 60 + "'; tail = 1",
@@ -135,7 +135,7 @@ async def test_the_whole_of_very_long_code_and_of_long_lines_is_drawn(pilot: Pil
     assert about(pilot).startswith("lines 890–901 of 901")
 
 
-async def test_of_very_long_code_the_beginning_is_shown_without_colours_and_it_is_not_edited(
+async def test_start_of_very_long_code_is_shown_uncoloured_and_uneditable(
     pilot: Pilot[None],
 ) -> None:
     await ask_out_of_sight(
@@ -162,7 +162,7 @@ async def test_of_very_long_code_the_beginning_is_shown_without_colours_and_it_i
     ids=["line", "marks", "lines", "tabs"],
 )
 @pytest.mark.timeout(60)
-async def test_code_of_megabytes_is_shown_and_answered(pilot: Pilot[None], code: str) -> None:
+async def test_megabytes_of_code_are_shown_and_answered(pilot: Pilot[None], code: str) -> None:
     await ask_out_of_sight(pilot, code + "1")
     for _ in range(2):
         app_of(pilot).clock.now += 1

@@ -62,7 +62,7 @@ async def ask(pilot: Pilot[int], *records: Record, hear: bool = True) -> FanOutR
     return row
 
 
-def test_the_question_says_what_has_been_made_before() -> None:
+def test_question_counts_the_earlier_calls() -> None:
     assert (
         estimate(fan_out("waiting", made=50))
         == "340 calls more after 50, about 1.2 M tokens, about $1.10"
@@ -95,7 +95,7 @@ async def test_a_click_answers(app: MahtabApp) -> None:
         assert said(app) == [("answer", "q1", False)]
 
 
-async def test_what_is_typed_first_is_for_the_editor(app: MahtabApp) -> None:
+async def test_early_keys_go_to_the_editor(app: MahtabApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         row = await ask(pilot, hear=False)
         row.query_one(Chips)._keys_from = float("inf")
@@ -105,7 +105,7 @@ async def test_what_is_typed_first_is_for_the_editor(app: MahtabApp) -> None:
         assert app.editor.text == "y"
 
 
-async def test_it_does_not_take_the_focus_from_a_draft_and_a_key_goes_there(app: MahtabApp) -> None:
+async def test_row_leaves_the_focus_to_a_draft_and_f7_goes_there(app: MahtabApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press(*"x = 1")
         row = await ask(pilot)
@@ -130,7 +130,7 @@ async def test_it_does_not_take_the_focus_from_a_draft_and_a_key_goes_there(app:
     ],
     ids=["run", "refused", "stopped"],
 )
-async def test_it_goes_when_the_question_does(app: MahtabApp, gone: Record) -> None:
+async def test_row_closes_when_the_question_does(app: MahtabApp, gone: Record) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         row = await ask(pilot)
         row.fold([made(tags.RLM_FINAL, "", {"tree": "t1", "node": "1.2", "state": "done"})])
@@ -140,7 +140,7 @@ async def test_it_goes_when_the_question_does(app: MahtabApp, gone: Record) -> N
         assert said(app) == []
 
 
-async def test_one_question_after_another(app: MahtabApp) -> None:
+async def test_questions_are_asked_one_after_another(app: MahtabApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         row = await ask(pilot, fan_out("waiting"), fan_out("waiting", "q2", "1.8", calls=50))
         row.fold([fan_out("run", "q2", "1.8")])
@@ -149,14 +149,14 @@ async def test_one_question_after_another(app: MahtabApp) -> None:
         assert "77 calls" in str(row.query_one("#fan-out-about", Static).content)
 
 
-def test_what_is_not_known_is_said() -> None:
+def test_unknown_price_is_shown() -> None:
     assert (
         estimate(fan_out("waiting", usd=None, tokens=900))
         == "340 calls at once, about 900 tokens, at an unknown price"
     )
 
 
-def test_how_it_looks(app: MahtabApp, snap_compare: Callable[..., bool]) -> None:
+def test_fan_out_row_snapshot(app: MahtabApp, snap_compare: Callable[..., bool]) -> None:
     async def asked(pilot: Pilot[int]) -> None:
         await drawn(pilot)
         await ask(pilot)
@@ -165,7 +165,7 @@ def test_how_it_looks(app: MahtabApp, snap_compare: Callable[..., bool]) -> None
     assert snap_compare(app, terminal_size=(80, 24), run_before=asked)
 
 
-async def test_of_two_keys_in_a_bunch_the_second_does_not_answer_what_waits_behind(
+async def test_second_of_two_bunched_keys_does_not_answer_the_next_question(
     app: MahtabApp,
 ) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
@@ -178,7 +178,7 @@ async def test_of_two_keys_in_a_bunch_the_second_does_not_answer_what_waits_behi
         assert row.display
 
 
-async def test_a_key_that_comes_late_does_not_answer_what_was_not_asked_when_it_was_pressed(
+async def test_late_key_does_not_answer_a_question_asked_after_it(
     app: MahtabApp,
 ) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
@@ -195,7 +195,7 @@ async def test_a_key_that_comes_late_does_not_answer_what_was_not_asked_when_it_
         assert row.display
 
 
-async def test_an_answer_to_what_is_no_longer_asked_is_dropped(app: MahtabApp) -> None:
+async def test_answer_to_a_withdrawn_question_is_dropped(app: MahtabApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         row = await ask(pilot)
         row.query_one(Chips).post_message(Chips.Chosen("run", None))

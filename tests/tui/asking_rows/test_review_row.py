@@ -57,7 +57,7 @@ def decided(action: str, reason: str = "", request: str = "1") -> tuple[object, 
     return ("reviewed", request, action, reason)
 
 
-async def test_it_shows_what_has_changed_and_what_cannot_be_taken_back(pilot: Pilot[None]) -> None:
+async def test_row_shows_changes_and_what_cannot_be_undone(pilot: Pilot[None]) -> None:
     await ask(pilot)
     assert text(pilot, "about") == "Keep or undo what cell 4 of claude changed?"
     rows = text(pilot, "changes").split("\n")
@@ -68,9 +68,7 @@ async def test_it_shows_what_has_changed_and_what_cannot_be_taken_back(pilot: Pi
 
 
 @pytest.mark.parametrize(("others", "words"), [([5], "the cell"), ([5, 6], "2 cells")])
-async def test_it_says_that_others_have_run_since(
-    pilot: Pilot[None], others: list[int], words: str
-) -> None:
+async def test_row_mentions_later_cells(pilot: Pilot[None], others: list[int], words: str) -> None:
     await ask(pilot, cells=[4, *others])
     assert (
         text(pilot, "about") == f"Keep or undo what cell 4 of claude and {words} after it changed?"
@@ -97,7 +95,7 @@ async def test_undo_asks_why_and_waits_for_enter(pilot: Pilot[None]) -> None:
     assert app_of(pilot).said == [decided("undo", "not so or so")]
 
 
-async def test_escape_goes_back_from_the_reason(pilot: Pilot[None]) -> None:
+async def test_escape_returns_from_the_reason(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await pilot.press("f7")
     app_of(pilot).clock.now += 1
@@ -115,7 +113,7 @@ async def test_no_stray_key_or_click_keeps_or_undoes(pilot: Pilot[None]) -> None
     assert (app_of(pilot).said, app_of(pilot).editor.text) == ([], "yn")
 
 
-async def test_words_that_are_typed_are_for_the_editor(
+async def test_typed_words_go_to_the_editor(
     pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prompt_row, "ALONE", 60.0)
@@ -125,7 +123,7 @@ async def test_words_that_are_typed_are_for_the_editor(
     assert pilot.app.query_one(ReviewRow).display
 
 
-async def test_the_row_takes_no_focus_from_a_draft_and_says_how_to_reach_it(
+async def test_row_leaves_the_focus_to_a_draft_and_shows_how_to_reach_it(
     pilot: Pilot[None],
 ) -> None:
     await write(pilot, "half")
@@ -142,7 +140,7 @@ async def test_the_answers_can_be_clicked(pilot: Pilot[None]) -> None:
     assert app_of(pilot).said == [decided("all")]
 
 
-async def test_a_key_that_is_held_down_answers_one_question(pilot: Pilot[None]) -> None:
+async def test_key_repeat_answers_only_one_question(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await ask(pilot, "2", hear=False)
     await pilot.press("f7")
@@ -171,7 +169,7 @@ async def test_many_changes_are_counted_and_scroll(pilot: Pilot[None]) -> None:
     assert app_of(pilot).said == []
 
 
-async def test_an_answer_from_elsewhere_closes_the_row(pilot: Pilot[None]) -> None:
+async def test_answer_given_elsewhere_closes_the_row(pilot: Pilot[None]) -> None:
     await ask(pilot)
     app_of(pilot).fold(tags.REVIEW, request="1", cells=[4], state="stopped")
     await pilot.pause()
@@ -217,7 +215,7 @@ def reviewing(make_app: Callable[..., MahtabApp]) -> MahtabApp:
     return make_app(*before_review(), waiting())
 
 
-def test_how_it_looks(
+def test_review_row_snapshot(
     snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]
 ) -> None:
     app = make_app(*before_review())
@@ -236,7 +234,7 @@ def test_how_it_looks(
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 35)])
-async def test_many_changes_leave_room_for_the_transcript(
+async def test_many_changes_leave_space_for_the_transcript(
     make_app: Callable[..., MahtabApp], size: tuple[int, int]
 ) -> None:
     many = waiting().changed(
@@ -251,7 +249,7 @@ async def test_many_changes_leave_room_for_the_transcript(
         assert app.query_one(TranscriptPane).size.height >= size[1] // 4
 
 
-async def test_the_screen_passes_the_answer_on_and_the_cell_says_that_it_waits(
+async def test_screen_passes_the_answer_on_and_the_cell_is_marked_as_waiting(
     reviewing: MahtabApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prompt_row, "ALONE", 0.001)
