@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import inspect
 import os
 import time
@@ -25,6 +26,7 @@ from mahtab_tui.sandbox.text import Text
 from mahtab_tui.search.callers import Caller
 from mahtab_tui.search.chosen_models import GivenModel
 from mahtab_tui.search.events import Emit
+from mahtab_tui.search.functions import CALLER_LOOP
 from mahtab_tui.search.limits import MAX_CALLS, limits_of
 from mahtab_tui.search.log import Log
 from mahtab_tui.search.search import Search
@@ -72,7 +74,7 @@ def rlm(
     back to the model at most twice. The answer is a str; it also has `value`, `state` ("answered", "partial"), `why`, `usage`, `spans`,
     `tree` (the calls, as data) and `log` (the events).
     model: a name for `get_llm`, a LangChain chat model, or a function that gets the messages as dicts with `role` and `content` and returns
-    the answer; by default `claude` if the CLI is installed, else one of a server on this machine, or `demo`.
+    or yields the answer, or returns answer and usage, asynchronous or not; by default `claude` if the CLI is installed, else one of a server on this machine, or `demo`.
     sub_model: for all calls but the root's, perhaps a cheaper one.
     tools: functions that the model's code may call, in this process and with its rights, without asking again; each call has a thread of
     its own. Arguments and results are plain data. The model is told their signatures and docstrings.
@@ -172,9 +174,14 @@ def rlm(
 async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
     """The same as `rlm`, to be awaited. Cancelling it stops the search."""
     caller = Caller()
-    token = _CALLER.set(caller)
-    running = asyncio.ensure_future(asyncio.to_thread(rlm, query, context, **options))
-    _CALLER.reset(token)
+    variables = contextvars.copy_context()
+    variables.run(_CALLER.set, caller)
+    variables.run(CALLER_LOOP.set, asyncio.get_running_loop())
+    running = asyncio.ensure_future(
+        asyncio.get_running_loop().run_in_executor(
+            None, lambda: variables.run(rlm, query, context, **options)
+        )
+    )
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:

@@ -6,7 +6,9 @@ import asyncio
 import subprocess
 import sys
 import threading
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ import pytest
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.kernel.worker.logged import SearchFailed
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.search.api import rlm
+from mahtab_tui.search.api import arlm, rlm
 from mahtab_tui.search.conversation import Message
 from mahtab_tui.search.functions import FunctionModel
 from tests.integration.scripted_searches import LOG, python
@@ -58,6 +60,83 @@ def test_async_function_is_awaited_and_calls_run_concurrently() -> None:
         return "read"
 
     assert rlm("what?", LOG, model=model) == '["read", "read"]'
+
+
+def test_async_client_is_used_from_one_loop_by_every_call() -> None:
+    loops: set[asyncio.AbstractEventLoop] = set()
+
+    async def model(messages: Messages) -> str:
+        loops.add(asyncio.get_running_loop())
+        await asyncio.sleep(0)
+        return python("FINAL(len(context))")
+
+    assert [rlm("what?", LOG, model=model).value for _ in range(2)] == [str(len(LOG))] * 2
+    assert len(loops) == 1
+    loops.clear()
+
+    async def search() -> bool:
+        await asyncio.gather(arlm("what?", LOG, model=model), arlm("what?", LOG, model=model))
+        return loops == {asyncio.get_running_loop()}
+
+    assert asyncio.run(search())
+
+
+class Named(SimpleNamespace):
+    """An answer as clients of services return it."""
+
+
+ANSWER = python("FINAL(1)")
+USED = {"prompt_tokens": 7, "completion_tokens": 3}
+
+
+def pieces(messages: Messages) -> Iterator[str]:
+    yield ANSWER[:9]
+    yield ANSWER[9:]
+
+
+async def async_pieces(messages: Messages) -> AsyncIterator[str]:
+    yield ANSWER[:9]
+    await asyncio.sleep(0)
+    yield ANSWER[9:]
+
+
+async def awaited(messages: Messages) -> str:
+    return ANSWER
+
+
+class AsyncCaller:
+    async def __call__(self, messages: Messages) -> str:
+        return ANSWER
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens"),
+    [
+        (pieces, None),
+        (async_pieces, None),
+        (AsyncCaller(), None),
+        (lambda messages: awaited(messages), None),
+        (lambda messages: async_pieces(messages), None),
+        (lambda messages: (ANSWER, {"input_tokens": 7, "output_tokens": 3}), 10),
+        (lambda messages: (ANSWER, Named(**USED)), 10),
+        (
+            lambda messages: Named(
+                choices=[Named(message=Named(content=ANSWER))], usage=Named(**USED)
+            ),
+            10,
+        ),
+        (
+            lambda messages: Named(
+                content=[Named(text=ANSWER)], usage=Named(input_tokens=7, output_tokens=3)
+            ),
+            10,
+        ),
+    ],
+)
+def test_function_may_answer_in_many_forms(model: Any, tokens: int | None) -> None:
+    answer = rlm("what?", LOG, model=model)
+    assert answer == "1"
+    assert tokens is None or answer.usage.tokens == tokens
 
 
 def test_functions_run_concurrently_on_threads() -> None:
@@ -112,7 +191,11 @@ def test_function_receives_no_secrets() -> None:
     heard: list[str | None] = []
     reply = asyncio.run(conversation.say(heard.append))
     assert "hunter2" not in told[0][0]["content"]
-    assert (reply.text, heard, conversation.heard) == ("yes \ufffd", ["yes \ufffd"], "yes \ufffd")
+    assert (reply.text, heard, conversation.heard) == (
+        "yes \ufffd",
+        [None, "yes \ufffd"],
+        "yes \ufffd",
+    )
 
 
 def test_no_model_library_is_loaded_for_a_function() -> None:
