@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from mahtab_tui.bus.secret_forms import SecretSpan
 
-_SHORT = 8
+_SHORT_TEXT = 8
 """Shorter texts are not looked for: they would be found everywhere."""
 _LONG = 16
 """Length of the pieces by which a part of a long text is found: any part of it of 31 characters
@@ -47,7 +47,7 @@ class PrivateTexts:
                     repr(line.strip())[1:-1],
                     json.dumps(line.strip())[1:-1],
                 }:
-                    if len(form) >= _SHORT:
+                    if len(form) >= _SHORT_TEXT:
                         self._add(form)
 
     def _add(self, line: str) -> None:
@@ -56,7 +56,9 @@ class PrivateTexts:
                 return
             self._known.add(line)
             if len(line) < _WHOLE:
-                self._whole.setdefault(line[:_SHORT], {}).setdefault(len(line), set()).add(line)
+                self._whole.setdefault(line[:_SHORT_TEXT], {}).setdefault(len(line), set()).add(
+                    line
+                )
                 return
             for place in range(0, len(line) - _LONG + 1, _LONG):
                 held = self._pieces.setdefault(line[place : place + _LONG], [])
@@ -69,7 +71,7 @@ class PrivateTexts:
             return []
         found: list[SecretSpan] = []
         place = 0
-        while place <= len(text) - _SHORT:
+        while place <= len(text) - _SHORT_TEXT:
             span = self._at(text, place)
             if span is None:
                 place += 1
@@ -83,7 +85,7 @@ class PrivateTexts:
     def _at(self, text: str, place: int) -> SecretSpan | None:
         """Return the longest span of known text that begins here, or that has a whole piece
         here."""
-        whole = self._whole.get(text[place : place + _SHORT], {})
+        whole = self._whole.get(text[place : place + _SHORT_TEXT], {})
         ends = [
             place + length
             for length, lines in whole.items()

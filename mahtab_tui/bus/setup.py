@@ -7,7 +7,8 @@ import threading
 from collections import deque
 from typing import Any
 
-from mahtab_tui.bus.handlers import PromptHandler, Store, StoreHandler
+from mahtab_tui.bus.prompt import PromptHandler
+from mahtab_tui.bus.store_handler import Store, StoreHandler
 
 NAME = "mahtab"
 

@@ -23,7 +23,7 @@ def overview() -> str:
     return f"# Manual of mahtab-tui\n\n`mahtab-tui help TOPIC` shows a page. `F1` shows them in the program.\n\n| topic | about |\n| --- | --- |\n{topics}\n"
 
 
-def show(text: str) -> None:
+def show_page(text: str) -> None:
     """Print Markdown: rendered and paged if stdout is a terminal, otherwise as it is."""
     if not sys.stdout.isatty():
         typer.echo(text, nl=False)

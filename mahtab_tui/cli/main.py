@@ -370,11 +370,11 @@ def help_(
     ] = None,
 ) -> None:
     """Show a page of the manual: keys, models, search, agents and more."""
-    from mahtab_tui.cli.help import overview, show
+    from mahtab_tui.cli.help import overview, show_page
     from mahtab_tui.manual.pages import NoTopic, page
 
     with fail_on(NoTopic):
-        show(page(topic).text if topic else overview())
+        show_page(page(topic).text if topic else overview())
 
 
 def doctor() -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.cli.printing import answer, fail, fail_on, say, warn
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.session.kernel_factory import Waiting

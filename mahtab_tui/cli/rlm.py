@@ -18,6 +18,7 @@ from mahtab_tui.bus import codec
 from mahtab_tui.bus.masking import MaskingFilter, Secrets
 from mahtab_tui.bus.records import Notice, Record, SearchChatStream, SearchRecord
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.cli.ask import ANSWERED, FAILED, INTERRUPTED
 from mahtab_tui.kernel.worker.contexts import ContextError
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.sandbox.base import SandboxError
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from mahtab_tui.search.log import Log
     from mahtab_tui.search.search import Search
 
-ANSWERED, FAILED, WRONG_ARGUMENTS, PARTIAL, INTERRUPTED = 0, 1, 2, 4, 130
+WRONG_ARGUMENTS, PARTIAL = 2, 4
 
 _EVERY = 0.1
 """Seconds between updates of the progress line at a terminal; a hundred times as long elsewhere."""

@@ -102,7 +102,7 @@ def free_name(path: Path) -> Path:
     return next(name for name in names if not os.path.lexists(name))
 
 
-def write(path: Path, text: str, encoding: str = "utf-8") -> str:
+def write_text(path: Path, text: str, encoding: str = "utf-8") -> str:
     """Write a file in one step and return its digest. Characters that its encoding lacks become
     ``?``. Raises `OSError`."""
     replace_file(path, text, encoding)

@@ -15,7 +15,7 @@ from mahtab_tui.kernel.values import VariableKind
 Step = Sequence[Any]
 """A step of a path to an object, as the kernel gives it: ``["name", "df"]``, ``["item", 3]``,
 ``["attribute", "x"]``, …"""
-Path = tuple[Step, ...]
+ObjectPath = tuple[Step, ...]
 """The path from a variable to an object. The path of an `InspectedObject` is valid only while the
 variable is the same object, so that all parts that are fetched belong to one object."""
 ViewKind = Literal[
@@ -30,7 +30,7 @@ _screens = itertools.count(1)
 class InspectedObject:
     """An opened object."""
 
-    path: Path
+    path: ObjectPath
     type: str
     summary: str
     kind: VariableKind
@@ -194,14 +194,14 @@ class InspectorClient:
         self._kernel = kernel
         self._client = f"{os.getpid()}-{next(_screens)}"
 
-    def open(self, path: Path, *, again: bool = False) -> InspectedObject:
+    def open(self, path: ObjectPath, *, again: bool = False) -> InspectedObject:
         """Open an object. again: accept that the variable is now a different object."""
         told = self._ask("open", path, again=again)
         shown = tuple(DerivedObject(one["title"], _opened(one)) for one in told["shown"])
         return replace(_opened(told), shown=shown, problem=told["problem"])
 
     def children(
-        self, path: Path, start: int, stop: int, *, attributes: bool = False
+        self, path: ObjectPath, start: int, stop: int, *, attributes: bool = False
     ) -> tuple[int, tuple[Child, ...]]:
         """Return the number of an object's children and some of them by position; or of its
         attributes."""
@@ -215,17 +215,22 @@ class InspectorClient:
         )
         return told["count"], tuple(Child(**row) for row in told["rows"])
 
-    def evaluate(self, path: Path, name: str) -> Child:
+    def evaluate(self, path: ObjectPath, name: str) -> Child:
         """Evaluate a property on the user's request; its code runs with a time limit."""
         return Child(**self._ask("evaluate", path, name=name))
 
-    def headings(self, path: Path, columns: Sequence[int]) -> tuple[Heading, ...]:
+    def headings(self, path: ObjectPath, columns: Sequence[int]) -> tuple[Heading, ...]:
         return tuple(
             Heading(**row) for row in self._ask("columns", path, columns=list(columns))["columns"]
         )
 
     def rows(
-        self, path: Path, start: int, stop: int, columns: Sequence[int], arranged: TableArrangement
+        self,
+        path: ObjectPath,
+        start: int,
+        stop: int,
+        columns: Sequence[int],
+        arranged: TableArrangement,
     ) -> TablePage:
         told = self._ask(
             "table",
@@ -246,51 +251,51 @@ class InspectorClient:
             tuple(map(tuple, told["cells"])),
         )
 
-    def figures(self, path: Path, column: int) -> ColumnStatistics:
+    def figures(self, path: ObjectPath, column: int) -> ColumnStatistics:
         told = self._ask("figures", path, column=column)
         return ColumnStatistics(**{**told, "bars": tuple(told["bars"]), "top": tuple(told["top"])})
 
-    def array(self, path: Path) -> ArrayFacts:
+    def array(self, path: ObjectPath) -> ArrayFacts:
         told = self._ask("array", path, figures=False)
         return ArrayFacts(**{**told, "shape": tuple(told["shape"])})
 
-    def array_figures(self, path: Path) -> ArrayStatistics:
+    def array_figures(self, path: ObjectPath) -> ArrayStatistics:
         told = self._ask("array", path, "array figures", figures=True)
         return ArrayStatistics(**{**told, "bars": tuple(told["bars"]), "top": tuple(told["top"])})
 
     def plot(
-        self, path: Path, kind: Literal["line", "histogram", "heat"], width: int, height: int
+        self, path: ObjectPath, kind: Literal["line", "histogram", "heat"], width: int, height: int
     ) -> Plot:
         """Compute the data of a plot of so many cells."""
         told = self._ask("plot", path, kind=kind, width=width, height=height)
         grid = tuple(tuple(row) for row in told.get("grid", ()))
         return Plot(told["kind"], tuple(told.get("xs", ())), tuple(told.get("ys", ())), grid)
 
-    def text(self, path: Path, start: int, end: int) -> TextPart:
+    def text(self, path: ObjectPath, start: int, end: int) -> TextPart:
         """Return a part of a text, possibly shorter than requested."""
         return TextPart(**self._ask("text", path, start=start, end=end))
 
     def find(
-        self, path: Path, words: str, start: int, *, backwards: bool
+        self, path: ObjectPath, words: str, start: int, *, backwards: bool
     ) -> tuple[int, int] | None:
         """Find the next or previous occurrence of words in a text."""
         found = self._ask("find", path, words=words, start=start, backwards=backwards)["found"]
         return None if found is None else (found[0], found[1])
 
-    def source(self, path: Path) -> Source:
+    def source(self, path: ObjectPath) -> Source:
         return Source(**self._ask("source", path))
 
-    def picture(self, path: Path) -> bytes:
+    def picture(self, path: ObjectPath) -> bytes:
         """Return a picture's file: PNG, JPEG, GIF or BMP."""
         return base64.b64decode(self._ask("picture", path)["picture"])
 
-    def measure(self, path: Path) -> tuple[int, int] | None:
+    def measure(self, path: ObjectPath) -> tuple[int, int] | None:
         """Return a picture's size in pixels without running user code; zeros if only drawing it
         would tell; None if it is not a picture."""
         found = self._ask("measure", path)["size"]
         return None if found is None else (found[0], found[1])
 
-    def representation(self, path: Path) -> tuple[str, bool]:
+    def representation(self, path: ObjectPath) -> tuple[str, bool]:
         """Return the object's own representation, and whether it was cut."""
         told = self._ask("repr", path)
         return told["text"], told["cut"]
@@ -299,7 +304,9 @@ class InspectorClient:
         """Release everything that is kept for this screen."""
         self._ask("close", (), "")
 
-    def _ask(self, do: str, path: Path, slot: str | None = None, **more: Any) -> dict[str, Any]:
+    def _ask(
+        self, do: str, path: ObjectPath, slot: str | None = None, **more: Any
+    ) -> dict[str, Any]:
         slot = do if slot is None else slot
         return self._kernel.look(
             {

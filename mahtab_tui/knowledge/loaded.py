@@ -6,7 +6,8 @@ import logging
 import threading
 from collections.abc import Callable
 
-from mahtab_tui.bus.records import Notice, Record, Skill, emit
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import Notice, Record, emit
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 
 
@@ -30,7 +31,7 @@ class LoadedSkills:
 
     def fold(self, record: Record) -> None:
         """Apply a record of a resumed session."""
-        if not isinstance(record, Skill):
+        if not isinstance(record, records.Skill):
             return
         if record.loaded:
             self._sizes[record.name] = record.chars
@@ -106,5 +107,5 @@ class LoadedSkills:
         if self._log is not None:
             emit(
                 self._log,
-                Skill(name=name, loaded=size is not None, chars=chars, budget=self._budget),
+                records.Skill(name=name, loaded=size is not None, chars=chars, budget=self._budget),
             )

@@ -10,7 +10,7 @@ from mahtab_tui.llm.local_servers import find_servers
 from mahtab_tui.llm.providers import check_model
 from mahtab_tui.system.programs import find_program
 
-_LIMIT = 1.0
+_LISTING_S = 1.0
 """Seconds to wait for the servers."""
 _PROVIDERS = ("anthropic", "openai", "openrouter", "ollama")
 _CLAUDE = ("claude", "claude:opus", "claude:sonnet", "claude:haiku")
@@ -69,6 +69,6 @@ def server_models() -> list[ModelChoice]:
     the servers, for a moment."""
     return [
         ModelChoice(spec, f"at {server.address}")
-        for server in find_servers(_LIMIT)
+        for server in find_servers(_LISTING_S)
         for spec in server.specs or (f"{server.provider}:",)
     ]

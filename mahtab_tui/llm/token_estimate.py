@@ -42,13 +42,13 @@ _LETTER = 1.61
 """Tokens for each letter outside of a to z."""
 _SIGN = 0.37
 """Added for each sign after the second one of a row."""
-_FRAME = 4
+_FRAME_TOKENS = 4
 """Tokens around each message."""
 
 
 def estimated_tokens(texts: Iterable[str]) -> int:
     """Estimate the tokens of messages with these texts."""
-    return round(sum(_FRAME + _tokens(text) for text in texts))
+    return round(sum(_FRAME_TOKENS + _tokens(text) for text in texts))
 
 
 def _tokens(text: str) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from mahtab_tui.kernel.worker.contexts import ContextText, NamedContext
 
-Span = tuple[int, int]
+TextSpan = tuple[int, int]
 """Start and end (exclusive), in characters."""
 
 Kind = Literal["str", "list", "dict"]
@@ -62,14 +62,14 @@ class Text:
         """Make the text of a whole search, which is its own origin."""
         return cls(text, kind, tuple(parts), (TextRun(0, 0, len(text)),) if text else (), about)
 
-    def joined(self, spans: Sequence[Span]) -> Text:
+    def joined(self, spans: Sequence[TextSpan]) -> Text:
         """Join parts of it by line breaks; each knows where it comes from."""
         return Text(
             "\n".join(self.text[start:end] for start, end in spans),
             origin=tuple(self.joined_runs(spans)),
         )
 
-    def joined_runs(self, spans: Sequence[Span]) -> list[TextRun]:
+    def joined_runs(self, spans: Sequence[TextSpan]) -> list[TextRun]:
         """Return where the runs of the joined parts come from."""
         runs, place = [], 0
         for start, end in spans:
@@ -79,7 +79,7 @@ class Text:
             place += end - start + 1
         return runs
 
-    def to_root(self, spans: Sequence[Span]) -> list[Span]:
+    def to_root(self, spans: Sequence[TextSpan]) -> list[TextSpan]:
         """Convert spans of this text to spans of the root's text. Text that code has made has
         none."""
         return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mahtab_tui.sandbox.text import Span
+from mahtab_tui.sandbox.text import TextSpan
 
 
 def count(value: object) -> int:
@@ -17,7 +17,7 @@ def number(value: object) -> float | None:
     return float(value) if type(value) in (int, float) and 0 <= value < 1e15 else None  # type: ignore[operator, arg-type]
 
 
-def spans_of(value: Any) -> tuple[Span, ...]:
+def spans_of(value: Any) -> tuple[TextSpan, ...]:
     """Return the valid spans."""
     if not isinstance(value, list | tuple):
         return ()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mahtab_tui.kernel.worker.answers import Result, SearchUsage
 from mahtab_tui.llm.spending import UsageStats
-from mahtab_tui.sandbox.text import Span
+from mahtab_tui.sandbox.text import TextSpan
 from mahtab_tui.search.live import EndState
 from mahtab_tui.search.log import KeptLog
 
@@ -24,7 +24,7 @@ class SearchAnswer(NamedTuple):
     usage: UsageStats
     duration: float
     """Seconds."""
-    spans: Sequence[Span] = ()
+    spans: Sequence[TextSpan] = ()
     """Spans of the text on which the answer rests."""
     why: str = ""
     """A sentence saying why it is partial."""

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from mahtab_tui.sandbox.text import Span
+from mahtab_tui.sandbox.text import TextSpan
 
 How = Literal["handed", "peek", "grep", "answer"]
 """Use of a span: handed to a child, read, matched, or used by an answer."""
@@ -29,7 +29,7 @@ class Intervals:
     def __len__(self) -> int:
         return len(self._starts)
 
-    def __iter__(self) -> Iterator[Span]:
+    def __iter__(self) -> Iterator[TextSpan]:
         return zip(self._starts, self._ends, strict=True)
 
     @property
@@ -37,7 +37,7 @@ class Intervals:
         """Characters in all spans."""
         return sum(self._ends) - sum(self._starts)
 
-    def add(self, spans: Sequence[Span]) -> None:
+    def add(self, spans: Sequence[TextSpan]) -> None:
         """Add spans in any order; empty ones are ignored."""
         if len(spans) > 8:
             self._merge(spans)
@@ -56,7 +56,7 @@ class Intervals:
         self._starts[first:after] = [start]
         self._ends[first:after] = [end]
 
-    def _merge(self, spans: Iterable[Span]) -> None:
+    def _merge(self, spans: Iterable[TextSpan]) -> None:
         starts: list[int] = []
         ends: list[int] = []
         for start, end in sorted([*self, *spans]):
@@ -90,7 +90,7 @@ class Coverage:
         self._kinds: dict[How, Intervals] = {how: Intervals() for how in HOWS}
         self._seen = Intervals(limit=len(HOWS) * LIMIT)
 
-    def add(self, how: How, spans: Sequence[Span]) -> None:
+    def add(self, how: How, spans: Sequence[TextSpan]) -> None:
         """Add spans, cut to the text."""
         inside = [(max(0, start), min(end, self.chars)) for start, end in spans]
         self._kinds[how].add(inside)
@@ -98,7 +98,7 @@ class Coverage:
             self._seen.add(inside)
         self.version += 1
 
-    def spans(self, how: How) -> list[Span]:
+    def spans(self, how: How) -> list[TextSpan]:
         """Return the spans of a kind, merged and in order."""
         return list(self._kinds[how])
 

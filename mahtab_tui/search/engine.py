@@ -16,7 +16,7 @@ from mahtab_tui.kernel.worker.sandbox.evidence import find_quotes
 from mahtab_tui.llm.failures import explained
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, Sandboxes
-from mahtab_tui.sandbox.text import Span, Text
+from mahtab_tui.sandbox.text import Text, TextSpan
 from mahtab_tui.search import prompts
 from mahtab_tui.search.budget import Budget, BudgetSpent, Deadline
 from mahtab_tui.search.calls import Calls
@@ -397,7 +397,7 @@ class Engine:
                 self.stop(node.id)
             raise
 
-    def _source(self, text: Text, places: tuple[Span, ...]) -> NodeSource:
+    def _source(self, text: Text, places: tuple[TextSpan, ...]) -> NodeSource:
         """Return parts of a node's text as parts of the root's text where possible, so that the
         node's own text need not be held."""
         in_root = [text.to_root([place]) for place in places]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from mahtab_tui.bus.records import Record, SearchChatStream, SearchRecord, SearchTouch, Usage
-from mahtab_tui.sandbox.text import Span
+from mahtab_tui.sandbox.text import TextSpan
 from mahtab_tui.search.coverage import Intervals
 
 Emit = Callable[[Record], None]
@@ -69,7 +69,7 @@ class Events:
             )
         return self._query[1]
 
-    def touch(self, node: str, how: str, spans: Sequence[Span]) -> None:
+    def touch(self, node: str, how: str, spans: Sequence[TextSpan]) -> None:
         """Report spans of the root's text that a node has read or handed on."""
         if spans:
             merged = Intervals()

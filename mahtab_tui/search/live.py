@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from mahtab_tui.sandbox.text import Span, Text, TextRun
+from mahtab_tui.sandbox.text import Text, TextRun, TextSpan
 from mahtab_tui.search.conversation import Model
 from mahtab_tui.search.findings import Findings
 
@@ -27,7 +27,7 @@ class NodeOutcome(NamedTuple):
     text: str
     """The answer, or a sentence saying why there is none."""
     state: EndState
-    spans: Sequence[Span] = ()
+    spans: Sequence[TextSpan] = ()
     """Spans of the root's text on which the answer rests."""
     why: str = ""
     """A sentence saying why it is partial."""
@@ -42,7 +42,7 @@ class NodeSource(NamedTuple):
     """Holder of a node's text, so that no copy is held before and after it is read."""
 
     text: Text
-    places: tuple[Span, ...] | None = None
+    places: tuple[TextSpan, ...] | None = None
     """Parts of it, to be joined by line breaks; None: all of it."""
 
     def take(self) -> Text:
@@ -64,7 +64,7 @@ class NodeSource(NamedTuple):
         )
 
     @property
-    def spans(self) -> list[Span]:
+    def spans(self) -> list[TextSpan]:
         """Spans of the root's text."""
         return self.text.to_root([(0, len(self.text.text))] if self.places is None else self.places)
 

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 
 from mahtab_tui.bus.records import SearchMemo
-from mahtab_tui.sandbox.text import Span, Text, TextRun
+from mahtab_tui.sandbox.text import Text, TextRun, TextSpan
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.live import LiveNode, NodeOutcome, NodeSource
 
@@ -74,7 +74,7 @@ class Memo:
         return outcome
 
 
-def _moved(spans: Sequence[Span], old: list[TextRun], new: list[TextRun]) -> Sequence[Span]:
+def _moved(spans: Sequence[TextSpan], old: list[TextRun], new: list[TextRun]) -> Sequence[TextSpan]:
     """Return spans of the root's text that are in one text as those of an equal text from
     elsewhere, as far as it is from the root's text."""
     if old == new:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mahtab_tui.sandbox.text import Span
+from mahtab_tui.sandbox.text import TextSpan
 
 State = Literal["waiting", "thinking", "running", "done", "partial", "error", "stopped"]
 """Thinking: the model answers. Running: its code runs. Partial: the best answer that there was when
@@ -169,7 +169,7 @@ class SearchNode:
     begun: float
     """Seconds since the epoch."""
     model: str = ""
-    spans: tuple[Span, ...] = ()
+    spans: tuple[TextSpan, ...] = ()
     """Spans of its text in the root's text; empty if code made the text."""
     chars: int = 0
     """Length of its text."""
@@ -191,7 +191,7 @@ class SearchNode:
     """How many descendants have not finished."""
     answer: str = ""
     """Or a sentence saying why there is none."""
-    rests_on: tuple[Span, ...] = ()
+    rests_on: tuple[TextSpan, ...] = ()
     """Spans of the root's text."""
     late: bool = False
     """Whether the answer came after its parent had stopped waiting."""

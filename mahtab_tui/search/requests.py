@@ -10,7 +10,7 @@ from mahtab_tui.kernel.worker.plain_data import NotPlainError, plain_data
 from mahtab_tui.kernel.worker.sandbox.evidence import named_lines
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.sandbox.base import CallRefusedError
-from mahtab_tui.sandbox.text import Span, Text
+from mahtab_tui.sandbox.text import Text, TextSpan
 
 MAX_PARTS = 5_000
 """Parts of one fan-out."""
@@ -24,7 +24,7 @@ class FinalAnswer(NamedTuple):
     """Final answer of a node's code."""
 
     text: str
-    spans: list[Span]
+    spans: list[TextSpan]
     """Spans of the node's text, which the answer quotes or names by the numbers of lines."""
 
 
@@ -33,7 +33,7 @@ class Request(NamedTuple):
 
     queries: tuple[str, ...]
     """One for each part."""
-    parts: tuple[tuple[Span, ...] | Text, ...]
+    parts: tuple[tuple[TextSpan, ...] | Text, ...]
     """Each is a text that code has made, or places in the node's text that are handed on
     together."""
     plain: bool
@@ -100,7 +100,7 @@ def read_final(args: Any, text: Text, longest: int) -> FinalAnswer | None:
     )
 
 
-def _checked(spans: list[Span], text: str, answer: str) -> Iterator[Span]:
+def _checked(spans: list[TextSpan], text: str, answer: str) -> Iterator[TextSpan]:
     """Yield the spans whose text the answer quotes, or whose line it names."""
     named = named_lines(answer)
     line, counted = 1, 0
@@ -120,7 +120,7 @@ def is_quoted(words: str, answer: str) -> bool:
     )
 
 
-def read_touch(args: Any, text: Text) -> tuple[str, list[Span]] | None:
+def read_touch(args: Any, text: Text) -> tuple[str, list[TextSpan]] | None:
     """Check a report of what a node has read; None if it is invalid or empty."""
     if not isinstance(args, Mapping) or args.get("how") not in ("peek", "grep"):
         return None
@@ -128,7 +128,7 @@ def read_touch(args: Any, text: Text) -> tuple[str, list[Span]] | None:
     return (args["how"], spans) if spans else None
 
 
-def read_spans(given: Any, text: Text) -> list[Span]:
+def read_spans(given: Any, text: Text) -> list[TextSpan]:
     """Return the valid spans, cut to the text."""
     if not isinstance(given, list):
         return []
@@ -149,7 +149,7 @@ def _query(given: Any) -> str:
     return encodable(given)
 
 
-def _part(given: Any, text: Text) -> tuple[Span, ...] | Text:
+def _part(given: Any, text: Text) -> tuple[TextSpan, ...] | Text:
     if isinstance(given, Mapping):
         made = given.get("text")
         if isinstance(made, str):
@@ -173,7 +173,7 @@ def _check_length(chars: int) -> None:
         )
 
 
-def _span(given: Any, text: Text) -> Span | None:
+def _span(given: Any, text: Text) -> TextSpan | None:
     if (
         not isinstance(given, (list, tuple))
         or len(given) != 2

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from mahtab_tui.sandbox.base import CallRefusedError
-from mahtab_tui.sandbox.text import Span, Text
+from mahtab_tui.sandbox.text import Text, TextSpan
 from mahtab_tui.search.coverage import Intervals
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.limits import Limits
@@ -57,7 +57,7 @@ class SandboxCalls:
         self._longest_answer = limits.answer_at(node.depth)
         self._tools = tools
         self._touches = 0
-        self._answers: dict[str, Sequence[Span]] = {}
+        self._answers: dict[str, Sequence[TextSpan]] = {}
         """The parts of the root's text on which each answer of a sub-call rests; none if equal
         answers rest on different ones."""
         self._tool_turn = 0

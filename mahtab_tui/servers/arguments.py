@@ -22,7 +22,7 @@ _MOST_STEPS = 20_000
 _SLOW = frozenset({"uniqueItems"})
 """Keywords that take a time that grows with the square of the value's size; the server checks
 them."""
-_TYPES = Draft202012Validator.TYPE_CHECKER
+_TYPE_CHECKER = Draft202012Validator.TYPE_CHECKER
 _MOST = 20_000
 """Values in a schema. A larger one is not checked here, but by the server."""
 
@@ -61,7 +61,7 @@ class ArgumentChecker:
         self._validator = validators.create(
             Draft202012Validator.META_SCHEMA,
             {name: self._counted(check) for name, check in {**theirs, **ours}.items()},
-            type_checker=_TYPES,
+            type_checker=_TYPE_CHECKER,
         )
 
     def check(self, arguments: Mapping[str, Any], schema: Any) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.bus.formatters import to_xml
-from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import UserAttachment
+from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.code_help import Completions
 from mahtab_tui.knowledge.encodings import BinaryFile

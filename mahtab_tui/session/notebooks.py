@@ -326,11 +326,11 @@ class Notebook(logging.Handler):
             sentence = ""
             if now not in (self._digest, ""):
                 beside = saving.free_name(self.path)
-                self._digest = saving.write(beside, text, self._file.style.encoding)
+                self._digest = saving.write_text(beside, text, self._file.style.encoding)
                 sentence = f"Another program has changed {self.label}, so this session is now saved in {one_line(beside.name)}."
                 self._file = replace(self._file, path=beside)
             elif now != self._digest or not same:
-                self._digest = saving.write(self.path, text, self._file.style.encoding)
+                self._digest = saving.write_text(self.path, text, self._file.style.encoding)
                 sentence = f"Saved {self.label}."
             if sentence:
                 self._content = content
@@ -379,7 +379,9 @@ class Notebook(logging.Handler):
     def save_copy(self, path: Path) -> None:
         """Write the notebook as it is now into another file. Raises `OSError`."""
         with self._lock:
-            saving.write(path, saving.text_of(self._file, self._now()), self._file.style.encoding)
+            saving.write_text(
+                path, saving.text_of(self._file, self._now()), self._file.style.encoding
+            )
 
     def _fold(self) -> None:
         while self._arrived:

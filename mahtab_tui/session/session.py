@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import logging
 
     from mahtab_tui.bus.decision import Decision
-    from mahtab_tui.bus.handlers import Store
     from mahtab_tui.bus.masking import Secrets
     from mahtab_tui.bus.records import Record
+    from mahtab_tui.bus.store_handler import Store
     from mahtab_tui.export.reading import NotebookFile
     from mahtab_tui.kernel.base import Kernel
     from mahtab_tui.kernel.code_help import Completions, Explanation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from mahtab_tui.bus.handlers import StoreError
+from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.session_index import rename_session as rename_saved
 from mahtab_tui.store.session_index import title_of

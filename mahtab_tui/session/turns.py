@@ -32,7 +32,7 @@ from mahtab_tui.session.undo import Undo
 from mahtab_tui.session.variable_context import describe_changes, describe_for_model
 
 if TYPE_CHECKING:
-    from mahtab_tui.bus.handlers import PromptHandler
+    from mahtab_tui.bus.prompt import PromptHandler
     from mahtab_tui.session.code_rules import CodeRules, Verdict
 
 

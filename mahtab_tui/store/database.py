@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mahtab_tui.bus.handlers import StoreError
+from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.store.corruption import (
     file_identity,
     is_damage,

@@ -6,8 +6,8 @@ import re
 import time
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Branch
+from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.store.database import fetched
 from mahtab_tui.store.namespaces import copy_namespace
 from mahtab_tui.store.resume import database, new_id

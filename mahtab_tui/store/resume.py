@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import (
     Agent,
     AssistantChat,
@@ -18,6 +17,7 @@ from mahtab_tui.bus.records import (
     UserChat,
     UserReplIn,
 )
+from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.store.namespaces import copy_namespace, is_kept, remove_namespace
 from mahtab_tui.store.session_lock import HeldElsewhere, claim, locked_sessions

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.store.corruption import is_busy, is_damage_of_index
 from mahtab_tui.store.database import as_sentences, connect, make_index, transaction
 from mahtab_tui.store.encoding import restored, stored

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.codec import InvalidRecord
-from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.base import encode
+from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.store.corruption import file_identity, is_damage_of_index
 from mahtab_tui.store.database import as_sentences, connect, fetched, new_session, transaction
 from mahtab_tui.store.encoding import as_json, restored, stored

@@ -312,7 +312,7 @@ def _shown(app: TerminalApp[Any]) -> int:
 
 
 def _tell_of_the_past(session: Session) -> None:
-    from mahtab_tui.bus.handlers import StoreError
+    from mahtab_tui.bus.store_handler import StoreError
     from mahtab_tui.session.cleanup import remove_leftovers
     from mahtab_tui.session.detached_kernels import (
         end_surplus_kernels,
@@ -330,7 +330,7 @@ def _tell_of_the_past(session: Session) -> None:
 
 def _read_sessions(session: Session) -> None:
     """Read the sessions of older versions into the index, slowly, so that nothing has to wait."""
-    from mahtab_tui.bus.handlers import StoreError
+    from mahtab_tui.bus.store_handler import StoreError
     from mahtab_tui.store.corruption import is_damage
     from mahtab_tui.store.resume import database
     from mahtab_tui.store.session_index import catch_up

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-Span = tuple[int, int]
+MatchSpan = tuple[int, int]
 """Start and end of a match."""
 
 AT_ONCE = 0.25
@@ -48,7 +48,7 @@ class Pattern:
         )
         self._limited = regex
 
-    def spans(self, text: str, seconds: float = AT_ONCE, start: int = 0) -> Iterator[Span]:
+    def spans(self, text: str, seconds: float = AT_ONCE, start: int = 0) -> Iterator[MatchSpan]:
         """Yield the matches in a text from a place on. Raises `PatternTimeout` after so many
         seconds of computing."""
         # `concurrent` lets other threads run meanwhile.
@@ -60,7 +60,9 @@ class Pattern:
         except TimeoutError:
             raise PatternTimeout from None
 
-    def spans_of_all(self, texts: Iterable[str], seconds: float = AT_ONCE) -> Iterator[list[Span]]:
+    def spans_of_all(
+        self, texts: Iterable[str], seconds: float = AT_ONCE
+    ) -> Iterator[list[MatchSpan]]:
         """Yield the matches in each text. Raises `PatternTimeout` after so many seconds of
         computing for all of them."""
         end = time.thread_time() + seconds

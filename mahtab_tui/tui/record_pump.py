@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import logging
 
-    from mahtab_tui.bus.handlers import DisplayHandler
+    from mahtab_tui.bus.display import DisplayHandler
     from mahtab_tui.bus.records import Record
 
 RATE = 1 / 30
@@ -35,7 +35,7 @@ class RecordPump:
 
     def begin(self, log: logging.Logger) -> None:
         """Take what passes the bus from now on."""
-        from mahtab_tui.bus.handlers import DisplayHandler
+        from mahtab_tui.bus.display import DisplayHandler
 
         self._handler = DisplayHandler()
         log.addHandler(self._handler)

@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-_CHUNK = 65536
+_PIPE_CHUNK = 65536
 _WRITER = "textual-output"
 """Textual's thread that writes to the terminal."""
 
@@ -96,9 +96,9 @@ class StdioRedirect:
 
     def _read(self, read_end: int) -> None:
         pending = b""
-        while chunk := os.read(read_end, _CHUNK):
+        while chunk := os.read(read_end, _PIPE_CHUNK):
             *lines, pending = (pending + chunk).split(b"\n")
-            if len(pending) > _CHUNK:
+            if len(pending) > _PIPE_CHUNK:
                 lines, pending = [*lines, pending], b""
             text = b"\n".join(line for line in lines if line.strip())
             if text:

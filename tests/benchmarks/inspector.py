@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from mahtab_tui.kernel.inspector_client import InspectorClient, Path, TableArrangement
+from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.graphics.half_blocks import half_blocks
 from mahtab_tui.tui.graphics.pictures import Picture
@@ -164,5 +164,5 @@ def _echoes() -> Iterator[Row]:
                 terminal.wait("Filter")
 
 
-def _named(name: str) -> Path:
+def _named(name: str) -> ObjectPath:
     return (["name", name],)

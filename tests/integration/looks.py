@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mahtab_tui.kernel.inspector_client import InspectorClient, Path, TableArrangement, TablePage
+from mahtab_tui.kernel.inspector_client import (
+    InspectorClient,
+    ObjectPath,
+    TableArrangement,
+    TablePage,
+)
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import Status
 from tests.integration.kernels import Cells, RecordingHost
@@ -50,7 +55,7 @@ class Looking:
         return self.look.rows(named(name), start, stop, columns, arranged)
 
 
-def named(name: str) -> Path:
+def named(name: str) -> ObjectPath:
     """The way to a variable."""
     return (["name", name],)
 

@@ -15,7 +15,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import (
     InspectedObject,
     InspectorClient,
-    Path,
+    ObjectPath,
     TableArrangement,
 )
 from tests.integration.kernels import PATIENCE
@@ -124,7 +124,7 @@ def zoo() -> Iterator[Looking]:
         yield found
 
 
-def look_everywhere(look: InspectorClient, path: Path, opened: InspectedObject) -> None:
+def look_everywhere(look: InspectorClient, path: ObjectPath, opened: InspectedObject) -> None:
     """Ask everything that no view asks on demand only."""
     for attributes in (False, True):
         look.children(path, 0, 50, attributes=attributes)

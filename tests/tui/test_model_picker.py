@@ -93,7 +93,7 @@ async def test_models_of_local_servers_are_listed(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving() as llama, serving() as ollama:
-        monkeypatch.setattr(available, "_LIMIT", 30.0)
+        monkeypatch.setattr(available, "_LISTING_S", 30.0)
         monkeypatch.setenv("LLAMACPP_HOST", llama.url)
         monkeypatch.setenv("OLLAMA_HOST", ollama.url)
         llama.documents = {"/v1/models": {"data": [{"id": "org/[b]x:8b"}, {"id": "\x1b[2Jx"}]}}

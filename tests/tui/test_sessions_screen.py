@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.session_lock import claim
 from mahtab_tui.store.session_search import Found, find_sessions

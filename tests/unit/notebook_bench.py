@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.handlers import DisplayHandler
+from mahtab_tui.bus.display import DisplayHandler
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging

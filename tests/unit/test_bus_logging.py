@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.handlers import DisplayHandler
+from mahtab_tui.bus.display import DisplayHandler
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.base import KINDS
 from mahtab_tui.bus.setup import close_logging, setup_logging

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.handlers import StoreError
+from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.store.session_lock import HeldElsewhere, SessionLock, claim, locked_sessions
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from tests.records import made

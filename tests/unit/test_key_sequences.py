@@ -14,7 +14,7 @@ from textual.events import AppBlur, AppFocus, Key, MouseDown, Paste, Resize
 from textual.message import Message
 
 from mahtab_tui.tui.textual_fixes.key_sequences import (
-    LONGEST,
+    LONGEST_SEQUENCE,
     LONGEST_TYPED,
     KeyParser,
     KeySequences,
@@ -88,7 +88,7 @@ def test_malformed_mouse_report_may_arrive_in_any_pieces() -> None:
 )
 def test_no_input_raises_or_blocks_later_keys(reads: list[str]) -> None:
     parser, sequences = KeyParser(), KeySequences()
-    for each in [*reads, "", "\x1b[201~", "x" * LONGEST]:
+    for each in [*reads, "", "\x1b[201~", "x" * LONGEST_SEQUENCE]:
         if typed := sequences.take(each) + (sequences.silence() if not each else ""):
             list(parser.feed(typed))
         assert len(sequences._held) <= LONGEST_TYPED + 1

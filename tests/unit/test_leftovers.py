@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus.handlers import DisplayHandler
+from mahtab_tui.bus.display import DisplayHandler
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.cleanup import remove_leftovers

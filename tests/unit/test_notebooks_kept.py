@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from mahtab_tui.bus import records
-from mahtab_tui.export.saving import write as write_file
+from mahtab_tui.export.saving import write_text as write_file
 from tests.notebooks import text_of
 from tests.unit.notebook_bench import Bench, again, notices, story
 from tests.unit.test_export import cell as ran

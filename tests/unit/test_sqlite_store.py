@@ -21,8 +21,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import NotebookFile
+from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.store import encoding, sqlite
 from mahtab_tui.store.database import remove_unfinished, transaction
 from mahtab_tui.store.session_index import delete_session

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from mahtab_tui.bus import store_handler, tags
-from mahtab_tui.bus.handlers import DisplayHandler, StoreError
+from mahtab_tui.bus.display import DisplayHandler
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.setup import close_logging, setup_logging
+from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.store.memory import MemoryStore
 from tests.records import emit
 

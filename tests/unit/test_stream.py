@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.handlers import DisplayHandler
+from mahtab_tui.bus.display import DisplayHandler
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.bus.splitter import AnswerSplitter

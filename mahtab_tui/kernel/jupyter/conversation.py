@@ -155,7 +155,7 @@ class Conversation:
             return result_of(running.result)
         message = self._message(
             "execute_request",
-            self._execution(code, helping.ENDED if self.ready else {}, silent=quiet),
+            self._execution(code, helping.ENDED_CODE if self.ready else {}, silent=quiet),
         )
         request = str(message["header"]["msg_id"])
         cell = JupyterCell(running, request)

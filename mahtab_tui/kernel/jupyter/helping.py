@@ -18,7 +18,7 @@ NAME = "_mahtab_tui"
 TARGET = "mahtab-tui"
 """The comm over which the helper is asked."""
 _HELPER = f"__import__('sys').modules['{NAME}.ipython.helper']"
-ENDED = {"mahtab": f"{_HELPER}.ended()"}
+ENDED_CODE = {"mahtab": f"{_HELPER}.ended()"}
 """The expression that tells what the cell before it has changed."""
 
 

@@ -18,7 +18,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.remote.address import Address
 from mahtab_tui.kernel.remote.bundle import bundle
 from mahtab_tui.kernel.remote.questions import Ask, Questions
-from mahtab_tui.kernel.worker.station.link import MAGIC, PIECE
+from mahtab_tui.kernel.worker.station.link import LINK_PIECE, MAGIC
 
 CONNECT_TIMEOUT = 60.0
 """Seconds until the other side speaks: a host that sleeps, a container that is fetched, a password
@@ -104,7 +104,7 @@ class Transport:
     def read_stderr(self) -> bool:
         """Keep what the command says; False at its end."""
         try:
-            data = os.read(self.stderr, PIECE)
+            data = os.read(self.stderr, LINK_PIECE)
         except BlockingIOError:
             return True
         self._said = (self._said + data.decode(errors="replace"))[-_SAID:]
@@ -197,7 +197,7 @@ class Transport:
         while True:
             self._wait(select.POLLIN, self.stdout, deadline)
             with contextlib.suppress(BlockingIOError):
-                if data := os.read(self.stdout, PIECE):
+                if data := os.read(self.stdout, LINK_PIECE):
                     return data
                 raise KernelError(self._failure())
 

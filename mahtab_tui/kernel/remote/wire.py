@@ -33,8 +33,8 @@ from mahtab_tui.kernel.worker.station.link import (
     END,
     EXITED,
     FRAMES,
+    LINK_PIECE,
     OUTPUT,
-    PIECE,
     SIGNAL,
     STORED,
     Link,
@@ -231,7 +231,7 @@ class RemoteProcess:
                 for key, _ in selector.select(_BEAT):
                     try:
                         if key.fd == transport.stdout:
-                            data = os.read(transport.stdout, PIECE)
+                            data = os.read(transport.stdout, LINK_PIECE)
                             if not data:
                                 return transport.said or "the connection was closed"
                             heard = time.monotonic()
@@ -240,9 +240,11 @@ class RemoteProcess:
                             if not transport.read_stderr():
                                 selector.unregister(transport.stderr)
                         elif key.fd == transport.stdin:
-                            del link.outgoing[: os.write(transport.stdin, link.outgoing[:PIECE])]
+                            del link.outgoing[
+                                : os.write(transport.stdin, link.outgoing[:LINK_PIECE])
+                            ]
                         elif key.fileobj is self._woken:
-                            self._woken.recv(PIECE)
+                            self._woken.recv(LINK_PIECE)
                         elif link.waiting < _HELD and not self._forward():
                             selector.unregister(self._inner)
                     except BlockingIOError:
@@ -264,7 +266,7 @@ class RemoteProcess:
 
     def _forward(self) -> bool:
         """Send what the session says to the kernel; False when it says nothing more."""
-        data = self._inner.recv(PIECE)
+        data = self._inner.recv(LINK_PIECE)
         self._link.send(FRAMES if data else END, data)
         self._told_all = not data
         return bool(data)

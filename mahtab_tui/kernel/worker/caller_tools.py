@@ -102,7 +102,7 @@ class CallerTools:
             except (
                 BaseException
             ) as error:  # the caller's function, even if it exits: this is its thread
-                result = {"error": f"{name} failed: {_told(error)}"}
+                result = {"error": f"{name} failed: {_describe_error(error)}"}
             with self._lock:  # from here on nothing is raised in this thread
                 wanted = self._running.pop(call, None) is not None
             if wanted:
@@ -123,7 +123,7 @@ class CallerTools:
         return plain_data(value, f"What {name} returned")
 
 
-def _told(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     try:
         said = str(error)
     except Exception:  # its own code

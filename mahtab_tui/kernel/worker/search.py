@@ -123,7 +123,7 @@ def _answered(
             file = (
                 ""
                 if sent
-                else _told(taken.text, asked["tree"])
+                else _send_text(taken.text, asked["tree"])
                 if Host.is_elsewhere
                 else _written(taken.text, files)
             )
@@ -199,7 +199,7 @@ def _written(text: str, opened: contextlib.ExitStack) -> str:
     return str(path)
 
 
-def _told(text: str, tree: str) -> str:
+def _send_text(text: str, tree: str) -> str:
     """Tell a host on another machine the text, and return what it takes for a file."""
     for start in range(0, len(text), _TOLD_PIECE):
         Host.call("rlm_text", {"tree": tree, "text": text[start : start + _TOLD_PIECE]})

@@ -68,7 +68,7 @@ def _shell_argv(command: str) -> list[str]:
     return [shell, "-c", command]
 
 
-def install(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
+def install_shell(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
     """Put the functions that `habits.lines.transform` calls into builtins."""
 
     def run(command: str, names: dict[str, Any] | None = None) -> None:

@@ -119,7 +119,7 @@ def install(call_host: CallHost) -> None:
     failed: Any = late_import(f"{__package__}.logged").SearchFailed
     builtins.__dict__["SearchFailed"] = failed
     failed.__module__ = "builtins"  # so that tracebacks name it as code does
-    shell.install(call_host)
+    shell.install_shell(call_host)
 
 
 def add_servers(servers: list[dict[str, Any]], origins: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.sandbox.text import Span
+from mahtab_tui.sandbox.text import TextSpan
 from mahtab_tui.search.node import STATES, BudgetLeft, FanOut, SearchNode, State, UsageSum
 
 _LOOKED_AT = 400
@@ -48,7 +48,7 @@ def count_of(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def place(spans: Sequence[Span]) -> str:
+def place(spans: Sequence[TextSpan]) -> str:
     """Return the position of a node's text in the root's: ``2.1–4.2M``."""
     if not spans:
         return ""

@@ -24,7 +24,7 @@ from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts, word_cuts
 
 TAB = 8
 
-_SGR = re.compile(r"(\x1b\[[\d;:]*m)")
+_SGR_PARTS = re.compile(r"(\x1b\[[\d;:]*m)")
 _MARKS = re.compile(r"^\s*[~^]+\s*$")
 _HEAD = "Traceback (most recent call last):"
 _LINKS = {
@@ -226,7 +226,7 @@ def expand_tabs(text: str) -> str:
         return text
     parts: list[str] = []
     column = 0
-    for part in _SGR.split(text):
+    for part in _SGR_PARTS.split(text):
         if part.startswith("\x1b"):
             parts.append(part)
             continue

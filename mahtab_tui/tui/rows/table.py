@@ -13,7 +13,7 @@ from mahtab_tui.tui.rows.row import Row, Span, cut_spans, word_cuts
 
 SPACE = 2
 """Cells between columns."""
-NARROWEST = 6
+NARROWEST_COLUMN = 6
 """A column is not made narrower than this."""
 
 
@@ -37,8 +37,8 @@ def table_rows(
 
 def fitted(wanted: Sequence[int], width: int) -> list[int]:
     """Return column widths that fit in a width: the widest columns shrink, down to `NARROWEST`."""
-    widths = [min(max(1, cells), max(width, NARROWEST)) for cells in wanted]
-    while sum(widths) > width and max(widths) > NARROWEST:
+    widths = [min(max(1, cells), max(width, NARROWEST_COLUMN)) for cells in wanted]
+    while sum(widths) > width and max(widths) > NARROWEST_COLUMN:
         widths[widths.index(max(widths))] -= 1
     return widths
 

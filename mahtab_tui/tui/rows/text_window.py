@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from mahtab_tui.bus.hidden import places
-from mahtab_tui.sandbox.text import Span
+from mahtab_tui.sandbox.text import TextSpan
 from mahtab_tui.tui.rows.row import hard_cuts
 
 Fetch = Callable[[int, int], str | None]
@@ -103,7 +103,7 @@ class TextWindow:
         block = place // BLOCK
         return 1 + self._ends[block] + self._part(block * BLOCK, place).count("\n")
 
-    def find(self, words: str, start: int, *, backwards: bool = False) -> Span | None:
+    def find(self, words: str, start: int, *, backwards: bool = False) -> TextSpan | None:
         """Find the next or previous match of words, wrapping around. Words without capitals match
         any case."""
         if not words:
@@ -123,12 +123,12 @@ class TextWindow:
                 return first + found.start(), first + found.end()
         return None
 
-    def _blocks(self, start: int) -> Iterator[Span]:
+    def _blocks(self, start: int) -> Iterator[TextSpan]:
         for low, high in ((start, self.chars), (0, start)):
             for first in range(low, high, BLOCK):
                 yield first, min(first + BLOCK, high)
 
-    def _blocks_backwards(self, start: int) -> Iterator[Span]:
+    def _blocks_backwards(self, start: int) -> Iterator[TextSpan]:
         for low, high in ((0, start), (start, self.chars)):
             for last in range(high, low, -BLOCK):
                 yield max(low, last - BLOCK), last
@@ -144,7 +144,7 @@ class TextWindow:
             last = max(start + 1, last - last % LINE)
         return last, _shown(text[: last - start])
 
-    def _cuts(self, line: int, text: str, width: int) -> list[Span]:
+    def _cuts(self, line: int, text: str, width: int) -> list[TextSpan]:
         """Return the start and end of each row of a line."""
         cuts = [line + cut for cut in hard_cuts(text, width)]
         return list(zip(cuts, [*cuts[1:], line + len(text)], strict=True))

@@ -17,7 +17,7 @@ from mahtab_tui.settings.writing import allow
 from mahtab_tui.tui.screens.confirm import confirm
 from mahtab_tui.tui.screens.dialog import TextDialog
 
-_NONE = (
+_NO_INSTRUCTIONS = (
     "There are no instructions. Yours go into ~/.mahtab/AGENTS.md, a project's into its AGENTS.md."
 )
 
@@ -57,7 +57,7 @@ class InstructionsScreen(TextDialog):
                     )
                 )
         lines += [Content.styled(one_line(problem), "$bad") for problem in self._found.problems]
-        self.text.update(Content("\n").join(lines or [Content.styled(_NONE, "$muted")]))
+        self.text.update(Content("\n").join(lines or [Content.styled(_NO_INSTRUCTIONS, "$muted")]))
 
     def action_trust(self) -> None:
         held_back = self._found.held_back

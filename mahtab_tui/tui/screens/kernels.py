@@ -20,7 +20,7 @@ from mahtab_tui.tui.screens.listing import Listing, ListScreen
 if TYPE_CHECKING:
     from mahtab_tui.tui.commands.context import CommandContext
 
-_NAME = 34
+_KERNEL_WIDTH = 34
 """Columns of a kernel's name."""
 
 
@@ -70,7 +70,9 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
     def line(self, row: KernelChoice, width: int) -> Content:
         mark = ("● ", "$moon") if row == self._present else "  "
         return Content.assemble(
-            mark, f"{plain(one_line(row.name)):<{_NAME}} ", (plain(one_line(row.about)), "$muted")
+            mark,
+            f"{plain(one_line(row.name)):<{_KERNEL_WIDTH}} ",
+            (plain(one_line(row.about)), "$muted"),
         )
 
     def describe(self, row: KernelChoice | None) -> Content:

@@ -14,7 +14,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.available import ModelChoice, found_models, problem_of, server_models
 from mahtab_tui.tui.screens.listing import Listing, ListScreen
 
-_NAME = 26
+_MODEL_WIDTH = 26
 """Columns of a model's name."""
 _NO_SERVER = "no server answers on this machine (llama.cpp, LM Studio, vLLM, Ollama)"
 
@@ -95,7 +95,7 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         name = plain(f"{row.spec}…" if row.is_provider else row.spec)
         return Content.assemble(
             mark,
-            (f"{name:<{_NAME}} ", "$muted" if row.problem else ""),
+            (f"{name:<{_MODEL_WIDTH}} ", "$muted" if row.problem else ""),
             (plain(row.problem or row.about), "$muted"),
         )
 

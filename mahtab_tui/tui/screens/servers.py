@@ -28,7 +28,7 @@ _MARKS = {
     "running": ("● ", "$good"),
     "ended": ("✗ ", "$bad"),
 }
-_NONE = "No MCP server is configured. [mcp.NAME] in ~/.mahtab/config.toml or the project's .mcp.json names them: /help mcp."
+_NO_SERVERS = "No MCP server is configured. [mcp.NAME] in ~/.mahtab/config.toml or the project's .mcp.json names them: /help mcp."
 
 
 class ServersScreen(ListScreen[None, ServerState]):
@@ -93,7 +93,7 @@ class ServersScreen(ListScreen[None, ServerState]):
     def describe(self, row: ServerState | None) -> Content:
         if row is None:
             self._tools.update("")
-            return Content(_NONE if not self._states else "Nothing matches.")
+            return Content(_NO_SERVERS if not self._states else "Nothing matches.")
         self._tools.update(self._tools_of(row))
         why = (f"\n{self._line_of(row.why)}", "$bad") if row.phase == "ended" and row.why else ""
         if row.login:

@@ -17,7 +17,7 @@ from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XT
 from textual.events import Key, Paste, Resize
 from textual.message import Message
 
-LONGEST = 32
+LONGEST_SEQUENCE = 32
 """Characters of the longest sequence of a key or the mouse."""
 LONGEST_TYPED = 256
 """Characters that a user may have typed since the last read."""
@@ -92,7 +92,9 @@ class KeySequences:
 
     def _is_no_key(self) -> bool:
         """Whether what is held back is too long to be typed."""
-        return len(self._held) > (LONGEST if self._held.startswith("\x1b[") else LONGEST_TYPED)
+        return len(self._held) > (
+            LONGEST_SEQUENCE if self._held.startswith("\x1b[") else LONGEST_TYPED
+        )
 
     def _readable(self, text: str, *, last: bool) -> str:
         """Drop what is no key. last: whether nothing after this text was read yet."""
@@ -114,11 +116,18 @@ class KeySequences:
             if found["string"]:
                 return self._string(found[0], ended=bool(found["end"]), goes_on=goes_on)
             if found["final"]:
-                return found[0] if len(found[0]) <= LONGEST and found["final"] in _FINALS else ""
+                return (
+                    found[0]
+                    if len(found[0]) <= LONGEST_SEQUENCE and found["final"] in _FINALS
+                    else ""
+                )
             if goes_on:
-                self._held = found[0][: LONGEST + 1]
+                self._held = found[0][: LONGEST_SEQUENCE + 1]
                 return ""
-            broken = len(found[0]) > LONGEST or text[found.end() : found.end() + 1] in ("", "\x1b")
+            broken = len(found[0]) > LONGEST_SEQUENCE or text[found.end() : found.end() + 1] in (
+                "",
+                "\x1b",
+            )
             return "" if broken else found[0]
 
         return _SEQUENCE.sub(readable, text)
@@ -127,7 +136,7 @@ class KeySequences:
         """Drop an answer of the terminal. A short one without an end is Alt and a letter, followed
         by what was typed."""
         if not ended and len(sequence) <= LONGEST_TYPED:
-            if not goes_on or len(sequence) <= LONGEST:
+            if not goes_on or len(sequence) <= LONGEST_SEQUENCE:
                 return sequence
             self._held = sequence  # an answer that comes in several reads, unless nothing follows
             return ""

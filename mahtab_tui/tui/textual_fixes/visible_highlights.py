@@ -12,7 +12,7 @@ from textual.widgets import TextArea
 if TYPE_CHECKING:
     from tree_sitter import Language, Query
 
-LONGEST = 5_000
+LONGEST_LINE = 5_000
 """Characters of a line from which the visible lines stay plain, because each row of a wrapped line
 is coloured by all tokens of that line."""
 
@@ -65,7 +65,7 @@ class VisibleHighlights:
         if (
             not isinstance(document, SyntaxAwareDocument)
             or not any(lengths)
-            or max(lengths) > LONGEST
+            or max(lengths) > LONGEST_LINE
         ):
             return
         captures = document.query_syntax_tree(

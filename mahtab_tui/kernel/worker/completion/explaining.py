@@ -22,7 +22,7 @@ _BOUND = re.compile(r"^\(\$\w+(?:, /)?(?:, )?")
 
 
 _WITH_NAMES = Classes(types.FunctionType, types.BuiltinFunctionType)
-_LONGEST = 400_000
+_LONGEST_SOURCE = 400_000
 """Characters of a source or docstring that are shown."""
 
 
@@ -94,11 +94,11 @@ def source(value: Any, expression: str) -> dict[str, Any]:
     found = explain(value, _name(value) or expression, with_source=True)
     place, _, number = found.where.rpartition(":")
     return {
-        "signature": found.signature[:_LONGEST],
-        "doc": found.doc[:_LONGEST],
+        "signature": found.signature[:_LONGEST_SOURCE],
+        "doc": found.doc[:_LONGEST_SOURCE],
         "where": found.where if place else "",
         "line": int(number) if number.isdigit() else 1,
-        "source": found.source[:_LONGEST],
+        "source": found.source[:_LONGEST_SOURCE],
     }
 
 
@@ -118,10 +118,10 @@ def _module(value: Any) -> dict[str, Any]:
         type(file) is str and file.endswith(".py") and os.path.isfile(file)
     ):  # a pipe could block for ever
         with suppress(OSError), open(file, encoding="utf-8", errors="replace") as opened:
-            text = opened.read(_LONGEST)
+            text = opened.read(_LONGEST_SOURCE)
     return {
         "signature": f"version {version}" if version else "",
-        "doc": doc[:_LONGEST] if type(doc) is str else "",
+        "doc": doc[:_LONGEST_SOURCE] if type(doc) is str else "",
         "where": file if type(file) is str else "built in",
         "line": 1,
         "source": text,

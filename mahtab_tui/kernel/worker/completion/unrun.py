@@ -14,7 +14,7 @@ from .results import Instance
 
 _LINES = 200
 """Lines above the cursor that are read."""
-_LONGEST = 500
+_LONGEST_LINE = 500
 """Characters of a line that is read."""
 _ASSIGNED = re.compile(r"(\w+(?:\s*,\s*\w+)*)\s*(?::[^=]+)?=(?!=)\s*(\S.*)")
 _OPENED = re.compile(r"(?:async\s+)?with\b(.*)\bas\s+(\w+)\s*:")
@@ -35,7 +35,7 @@ def names_at(namespace: dict[str, Any], before: str) -> Names:
     found: dict[str, Any] = {}
     names = Names(ChainMap(found, namespace), {})
     for line in before.rsplit("\n", _LINES + 1)[-_LINES - 1 : -1]:
-        if len(line) > _LONGEST:
+        if len(line) > _LONGEST_LINE:
             continue
         for name, value in _bound(line.strip(), names):
             if value is not MISSING:

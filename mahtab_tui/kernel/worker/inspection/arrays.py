@@ -11,7 +11,7 @@ from .cells import number_text
 from .pace import LookError, Pace
 from .tables.numbers import NumberColumn
 
-LARGEST = 50_000_000
+LARGEST_ARRAY = 50_000_000
 """Numbers that are fetched from a device or converted at once."""
 
 
@@ -93,9 +93,9 @@ def as_numpy(value: Any) -> Any:
             return tensor.numpy()
         except TypeError:  # numpy lacks bfloat16 and float8
             pass
-    if tensor.numel() > LARGEST:
+    if tensor.numel() > LARGEST_ARRAY:
         raise LookError(
-            f"The tensor has more than {LARGEST:,} numbers, too many to fetch or convert at once."
+            f"The tensor has more than {LARGEST_ARRAY:,} numbers, too many to fetch or convert at once."
         )
     tensor = tensor if strided else tensor.to_dense()
     tensor = tensor.dequantize() if tensor.is_quantized else tensor
@@ -120,9 +120,9 @@ def can_be_drawn(value: Any) -> bool:
 def statistics(value: Any, pace: Pace) -> dict[str, Any]:
     """Compute statistics of an array. Raises `LookError` if that would copy too many numbers."""
     values = as_numpy(value)
-    if values.size > LARGEST and not values.flags.forc:
+    if values.size > LARGEST_ARRAY and not values.flags.forc:
         raise LookError(
-            f"The array is not contiguous and has more than {LARGEST:,} numbers, too many for statistics."
+            f"The array is not contiguous and has more than {LARGEST_ARRAY:,} numbers, too many for statistics."
         )
     flat = values.reshape(-1, order="A")
     if not flat.size:

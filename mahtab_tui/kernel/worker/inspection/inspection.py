@@ -30,7 +30,7 @@ WORK = 10.0
 """Time limit for sorting, filtering and statistics, in seconds."""
 CHARACTERS, BYTES = 200_000, 50_000
 """Characters of a repr, and bytes whose repr is shown."""
-MOST = 500
+MOST_ITEMS = 500
 """Rows of one page."""
 
 
@@ -250,7 +250,7 @@ def _table_at(way: ResolvedPath) -> Table:
 
 def _page(asked: dict[str, Any]) -> tuple[int, int]:
     start = max(0, asked["start"])
-    return start, min(asked["stop"], start + MOST)
+    return start, min(asked["stop"], start + MOST_ITEMS)
 
 
 def _own(work: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:

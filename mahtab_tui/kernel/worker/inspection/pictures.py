@@ -13,7 +13,7 @@ from ..showing.plots import png_of
 from ..statics import MISSING, descends, in_class, is_one_of, loaded, module_of, name_of
 from .pace import LookError
 
-LARGEST = 8_000_000
+LARGEST_PICTURE = 8_000_000
 """Larger pictures (in bytes) are not shown."""
 SIDE = 2_000
 """Larger pictures (pixels of a side) are scaled down."""
@@ -62,8 +62,10 @@ def picture(value: Any) -> bytes:
         raise LookError("This is no longer a picture; press r to reload.")
     if type(found) is not bytes or not _MAGIC.match(found):
         raise LookError("The object did not return a picture.")
-    if len(found) > LARGEST:
-        raise LookError(f"The picture has {len(found):,} bytes; at most {LARGEST:,} are shown.")
+    if len(found) > LARGEST_PICTURE:
+        raise LookError(
+            f"The picture has {len(found):,} bytes; at most {LARGEST_PICTURE:,} are shown."
+        )
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from .pace import LookError, Pace
 
 BINS = 40
-MOST = 20_000_000
+MOST_VALUES = 20_000_000
 """Values that a plot reads at most; of more, a sample."""
 
 
@@ -23,7 +23,7 @@ def line(values: Any, width: int, pace: Pace) -> dict[str, Any]:
         points = list(enumerate(values.astype("f8").tolist()))
     else:
         edges = [size * place // width for place in range(width + 1)]
-        step = max(1, size // MOST)
+        step = max(1, size // MOST_VALUES)
         for first, last in zip(edges, edges[1:]):
             pace.check()
             part = values[first:last:step].astype("f8")
@@ -38,7 +38,7 @@ def histogram(values: Any, pace: Pace) -> dict[str, Any]:
     """Compute a histogram."""
     numpy = sys.modules["numpy"]
     flat = numpy.asarray(values).reshape(-1)
-    flat = flat[:: max(1, flat.size // MOST)].astype("f8")
+    flat = flat[:: max(1, flat.size // MOST_VALUES)].astype("f8")
     flat = flat[numpy.isfinite(flat)]
     pace.check()
     if not flat.size:

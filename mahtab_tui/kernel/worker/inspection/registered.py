@@ -19,7 +19,7 @@ from ..stdlib import late_import
 GROUP = "mahtab_tui.inspectors"
 FRESH = 10.0
 """Seconds before the installed entry points are read again."""
-MOST = 7
+MOST_VIEWS = 7
 """Views of one object at most."""
 
 
@@ -58,7 +58,7 @@ def views(shown: Mapping[str, Any]) -> list[tuple[str, Any]]:
         raise TypeError(
             f"an inspector returns a mapping of titles to objects, not {type(shown).__name__}"
         )
-    return [(str(title), value) for title, value in list(shown.items())[:MOST]]
+    return [(str(title), value) for title, value in list(shown.items())[:MOST_VIEWS]]
 
 
 def _name(cls: type) -> str:

@@ -13,7 +13,7 @@ from .pace import LookError, Pace
 
 BLOCK = 1_000_000
 """Characters that are counted or searched in one step."""
-MOST = 200_000
+MOST_CHARS = 200_000
 """Characters or bytes of one answer."""
 
 _BASES = Classes(str, bytes, bytearray, memoryview)
@@ -47,7 +47,7 @@ def base_of(value: object) -> Any:
 
 def part(value: Any, start: int, end: int) -> Any:
     """Return a part of a text, or of bytes as `bytes`."""
-    return _slice(value, start, min(end, start + MOST))
+    return _slice(value, start, min(end, start + MOST_CHARS))
 
 
 def _slice(value: Any, start: int, end: int) -> Any:

@@ -20,7 +20,7 @@ def clean(above: str) -> dict[str, Any]:
     folders = [
         folder
         for folder in dict.fromkeys((above, other, os.path.expanduser(KEPT)))
-        if _is_ours(folder)
+        if _is_our_folder(folder)
     ]
     kernels = sum(
         _is_alive(folder, name)
@@ -37,7 +37,7 @@ def clean(above: str) -> dict[str, Any]:
     return {"kernels": 0, "removed": [folder for folder in folders if not os.path.exists(folder)]}
 
 
-def _is_ours(folder: str) -> bool:
+def _is_our_folder(folder: str) -> bool:
     return (
         os.path.isdir(folder)
         and not os.path.islink(folder)

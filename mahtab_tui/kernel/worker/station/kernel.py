@@ -20,7 +20,7 @@ from ..frames import TOKEN_SIZE
 from ..holding.event_backlog import PAGE, State
 from ..holding.holder_client import ATTACH, StationSettings
 from ..holding.spool import Spool
-from .link import AT, OUTPUT, PIECE, Message
+from .link import AT, LINK_PIECE, OUTPUT, Message
 
 UNREAD = 256 * 2**20
 """Bytes that a kernel may leave unread."""
@@ -127,7 +127,7 @@ class Kernel:
             return
         with contextlib.suppress(BlockingIOError, ConnectionError):
             while self.unread:
-                del self.unread[: self.channel.send(self.unread[:PIECE])]
+                del self.unread[: self.channel.send(self.unread[:LINK_PIECE])]
         if self._nothing_more and not self.unread:
             with contextlib.suppress(OSError):
                 self.channel.shutdown(socket.SHUT_WR)
@@ -145,7 +145,7 @@ class Kernel:
         most = (
             _LENGTH.size - len(self._length)
             if self._length is not None
-            else min(self._story or PIECE, PIECE)
+            else min(self._story or LINK_PIECE, LINK_PIECE)
         )
         try:
             data = self.channel.recv(most)

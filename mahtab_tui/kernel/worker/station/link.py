@@ -34,7 +34,7 @@ _RECEIVED = b"a"
 _ALIVE = b"p"
 """The wire carries something."""
 
-PIECE = 65_536
+LINK_PIECE = 65_536
 """Bytes that are read at a time, and so the usual length of a message."""
 LONGEST = 2**20
 """Bytes of a message. A greater length means that something else was written to the wire."""

@@ -10,7 +10,7 @@ import socket
 import sys
 from typing import Any
 
-from .link import PIECE
+from .link import LINK_PIECE
 
 _ONE_LINE = 65_536
 """Bytes of the host's first line at most."""
@@ -111,7 +111,7 @@ def _copy(station: socket.socket) -> None:
     while True:
         for descriptor, _ in poll.poll():
             try:
-                data = os.read(descriptor, PIECE)
+                data = os.read(descriptor, LINK_PIECE)
                 if not data:
                     return
                 answered = answered or descriptor == inside

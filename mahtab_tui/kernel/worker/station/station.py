@@ -17,7 +17,7 @@ from typing import Any
 from ..holding.holder_client import AWAY, BACK
 from ..holding.holder_client import END as END_KERNEL
 from .kernel import Kernel
-from .link import END, EXITED, FRAMES, OUTPUT, PIECE, SIGNAL, STORED, Link, LinkError, Message
+from .link import END, EXITED, FRAMES, LINK_PIECE, OUTPUT, SIGNAL, STORED, Link, LinkError, Message
 
 BACK_PRESSURE = 4 * 2**20
 """Bytes that the host has not confirmed, from which on a connected kernel waits with printing, as
@@ -348,14 +348,14 @@ class Station:
         assert self._wire is not None
         try:
             if events & selectors.EVENT_READ:
-                data = self._wire.recv(PIECE)
+                data = self._wire.recv(LINK_PIECE)
                 if not data:
                     self._hang_up()
                     return
                 for message in self._link.feed(data):
                     self._handle(message)
             if events & selectors.EVENT_WRITE and self._link.outgoing:
-                del self._link.outgoing[: self._wire.send(self._link.outgoing[:PIECE])]
+                del self._link.outgoing[: self._wire.send(self._link.outgoing[:LINK_PIECE])]
         except BlockingIOError:
             return
         except (OSError, LinkError):

@@ -73,7 +73,7 @@ def _run(
     try:
         for _ in things:
             try:
-                _wait(out, each, until, progress)
+                _wait_for_progress(out, each, until, progress)
                 kind, size = _HEAD.unpack(read_exactly(out, _HEAD.size, until))
                 data = read_exactly(out, size, until)
             except TimeoutError:
@@ -124,7 +124,7 @@ def _why(error: BaseException) -> str:
         return f"it cannot be pickled ({type(error).__name__})"
 
 
-def _wait(fd: int, each: float, until: float, progress: Callable[[], int]) -> None:
+def _wait_for_progress(fd: int, each: float, until: float, progress: Callable[[], int]) -> None:
     """Wait for an answer, or for its process's end. Raises `TimeoutError`."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Explain = Callable[[str, int], "Explanation | None"]
 """Explains the name at a cursor in code; raises `KernelError`."""
 
-_WIDEST, _HIGHEST = 90, 16
+_WIDEST_CARD, _HIGHEST = 90, 16
 """Maximum columns and lines, including the border."""
 
 
@@ -52,7 +52,7 @@ class HelpCard(Static):
 
     def _show(self, content: Content, at: Offset) -> None:
         screen = self.screen.size
-        width = min(screen.width, _WIDEST)
+        width = min(screen.width, _WIDEST_CARD)
         lines = content.wrap(width - 4)
         height = min(len(lines) + 2, _HIGHEST, max(3, at.y))
         if len(lines) > height - 2:

@@ -9,7 +9,7 @@ import warnings
 LONGEST = 2_000
 """Characters of a text that is looked at: it is parsed with each key."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:?!…]*|\d+[,.?!%]*")
-_CODE = (
+_CODE_NODES = (
     ast.Assign,
     ast.AnnAssign,
     ast.AugAssign,
@@ -35,7 +35,7 @@ def is_code(text: str) -> bool:
     """Return whether a text is Python that does something, rather than words that happen to be
     Python, too."""
     tree = _parsed(text) if len(text) <= LONGEST else None
-    return tree is not None and any(isinstance(node, _CODE) for node in ast.walk(tree))
+    return tree is not None and any(isinstance(node, _CODE_NODES) for node in ast.walk(tree))
 
 
 def _parsed(text: str) -> ast.Module | None:

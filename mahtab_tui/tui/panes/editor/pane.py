@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
 _PROSE = "This is not Python · F2 asks the model instead"
-_CODE = "This is Python · F2, then Enter, runs it"
+_IS_PYTHON = "This is Python · F2, then Enter, runs it"
 _STRAIGHTEN = "Python does not accept curly quotes · Alt+Q makes them straight"
 
 
@@ -188,7 +188,7 @@ class EditorPane(Widget):
                 _PROSE if is_prose(text) else _STRAIGHTEN if has_curly_quotes(text) else ""
             )
         else:
-            self._hint.offer(_CODE if is_code(text) else "")
+            self._hint.offer(_IS_PYTHON if is_code(text) else "")
 
     @on(PromptArea.ModeChanged)
     def _mode_changed(self, message: PromptArea.ModeChanged) -> None:

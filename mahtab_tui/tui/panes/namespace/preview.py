@@ -11,7 +11,7 @@ from mahtab_tui.tui.panes.namespace.variable_rows import Preview
 from mahtab_tui.tui.rows.row import fitted
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, Path
+    from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, ObjectPath
 
 _COLUMN = 16
 """Cells of a table's column at most."""
@@ -21,7 +21,7 @@ _TEXT = 4_000
 
 def preview_of(look: InspectorClient, name: str, height: int, width: int) -> Preview:
     """Fetch what a variable begins with; waits for the kernel. Raises `KernelError`."""
-    path: Path = (["name", name],)
+    path: ObjectPath = (["name", name],)
     try:
         opened = look.open(path)
         kind = opened.views[0] if opened.views else ""

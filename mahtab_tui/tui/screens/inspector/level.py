@@ -6,7 +6,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, Path, ViewKind
+from mahtab_tui.kernel.inspector_client import (
+    InspectedObject,
+    InspectorClient,
+    ObjectPath,
+    ViewKind,
+)
 from mahtab_tui.tui.screens.inspector.array_view import ArrayView, plot_view
 from mahtab_tui.tui.screens.inspector.heading import NAMES
 from mahtab_tui.tui.screens.inspector.picture_view import PictureView
@@ -40,7 +45,7 @@ class Tab(NamedTuple):
 class Level:
     """An object, and those of its views that were opened."""
 
-    def __init__(self, path: Path, label: str) -> None:
+    def __init__(self, path: ObjectPath, label: str) -> None:
         self.path = path
         self.label = label
         self.opened: InspectedObject | None = None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.inspector_client import Child, Path
+from mahtab_tui.kernel.inspector_client import Child, ObjectPath
 
 ITEMS = 100
 """Children of a page."""
@@ -23,7 +23,9 @@ MOST_LINES = 20_000
 class Branch:
     """An object whose children are shown."""
 
-    def __init__(self, path: Path, depth: int, count: int, above: TreeLine | None = None) -> None:
+    def __init__(
+        self, path: ObjectPath, depth: int, count: int, above: TreeLine | None = None
+    ) -> None:
         """above: the line below which the children are shown; None for the root."""
         self.path = path
         self.depth = depth
@@ -81,7 +83,7 @@ class Branch:
             self.path_of(child), self.depth + 1, child.count, TreeLine(self, position)
         )
 
-    def path_of(self, child: Child) -> Path:
+    def path_of(self, child: Child) -> ObjectPath:
         """The path to a child. The kernel holds an object that was made on demand under a path of
         its own."""
         return (child.step,) if child.step[0] == "held" else (*self.path, child.step)

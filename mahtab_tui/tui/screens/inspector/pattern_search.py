@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.tui.patterns import Pattern, PatternError, Span
+from mahtab_tui.tui.patterns import MatchSpan, Pattern, PatternError
 from mahtab_tui.tui.screens.inspector.text_source import BLOCK, TextSource
 
 PART = 2.0
@@ -17,7 +17,9 @@ WHOLE = 20.0
 """Seconds that a search may take."""
 
 
-def find_pattern(source: TextSource, words: str, start: int, *, backwards: bool) -> Span | None:
+def find_pattern(
+    source: TextSource, words: str, start: int, *, backwards: bool
+) -> MatchSpan | None:
     """Find the next match from a place on, or the last one before it; wraps around. A pattern
     without capitals ignores case.
 
@@ -45,7 +47,7 @@ def find_pattern(source: TextSource, words: str, start: int, *, backwards: bool)
     return None
 
 
-def _match(pattern: Pattern, text: str, begins: range, *, backwards: bool) -> Span | None:
+def _match(pattern: Pattern, text: str, begins: range, *, backwards: bool) -> MatchSpan | None:
     """Find the first match (backwards: the last one) that begins in a range of places."""
     found = None
     for span in pattern.spans(text, PART, begins.start):

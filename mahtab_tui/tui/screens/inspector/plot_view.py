@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mahtab_tui.kernel.inspector_client import Path, Plot
+from mahtab_tui.kernel.inspector_client import ObjectPath, Plot
 from mahtab_tui.tui.commands.on_screens import PLOT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.view import Subject, View
@@ -30,7 +30,7 @@ class PlotView(View, Vertical, can_focus=True):
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
         self._kind: Literal["line", "histogram"] = "line"
-        self._path: Path | None = None if "array" in subject.opened.views else subject.path
+        self._path: ObjectPath | None = None if "array" in subject.opened.views else subject.path
         """The drawn plot; None until the slice of an array is known."""
 
     def on_mount(self) -> None:
@@ -39,7 +39,7 @@ class PlotView(View, Vertical, can_focus=True):
     def on_resize(self, event: Resize) -> None:
         self.reload()
 
-    def show_path(self, path: Path) -> None:
+    def show_path(self, path: ObjectPath) -> None:
         self._path = path
         self.reload()
 

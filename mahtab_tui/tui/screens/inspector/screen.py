@@ -19,7 +19,7 @@ from textual.widgets.option_list import Option
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, Path
+from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, ObjectPath
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands.on_screens import INSPECTOR_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
@@ -53,7 +53,7 @@ class InspectorScreen(Dialog[None]):
         run: Callable[[str], object],
         *,
         private: bool = False,
-        path: Path | None = None,
+        path: ObjectPath | None = None,
     ) -> None:
         """name: of the variable. run: runs code as a cell of the user's. private: no model is told
         what is in the variable.

@@ -12,7 +12,7 @@ from mahtab_tui.kernel.inspector_client import (
     Heading,
     InspectedObject,
     InspectorClient,
-    Path,
+    ObjectPath,
     TableArrangement,
     TablePage,
 )
@@ -87,7 +87,7 @@ class TableRequest(NamedTuple):
     parts: tuple[BlockPart, ...]
     arranged: TableArrangement
 
-    def fetch(self, look: InspectorClient, path: Path) -> TableAnswer:
+    def fetch(self, look: InspectorClient, path: ObjectPath) -> TableAnswer:
         """Ask the kernel; waits. Raises `KernelError`."""
         headings = look.headings(path, self.headings) if self.headings else ()
         pages = [

@@ -18,7 +18,7 @@ from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.inspector_client import (
     ColumnStatistics,
     InspectedObject,
-    Path,
+    ObjectPath,
     TableArrangement,
 )
 from mahtab_tui.tui.commands.on_screens import TABLE_COMMANDS
@@ -77,7 +77,7 @@ class TableView(View, ScrollView, can_focus=True):
         self._begin()
         self._measure()
 
-    def show_path(self, path: Path) -> None:
+    def show_path(self, path: ObjectPath) -> None:
         """Open the table at a path, and show it."""
         look = self.subject.look
 

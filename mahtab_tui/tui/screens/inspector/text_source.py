@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Protocol
 
-from mahtab_tui.kernel.inspector_client import InspectorClient, Path, TextPart
+from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath, TextPart
 from mahtab_tui.tui.rows.text_window import TextWindow
 
 BLOCK = 65_536
@@ -45,7 +45,7 @@ class TextSource(Protocol):
 class KernelText:
     """A text in the kernel."""
 
-    def __init__(self, look: InspectorClient, path: Path, size: int) -> None:
+    def __init__(self, look: InspectorClient, path: ObjectPath, size: int) -> None:
         self.size = size
         self._look = look
         self._path = path

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
-from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, Path
+from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, ObjectPath
 from mahtab_tui.tui.rows.fetcher import Fetcher
 from mahtab_tui.tui.rows.palette import Palette, palette_of
 from mahtab_tui.tui.textual_fixes.removable import removable
@@ -21,7 +21,7 @@ class Subject:
     """The object that a view shows. All views of an object share one."""
 
     look: InspectorClient
-    path: Path
+    path: ObjectPath
     opened: InspectedObject
     slice: tuple[int | None, ...] | None = None
     """The slice of an array that is shown: an index for each dimension, None for a whole one."""
@@ -45,7 +45,7 @@ class View(Widget):
     class ObjectOpened(Message):
         """The user opens an object inside the one that is shown."""
 
-        path: Path
+        path: ObjectPath
         label: str
         view: View
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.sandbox.text import Span as TextSpan
+from mahtab_tui.sandbox.text import TextSpan
 from mahtab_tui.search.node import SearchNode, Turn
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.calls.drawing import Drawing

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.events import Click
 from textual.message import Message
 
-from mahtab_tui.sandbox.text import Span
+from mahtab_tui.sandbox.text import TextSpan
 from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.rows.rows_view import RowsView
@@ -31,7 +31,7 @@ class StoryPane(RowsView, can_focus=True):
     class PlaceOpened(Message):
         """The user opens a place of the text."""
 
-        span: Span
+        span: TextSpan
 
     @dataclass
     class CallOpened(Message):

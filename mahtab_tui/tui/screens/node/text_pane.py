@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input, Static
 
-from mahtab_tui.sandbox.text import Span as TextSpan
+from mahtab_tui.sandbox.text import TextSpan
 from mahtab_tui.search.coverage import Coverage, How
 from mahtab_tui.tui.calls.glyphs import COVER
 from mahtab_tui.tui.rows.fetcher import Fetcher

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, Path
+from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, ObjectPath
 from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.tui.commands.on_screens import FRAMES_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.terminal_app import TerminalApp
 
 
-def variables_path(cell: int, frames: Sequence[TracebackFrame], at: int) -> Path:
+def variables_path(cell: int, frames: Sequence[TracebackFrame], at: int) -> ObjectPath:
     """The path to the variables of a frame, which the kernel finds by the frame's place and its
     number among the frames of the same place."""
     frame = frames[at]
@@ -44,7 +44,7 @@ def variables_path(cell: int, frames: Sequence[TracebackFrame], at: int) -> Path
     return (["frame", cell, *place, same.index(at), len(same)],)
 
 
-def _variables_of(look: InspectorClient, path: Path) -> Subject:
+def _variables_of(look: InspectorClient, path: ObjectPath) -> Subject:
     return Subject(look, path, InspectedObject(path, "dict", "", "data", ("tree",), "", 0, 0, 0))
 
 

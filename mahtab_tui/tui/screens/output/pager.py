@@ -9,8 +9,8 @@ from pathlib import Path
 
 from textual.content import Content
 
-from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient, TextPart

@@ -15,9 +15,9 @@ from rich.cells import cell_len
 from textual.binding import BindingType
 from textual.content import Content
 
-from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.export.selection import NothingToExport
 from mahtab_tui.session.detached_kernels import facts_about_waiting_kernels, stop_waiting_kernel
 from mahtab_tui.session.exports import export_session

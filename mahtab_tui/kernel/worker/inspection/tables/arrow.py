@@ -117,7 +117,7 @@ class ArrowColumn:
             number_text(low),
             number_text(high),
             number_text(float(compute.mean(values).as_py())),
-            _bars(values, low, high),
+            _arrow_bars(values, low, high),
         )
 
     def _top(self) -> Sequence[str]:
@@ -165,7 +165,7 @@ class ArrowTable(Table):
         return f"[{row}]" if self._names is None else f".column({column})[{row}].as_py()"
 
 
-def _bars(values: Any, low: float, high: float) -> Sequence[int]:
+def _arrow_bars(values: Any, low: float, high: float) -> Sequence[int]:
     width = (high - low) / BARS
     if not 0 < width < float("inf"):
         return ()

@@ -106,7 +106,7 @@ class PolarsColumn:
             if self._float
             else (str(low), str(high))
         )
-        return Statistics(missing, *shown, mean, _bars(values, float(low), float(high)))
+        return Statistics(missing, *shown, mean, _polars_bars(values, float(low), float(high)))
 
     def _top(self) -> Sequence[str]:
         """Return the most common texts."""
@@ -163,7 +163,7 @@ class PolarsTable(Table):
         return f"[{row}, {column}]" if self._frame else f"[{row}]"
 
 
-def _bars(values: Any, low: float, high: float) -> Sequence[int]:
+def _polars_bars(values: Any, low: float, high: float) -> Sequence[int]:
     polars = sys.modules["polars"]
     width = (high - low) / BARS
     if not 0 < width < float("inf"):
