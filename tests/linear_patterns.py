@@ -31,17 +31,25 @@ PIECES = (*"a0 \n\t\"'\\<`\x1b[(\r&", " \n", "a.", "a,", "_a", "- ", "> ", "&amp
 FIT = "a0 .-_\"'<>=\n\t\x1b[]()/;:@$%#!?,{}|&+*~^\\`A\x00é"
 
 NOT_HOSTILE = {
-    "mahtab_tui.agent.conversation": "_ELEMENT _ATTACHMENT _ATTACHMENTS",
-    "mahtab_tui.agent.fitting": "OUTPUT",
-    "mahtab_tui.agent.seeing": "_ATTACHED",
-    "mahtab_tui.llm.demo": "_OUTPUT",
-    "mahtab_tui.manual.pages": "_COMMENT _PICTURE _PAGE_LINK _RULE",
+    "mahtab_tui.agent.conversation._ELEMENT",
+    "mahtab_tui.agent.conversation._ATTACHMENT",
+    "mahtab_tui.agent.conversation._ATTACHMENTS",
+    "mahtab_tui.agent.fitting.OUTPUT",
+    "mahtab_tui.agent.seeing._ATTACHED",
+    "mahtab_tui.llm.demo._OUTPUT",
+    "mahtab_tui.manual.pages._COMMENT",
+    "mahtab_tui.manual.pages._PICTURE",
+    "mahtab_tui.manual.pages._PAGE_LINK",
+    "mahtab_tui.manual.pages._RULE",
 }
 """They read pages of the manual, or elements that the program itself writes: the text within is
 defused, so none is begun that is not ended."""
 SHORT = {
-    "mahtab_tui.bus.fences": "_OPENING _TO_BE_OPENING _CLOSING _TO_BE_CLOSING",
-    "mahtab_tui.bus.html_table": "_NUMBER",
+    "mahtab_tui.bus.fences._OPENING",
+    "mahtab_tui.bus.fences._TO_BE_OPENING",
+    "mahtab_tui.bus.fences._CLOSING",
+    "mahtab_tui.bus.fences._TO_BE_CLOSING",
+    "mahtab_tui.bus.html_table._NUMBER",
 }
 """They are given lines and cells of at most so many characters (`LONGEST`, `LONGEST_NUMBER`)."""
 SHORT_LENGTH = 300
@@ -76,12 +84,12 @@ def patterns(part: str) -> Iterator[Found]:
             if (
                 isinstance(value, re.Pattern)
                 and f"{name} = re.compile(" in source
-                and name not in NOT_HOSTILE.get(info.name, "").split()
+                and f"{info.name}.{name}" not in NOT_HOSTILE
             ):
                 used = [
                     method for method in METHODS if re.search(rf"\b{name}\.{method}\(", source)
                 ] or ["match"]
-                length = SHORT_LENGTH if name in SHORT.get(info.name, "").split() else LENGTH
+                length = SHORT_LENGTH if f"{info.name}.{name}" in SHORT else LENGTH
                 yield Found(f"{info.name}.{name}", value, tuple(used), length)
         for node in ast.walk(ast.parse(source)):
             if (

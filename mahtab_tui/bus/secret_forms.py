@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 LONG = 8
 """A secret of at least this length, in characters, is found anywhere."""
-WORD = 4
+SHORTEST_WORD = 4
 """A secret of at least this length is found as a word of its own; a shorter one only if it is the
 whole text."""
 PART = 20
@@ -54,10 +54,16 @@ class SecretMatcher:
     def __init__(self, secrets: Sequence[str]) -> None:
         self.secrets = tuple(secrets)
         self._whole = {
-            quoted for secret in secrets if len(secret) < WORD for quoted in _quoted(secret)
+            quoted
+            for secret in secrets
+            if len(secret) < SHORTEST_WORD
+            for quoted in _quoted(secret)
         }
         self._words = _seen(
-            form for secret in secrets if WORD <= len(secret) < LONG for form in _escaped(secret)
+            form
+            for secret in secrets
+            if SHORTEST_WORD <= len(secret) < LONG
+            for form in _escaped(secret)
         )
         written = _seen(
             form for secret in secrets if len(secret) >= LONG for form in _escaped(secret)
@@ -72,7 +78,7 @@ class SecretMatcher:
             self._long.setdefault(form[:PART], set()).add(form)
         for form in written:
             self._long.setdefault(form[-PART:], set()).add(form)
-        self.longest = max(map(len, (*self._words, *encoded, *written)), default=WORD)
+        self.longest = max(map(len, (*self._words, *encoded, *written)), default=SHORTEST_WORD)
 
     def spans(self, text: str, *, words: bool = True) -> list[SecretSpan]:
         """Return where the secrets stand, in order, without overlaps. words: include those found
@@ -156,7 +162,7 @@ class _ReducedText:
 def _seen(forms: Iterable[str]) -> set[str]:
     """Remove from the forms what is removed from a text before it is searched."""
     bare = {_SINGLE_NOISE.sub("", form) for form in forms}
-    return {form for form in bare if len(form) >= WORD}
+    return {form for form in bare if len(form) >= SHORTEST_WORD}
 
 
 def _noises(text: str) -> Iterator[re.Pattern[str]]:

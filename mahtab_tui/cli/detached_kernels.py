@@ -8,7 +8,7 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.printing import answer, fail, say, warn
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached.waiting import WaitingKernel, waiting_kernels
-from mahtab_tui.kernel.detached.waiting import stop as stop_kernel
+from mahtab_tui.kernel.detached.waiting import stop as end_kernel
 from mahtab_tui.kernel.remote.notes import Noted, noted_kernels
 from mahtab_tui.kernel.remote.stations import stop as stop_elsewhere
 from mahtab_tui.session.detached_kernels import (
@@ -77,7 +77,7 @@ def _stop_elsewhere(kernel: Noted) -> None:
 
 def _stop_here(kernel: WaitingKernel) -> None:
     try:
-        if not stop_kernel(kernel):
+        if not end_kernel(kernel):
             fail(
                 f"The kernel of session {kernel.session} (process {kernel.pid}) has not stopped yet.",
                 1,

@@ -13,10 +13,11 @@ from pydantic import Field
 from mahtab_tui.bus.escaping import escape_for_model
 from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.mcp import evaluation, information
+from mahtab_tui.mcp import evaluation
 from mahtab_tui.mcp.environments import find_environment
 from mahtab_tui.mcp.evaluation import EvalArguments
 from mahtab_tui.mcp.formatting import AnswerFormat
+from mahtab_tui.mcp.information import describe_contents
 from mahtab_tui.mcp.journal import Journal, ViewerMode, log_file
 from mahtab_tui.mcp.packages import Action, plan, run_command
 from mahtab_tui.mcp.tools import Arguments, McpTool, McpToolError, Report, ToolAnswer
@@ -223,7 +224,7 @@ class ToolHandlers:
         """The Python, its environment and project, the variables with type and size, the modules,
         the worker's id, and what others have run since you last asked."""
         return ToolAnswer(
-            information.text(await (await self.session()).contents(seen=True), self.mode)
+            describe_contents(await (await self.session()).contents(seen=True), self.mode)
         )
 
     async def activate(self, arguments: ActivateArguments, report: Report) -> ToolAnswer:

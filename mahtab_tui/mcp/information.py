@@ -17,7 +17,7 @@ MOST = 200
 """Variables and modules that are listed; of the others only their number is given."""
 
 
-def variables(contents: SessionContents) -> list[str]:
+def variable_lines(contents: SessionContents) -> list[str]:
     """List the variables, a line each: name, type, and shape, length, or a simple value."""
     shown = [variable for variable in _shown(contents) if variable.kind != "module"]
     return _listed(
@@ -25,13 +25,13 @@ def variables(contents: SessionContents) -> list[str]:
     )
 
 
-def text(contents: SessionContents, mode: Literal["private", "shared"]) -> str:
+def describe_contents(contents: SessionContents, mode: Literal["private", "shared"]) -> str:
     kernel = contents.kernel
     since = "you joined" if mode == "shared" else "your session started"
     modules = _listed(
         [short(variable.name) for variable in _shown(contents) if variable.kind == "module"]
     )
-    rows = variables(contents)
+    rows = variable_lines(contents)
     lines = [
         f"Python {kernel.python} · {kernel.executable} · worker {kernel.pid} · {mode}",
         f"environment: {prefix_of(kernel.executable) or 'none of its own'}",

@@ -12,8 +12,8 @@ from mahtab_tui.bus.escaping import escape_for_model
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.knowledge.skills import Skill
-from mahtab_tui.mcp import information
 from mahtab_tui.mcp.handlers import ToolHandlers
+from mahtab_tui.mcp.information import describe_contents, variable_lines
 from mahtab_tui.mcp.journal import log_file
 
 if TYPE_CHECKING:
@@ -81,9 +81,9 @@ async def read(handlers: ToolHandlers, uri: str) -> str:
     if uri in ("mahtab://session/variables", "mahtab://session/info"):
         contents = await (await handlers.session()).contents(seen=False)
         return (
-            "\n".join(information.variables(contents))
+            "\n".join(variable_lines(contents))
             if uri.endswith("variables")
-            else information.text(contents, handlers.mode)
+            else describe_contents(contents, handlers.mode)
         )
     raise NotFoundError(f"There is no resource {uri}.")
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mahtab_tui.llm.providers import check_model, default_model
 from mahtab_tui.session.session import Session
-
-if TYPE_CHECKING:
-    pass
 
 _OF_THE_MODEL = frozenset(
     {"provider", "base_url", "api_keys", "claude_api_key", "model_timeout", "max_usd"}

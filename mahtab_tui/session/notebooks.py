@@ -25,7 +25,7 @@ from mahtab_tui.kernel.values import Status
 from mahtab_tui.session.cells import YOU, Cells
 from mahtab_tui.session.inbox import Inbox
 
-LONGEST = 1_000_000
+LONGEST_FILE = 1_000_000
 """Characters of one cell's output that are written."""
 
 PAUSE = 2.0
@@ -410,6 +410,12 @@ class Notebook(logging.Handler):
             ):  # otherwise it runs still, or is not told
                 ran[entry.place - self._first] = entry
         selected = Selected(
-            besides, "", "", conversation.costs, conversation.hidden, conversation.private, LONGEST
+            besides,
+            "",
+            "",
+            conversation.costs,
+            conversation.hidden,
+            conversation.private,
+            LONGEST_FILE,
         )
         return saving.content_of(self._file, ran, besides, selected, self._secrets.told)

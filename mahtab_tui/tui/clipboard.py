@@ -10,14 +10,14 @@ from typing import Any
 from textual.app import App
 from textual.widgets import Input, TextArea
 
-MOST = 1_000_000
+MOST_COPIED = 1_000_000
 """Characters of a text at most: terminals cut longer ones, or hang."""
 
 
 def copy(app: App[Any], text: str) -> None:
     """Copy a text, and report where it went. The system's clipboard is a program that may be slow,
     so it runs on a thread."""
-    if len(text) > MOST:
+    if len(text) > MOST_COPIED:
         app.notify(
             f"{len(text):,} characters are too many for the clipboard.",
             severity="warning",

@@ -12,7 +12,6 @@ from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
-from mahtab_tui.tui import interrupter
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
 from mahtab_tui.tui.commands.pane_keys import PANE_KEYS
@@ -197,7 +196,7 @@ async def test_palette_looks_like_our_dialogs(make_app: MakeApp) -> None:
 async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interrupter, "REACTION", 0.01)
+    monkeypatch.setattr("mahtab_tui.tui.interrupter.REACTION", 0.01)
     app = make_app(*story())
     runs = True
     monkeypatch.setattr(type(app.session), "cell_runs", property(lambda session: runs))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..listing import HIDDEN, described
 from ..statics import address_of, module_of, name_of
 from .graph import Graph, ancestors, rows_of
-from .in_fork import written
+from .in_fork import dump_in_fork
 from .kinds import Kinds
 from .opaque import is_file
 from .part import ATOMS
@@ -154,7 +154,7 @@ class CheckpointResponder:
             *((NAME, *pair) for pair in gone.items()),
         ]
         write = partial(dump_state, alive=alive, namespace=self._namespace)
-        whole, reasons = written(things, write)
+        whole, reasons = dump_in_fork(things, write)
         if whole is not None:
             return whole, []
         lost: dict[str, str] = {}
@@ -163,7 +163,7 @@ class CheckpointResponder:
                 names = [label_of(key)] if kind == NAME else self._labels(ancestors([key], holders))
                 lost.update((name, reason) for name in names)
         good = [thing for thing, reason in zip(things, reasons) if not reason]
-        whole, _ = written(good, write)
+        whole, _ = dump_in_fork(good, write)
         if whole is None:
             return write([]), [
                 (name, "it could not be transferred with the others") for name in lost

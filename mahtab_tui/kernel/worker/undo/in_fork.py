@@ -26,7 +26,7 @@ TOGETHER = 20.0
 Write = Callable[[Any], bytes]
 
 
-def written(things: Sequence[Any], write: Write) -> tuple[bytes | None, list[str]]:
+def dump_in_fork(things: Sequence[Any], write: Write) -> tuple[bytes | None, list[str]]:
     """Return all objects together as bytes; or None, and for each one why it could not be written,
     which is empty if it could."""
     (whole,) = run_in_fork([list(things)], write, ALL, ALL)

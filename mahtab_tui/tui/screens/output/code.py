@@ -13,7 +13,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.kernel.worker.tracebacks import CELL
 
-MOST = 10_000_000
+MOST_READ = 10_000_000
 """Bytes of a file that are read."""
 
 
@@ -78,7 +78,7 @@ def _read(path: str) -> str:
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise KernelError("This is not a regular file.")
-            data = file.read(MOST)
+            data = file.read(MOST_READ)
     except OSError as error:
         raise KernelError(f"The file cannot be read: {error.strerror}.") from None
     except ValueError:

@@ -14,7 +14,7 @@ from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient, TextPart
-from mahtab_tui.tui.clipboard import MOST, copy
+from mahtab_tui.tui.clipboard import MOST_COPIED, copy
 from mahtab_tui.tui.commands.on_screens import PAGER_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.text_source import BLOCK, LocalText
@@ -102,7 +102,7 @@ class PagerScreen(OutputScreen):
     def action_copy_all(self) -> None:
         if self._output is None:
             return
-        if self._output.size > MOST:
+        if self._output.size > MOST_COPIED:
             self.viewer.fail(
                 f"{self._output.size:,} characters are too many for the clipboard; Ctrl+S saves them to a file."
             )
