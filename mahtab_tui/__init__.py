@@ -11,36 +11,39 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mahtab_tui.agent.repl_agent import ReplAgent, create_repl_agent
-    from mahtab_tui.cli.embed import run_repl
-    from mahtab_tui.kernel.worker.answers import Answer
-    from mahtab_tui.kernel.worker.capture import LimitedOutput
-    from mahtab_tui.kernel.worker.logged import SearchFailed
+    from mahtab_tui.cli.session_setup import run_repl
     from mahtab_tui.knowledge.code import CodeSearcher, search_code
-    from mahtab_tui.knowledge.index import SkillsIndex
-    from mahtab_tui.knowledge.library import load_skill_content, load_skill_descriptions
-    from mahtab_tui.knowledge.loader import SkillsLoader
+    from mahtab_tui.knowledge.library import (
+        SkillsIndex,
+        load_skill_content,
+        load_skill_descriptions,
+    )
+    from mahtab_tui.knowledge.skills import SkillsLoader
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import get_llm
-    from mahtab_tui.llm.spending import UsageStats
+    from mahtab_tui.llm.usage import UsageStats
     from mahtab_tui.mcp import start_server
     from mahtab_tui.search.api import Searcher, arlm, rlm
     from mahtab_tui.session import Session
     from mahtab_tui.session.api import SessionState, execute_code
     from mahtab_tui.tools.toolset import get_all_tools
+    from mahtab_tui.worker.answers import Answer
+    from mahtab_tui.worker.capture import LimitedOutput
+    from mahtab_tui.worker.search import SearchFailed
 
 _HOMES = {
     "CodeSearcher": "mahtab_tui.knowledge.code",
-    "LimitedOutput": "mahtab_tui.kernel.worker.capture",
-    "Answer": "mahtab_tui.kernel.worker.answers",
+    "LimitedOutput": "mahtab_tui.worker.capture",
+    "Answer": "mahtab_tui.worker.answers",
     "ModelError": "mahtab_tui.llm.base",
     "ReplAgent": "mahtab_tui.agent.repl_agent",
     "Session": "mahtab_tui.session",
     "Searcher": "mahtab_tui.search.api",
-    "SearchFailed": "mahtab_tui.kernel.worker.logged",
+    "SearchFailed": "mahtab_tui.worker.search",
     "SessionState": "mahtab_tui.session.api",
-    "SkillsIndex": "mahtab_tui.knowledge.index",
-    "SkillsLoader": "mahtab_tui.knowledge.loader",
-    "UsageStats": "mahtab_tui.llm.spending",
+    "SkillsIndex": "mahtab_tui.knowledge.library",
+    "SkillsLoader": "mahtab_tui.knowledge.skills",
+    "UsageStats": "mahtab_tui.llm.usage",
     "arlm": "mahtab_tui.search.api",
     "create_repl_agent": "mahtab_tui.agent.repl_agent",
     "execute_code": "mahtab_tui.session.api",
@@ -49,7 +52,7 @@ _HOMES = {
     "load_skill_content": "mahtab_tui.knowledge.library",
     "load_skill_descriptions": "mahtab_tui.knowledge.library",
     "rlm": "mahtab_tui.search.api",
-    "run_repl": "mahtab_tui.cli.embed",
+    "run_repl": "mahtab_tui.cli.session_setup",
     "search_code": "mahtab_tui.knowledge.code",
     "start_server": "mahtab_tui.mcp",
 }

@@ -20,7 +20,7 @@ def main() -> None:
             # other words.
             signal.signal(signal.SIGINT, _end)
         from mahtab_tui.cli.main import main as command_line
-        from mahtab_tui.system.programs import safe_path
+        from mahtab_tui.system.processes import safe_path
 
         signal.signal(signal.SIGINT, before)
         os.environ["PATH"] = safe_path()
@@ -56,7 +56,7 @@ if __name__ == "__main__":
         [] if sys.flags.safe_path else [sys.path.pop(0)]
     )  # the working directory, whose `json.py` is not ours
     if sys.flags.interactive:
-        from mahtab_tui.cli.embed import run_repl
+        from mahtab_tui.cli.session_setup import run_repl
 
         sys.path += own  # the user's modules can be imported, and hide none of ours
         del own, gc, main, _end, _open_missing_streams  # the namespace is the user's

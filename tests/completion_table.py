@@ -153,7 +153,7 @@ def answers(code: str, names: dict[str, Any]) -> tuple[str, str, str]:
     from IPython.core.interactiveshell import InteractiveShell
     from jedi import Interpreter  # type: ignore[import-untyped]
 
-    from mahtab_tui.kernel.worker.completion.complete import complete
+    from mahtab_tui.worker.completion.complete import complete
 
     shell = InteractiveShell.instance()
     shell.user_ns.update(names)

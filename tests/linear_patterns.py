@@ -34,21 +34,21 @@ NOT_HOSTILE = {
     "mahtab_tui.agent.conversation._ELEMENT",
     "mahtab_tui.agent.conversation._ATTACHMENT",
     "mahtab_tui.agent.conversation._ATTACHMENTS",
-    "mahtab_tui.agent.fitting.OUTPUT",
-    "mahtab_tui.agent.seeing._ATTACHED",
+    "mahtab_tui.agent.conversation.OUTPUT",
+    "mahtab_tui.agent.model_calls._ATTACHED",
     "mahtab_tui.llm.demo._OUTPUT",
-    "mahtab_tui.manual.pages._COMMENT",
-    "mahtab_tui.manual.pages._PICTURE",
-    "mahtab_tui.manual.pages._PAGE_LINK",
-    "mahtab_tui.manual.pages._RULE",
+    "mahtab_tui.manual._COMMENT",
+    "mahtab_tui.manual._PICTURE",
+    "mahtab_tui.manual._PAGE_LINK",
+    "mahtab_tui.manual._RULE",
 }
 """They read pages of the manual, or elements that the program itself writes: the text within is
 defused, so none is begun that is not ended."""
 SHORT = {
-    "mahtab_tui.bus.fences._OPENING",
-    "mahtab_tui.bus.fences._TO_BE_OPENING",
-    "mahtab_tui.bus.fences._CLOSING",
-    "mahtab_tui.bus.fences._TO_BE_CLOSING",
+    "mahtab_tui.bus.answers._OPENING",
+    "mahtab_tui.bus.answers._TO_BE_OPENING",
+    "mahtab_tui.bus.answers._CLOSING",
+    "mahtab_tui.bus.answers._TO_BE_CLOSING",
     "mahtab_tui.bus.html_table._NUMBER",
 }
 """They are given lines and cells of at most so many characters (`LONGEST`, `LONGEST_NUMBER`)."""

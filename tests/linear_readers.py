@@ -41,8 +41,8 @@ def collapsed(text: str) -> None:
 
 
 def printed(text: str) -> None:
-    from mahtab_tui.kernel.output import TerminalOutput
-    from mahtab_tui.tui.cell_output.output import OutputBuffer
+    from mahtab_tui.kernel.cells import TerminalOutput
+    from mahtab_tui.tui.transcript.output import OutputBuffer
 
     kept, shown = TerminalOutput(), OutputBuffer()
     for start in range(0, len(text), 8_192):
@@ -52,25 +52,25 @@ def printed(text: str) -> None:
 
 
 def code_of_an_answer(text: str) -> None:
-    from mahtab_tui.search.answer_code import code_of
+    from mahtab_tui.search.turns import code_of
 
     code_of(text)
 
 
 def code_in_a_fence(text: str) -> None:
-    from mahtab_tui.search.answer_code import code_of
+    from mahtab_tui.search.turns import code_of
 
     code_of("```python\n" + text)
 
 
 def answer_in_words(text: str) -> None:
-    from mahtab_tui.search.answer_code import last_answer
+    from mahtab_tui.search.turns import last_answer
 
     last_answer(text)
 
 
 def streamed_answer(text: str) -> None:
-    from mahtab_tui.bus.splitter import AnswerSplitter
+    from mahtab_tui.bus.answers import AnswerSplitter
 
     splitter = AnswerSplitter()
     for start in range(0, len(text), 10_000):
@@ -79,8 +79,8 @@ def streamed_answer(text: str) -> None:
 
 
 def frame(text: str) -> None:
-    from mahtab_tui.kernel.worker.frames import FrameReader, encode
-    from mahtab_tui.sandbox.characters import without_surrogates
+    from mahtab_tui.sandbox.base import without_surrogates
+    from mahtab_tui.worker.frames import FrameReader, encode
 
     data = encode({"op": "x", "text": text + "\ud800"})
     reader = FrameReader(bare_limit=1_000)
@@ -90,7 +90,7 @@ def frame(text: str) -> None:
 
 
 def requests(text: str) -> None:
-    from mahtab_tui.sandbox.text import Text
+    from mahtab_tui.sandbox.base import Text
     from mahtab_tui.search.requests import read_call, read_final
 
     read_call("rlm", {"query": "q", "parts": [{"text": text}], "map": False}, Text.root(text))
@@ -98,8 +98,7 @@ def requests(text: str) -> None:
 
 
 def evidence(text: str) -> None:
-    from mahtab_tui.kernel.worker.sandbox.evidence import EvidenceFinder
-    from mahtab_tui.kernel.worker.sandbox.parts import Part
+    from mahtab_tui.worker.sandbox.text import EvidenceFinder, Part
 
     finder = EvidenceFinder(text)
     finder.remember([Part(text[place : place + 30], place) for place in range(0, 30_000, 30)])
@@ -107,13 +106,13 @@ def evidence(text: str) -> None:
 
 
 def sub_call_text(text: str) -> None:
-    from mahtab_tui.search.events import Events
+    from mahtab_tui.search.log import Events
 
     Events("t", lambda record: None).query(text[:100_000], text)
 
 
 def partitions(text: str) -> None:
-    from mahtab_tui.kernel.worker.text_tools import cuts
+    from mahtab_tui.worker.text_tools import cuts
 
     list(cuts(text, 5_000))
 
@@ -135,7 +134,7 @@ def cells_of_markdown(text: str) -> None:
 
 def _read_as_cells(text: str, name: str) -> None:
     from mahtab_tui.export.reading import read_notebook
-    from mahtab_tui.export.saving import text_of
+    from mahtab_tui.export.writing import text_of
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from mahtab_tui.manual import pages
+from mahtab_tui import manual
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.settings.values import NOT_SET, choices, shown
 from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
 from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.screens.help import help_rows
 
-FOLDER = Path(pages.__file__).parent
+FOLDER = Path(manual.__file__).parent
 
 
 def keys() -> str:

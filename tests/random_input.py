@@ -24,14 +24,14 @@ from textual import events
 from textual.geometry import Size
 
 from mahtab_tui.session import Session
-from mahtab_tui.session.frontend import HeadlessFrontend
-from mahtab_tui.session.kernel_factory import process_kernel
+from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.store.resume import new_store
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.stdio_redirect import StdioRedirect
-from mahtab_tui.tui.textual_fixes.key_sequences import KeyParser, KeySequences
+from mahtab_tui.tui.terminal_driver import StdioRedirect
+from mahtab_tui.tui.textual_fixes import KeyParser, KeySequences
 from tests.skills import write_skill
 
 ACTIONS = 150

@@ -16,14 +16,12 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.kernel.worker.sandbox.parts import Final
-from mahtab_tui.llm.search_lines import LAST_CALL, QUERY
-from mahtab_tui.sandbox.base import Sandbox, SandboxHost, TurnResult
-from mahtab_tui.sandbox.text import Text
-from mahtab_tui.search.callers import SearchAnswer
+from mahtab_tui.llm.prompts import LAST_CALL, QUERY
+from mahtab_tui.sandbox.base import Sandbox, SandboxHost, Text, TurnResult
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.search import Search
+from mahtab_tui.search.search import Search, SearchAnswer
 from mahtab_tui.search.tree import Tree
+from mahtab_tui.worker.sandbox.text import Final
 
 TEXT = "".join(f"line {number}\n" for number in range(1_000))
 

@@ -6,7 +6,7 @@ import base64
 import json
 import re
 
-from mahtab_tui.bus.mask_spans import MASK
+from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.sanitize import plain
 
 KEY = "sk-proj-Qx7\"Zw9'Kd-Vb3mTn5Rj8Lp2Hs6"

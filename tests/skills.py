@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
-from mahtab_tui.knowledge.skill_trust import skill_texts, trust_texts
+from mahtab_tui.knowledge.skills import SkillsLoader, skill_folders, skill_texts, trust_texts
 
 
 def write_skill(

@@ -28,13 +28,13 @@ from typing import Any
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.history import History
-from mahtab_tui.store.memory import MemoryStore
+from mahtab_tui.store.sqlite import MemoryStore
 from mahtab_tui.system.imports import IMPORTS
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.stdio_redirect import StdioRedirect
+from mahtab_tui.tui.terminal_driver import StdioRedirect
 
 SHARE, LONGEST = 0.1, 0.02
 """Which share of all modules takes up to so many seconds more."""

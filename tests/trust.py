@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.settings.sources import all_held_back
-from mahtab_tui.settings.writing import allow
+from mahtab_tui.settings.values import allow
 
 
 def trust_project() -> None:

@@ -31,7 +31,7 @@ def alive(pid: int) -> bool:
 
 def waiting_kernels(home: Path) -> list[int]:
     """The kernels that have a holder there, by their process ids."""
-    from mahtab_tui.kernel.detached.waiting import ask
+    from mahtab_tui.kernel.detached import ask
 
     found = []
     for path in (home / ".mahtab" / "run" / "kernels").glob("*.sock"):

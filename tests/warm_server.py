@@ -25,23 +25,20 @@ import yaml  # noqa: F401
 
 import mahtab_tui.agent.graph
 import mahtab_tui.agent.repl_agent
-import mahtab_tui.cli.ask
+import mahtab_tui.cli.headless
 import mahtab_tui.cli.main
-import mahtab_tui.cli.rlm
 import mahtab_tui.llm.demo
 import mahtab_tui.llm.replay
 import mahtab_tui.mcp.handlers
-import mahtab_tui.mcp.library
-import mahtab_tui.mcp.stdio
+import mahtab_tui.mcp.server
 import mahtab_tui.search.engine
 import mahtab_tui.session.components
-import mahtab_tui.session.exports
-import mahtab_tui.session.share_server
+import mahtab_tui.session.notebooks
+import mahtab_tui.session.sharing
 import mahtab_tui.store.resume
 import mahtab_tui.tools.toolset
 import mahtab_tui.tui.open
-import mahtab_tui.tui.panes.transcript.layout.cell
-import mahtab_tui.tui.panes.transcript.layout.words
+import mahtab_tui.tui.transcript.layout
 import mahtab_tui.tui.widgets.approval_row  # noqa: F401
 from mahtab_tui.__main__ import main
 

@@ -8,26 +8,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mahtab_tui.agent.graph import create_repl_graph
-    from mahtab_tui.agent.reflection import build_reflection_prompt
-    from mahtab_tui.agent.repl_agent import ReplAgent, create_repl_agent
-    from mahtab_tui.agent.routes import should_continue, should_execute
-    from mahtab_tui.agent.runner import Callbacks, run_graph
-    from mahtab_tui.agent.state import AgentState, ReflectionResult, create_initial_state
+    from mahtab_tui.agent.nodes import build_reflection_prompt
+    from mahtab_tui.agent.repl_agent import Callbacks, ReplAgent, create_repl_agent, run_graph
+    from mahtab_tui.agent.state import (
+        AgentState,
+        ReflectionResult,
+        create_initial_state,
+        should_continue,
+        should_execute,
+    )
     from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
 
 _HOMES = {
     "AgentState": "mahtab_tui.agent.state",
-    "Callbacks": "mahtab_tui.agent.runner",
+    "Callbacks": "mahtab_tui.agent.repl_agent",
     "REFLECTION_PROMPT_TEMPLATE": "mahtab_tui.llm.prompts",
     "ReflectionResult": "mahtab_tui.agent.state",
     "ReplAgent": "mahtab_tui.agent.repl_agent",
-    "build_reflection_prompt": "mahtab_tui.agent.reflection",
+    "build_reflection_prompt": "mahtab_tui.agent.nodes",
     "create_initial_state": "mahtab_tui.agent.state",
     "create_repl_agent": "mahtab_tui.agent.repl_agent",
     "create_repl_graph": "mahtab_tui.agent.graph",
-    "run_graph": "mahtab_tui.agent.runner",
-    "should_continue": "mahtab_tui.agent.routes",
-    "should_execute": "mahtab_tui.agent.routes",
+    "run_graph": "mahtab_tui.agent.repl_agent",
+    "should_continue": "mahtab_tui.agent.state",
+    "should_execute": "mahtab_tui.agent.state",
 }
 
 __all__ = [

@@ -35,15 +35,15 @@ from langgraph.graph.state import CompiledStateGraph
 
 from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.agent.nodes import Nodes
-from mahtab_tui.agent.routes import (
+from mahtab_tui.agent.state import (
+    AgentState,
     ReflectionMode,
     after_execute,
     after_generate,
     should_continue,
     should_execute,
 )
-from mahtab_tui.agent.state import AgentState
-from mahtab_tui.bus.records.chat import AnswerFigure
+from mahtab_tui.bus.records import AnswerFigure
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -9,15 +9,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from mahtab_tui.bus.decision import Decision
-from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import Approval, Usage
+from mahtab_tui.bus.prompt import HiddenEntries
+from mahtab_tui.bus.records import Approval, Decision, Usage
 from mahtab_tui.llm.pictures import EncodedPicture
-from mahtab_tui.llm.spending import Spending
+from mahtab_tui.llm.usage import Spending
 
 if TYPE_CHECKING:
-    from mahtab_tui.agent.tool_messages import ToolCall
+    from mahtab_tui.agent.state import ToolCall
 
 
 class ApprovalRequest(NamedTuple):

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import queue
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from mahtab_tui.agent.host import AgentHost
-from mahtab_tui.agent.tool_messages import ToolCall, gathered
-from mahtab_tui.bus.parser import without_copied_tags
+from mahtab_tui.agent.state import ToolCall, gathered
+from mahtab_tui.bus.answers import without_copied_tags
 from mahtab_tui.bus.records import Usage, Window, emit
+from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError, Stoppable
-from mahtab_tui.llm.chunks import REFUSED, encodable, has_restarted, is_cut, is_refused, thought_of
 from mahtab_tui.llm.failures import LONGEST_PAUSE, explained
-from mahtab_tui.llm.masked import masked_messages
-from mahtab_tui.llm.pictures import pictures_in
-from mahtab_tui.llm.spending import OverBudget
-from mahtab_tui.llm.token_estimate import estimated_tokens
+from mahtab_tui.llm.messages import (
+    REFUSED,
+    encodable,
+    has_restarted,
+    is_cut,
+    is_refused,
+    masked_messages,
+    thought_of,
+)
+from mahtab_tui.llm.pictures import MOST, EncodedPicture, pictures_in
 from mahtab_tui.llm.usage import (
+    OverBudget,
+    estimated_tokens,
     estimated_usage,
     is_priced,
     model_name,
@@ -35,6 +44,70 @@ from mahtab_tui.llm.usage import (
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+
+_ATTACHED = re.compile(
+    r'(<user-attachment(?: [\w-]+="[^"]*")*? picture="(\w+)"(?: [\w-]+="[^"]*")*>)(.*?</user-attachment>)',
+    re.DOTALL,
+)
+"""Output and file contents cannot imitate one, because they are defused."""
+
+
+def picture_ids(messages: Sequence[AnyMessage]) -> list[str]:
+    """Return the ids of the pictures that messages name, in order and without duplicates."""
+    found = (
+        found[2]
+        for message in messages
+        if message.type == "human"
+        for found in _ATTACHED.finditer(str(message.text))
+    )
+    return list(dict.fromkeys(found))
+
+
+def pictures_to_send(
+    messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPicture], room: int
+) -> dict[str, EncodedPicture]:
+    """Choose the pictures to send: the newest that fit into `room` tokens."""
+    sent: dict[str, EncodedPicture] = {}
+    for name in reversed(picture_ids(messages)):
+        if (picture := pictures.get(name)) is None:
+            continue
+        room -= picture.tokens
+        if len(sent) == MOST or room < 0:
+            break
+        sent[name] = picture
+    return sent
+
+
+def with_pictures(
+    messages: Sequence[AnyMessage], sent: Mapping[str, EncodedPicture]
+) -> list[AnyMessage]:
+    """Add each picture to the message that first names it; other attachments say that their picture
+    is not shown."""
+    told: list[AnyMessage] = []
+    left = dict(sent)
+    for message in messages:
+        names = picture_ids([message])
+        if not names:
+            told.append(message)
+            continue
+        text = _ATTACHED.sub(
+            lambda found: (
+                found[0] if found[2] in sent else f"{found[1]}{prompts.NOT_SHOWN}{found[3]}"
+            ),
+            str(message.text),
+        )
+        blocks = [
+            block for name in names if name in left for block in _blocks(name, left.pop(name))
+        ]
+        told.append(HumanMessage([{"type": "text", "text": text}, *blocks] if blocks else text))
+    return told
+
+
+def _blocks(name: str, picture: EncodedPicture) -> Iterator[str | dict[str, str]]:
+    """Yield a picture as LangChain's content blocks for all providers."""
+    yield {"type": "text", "text": prompts.PICTURE.format(name=name)}
+    yield {"type": "image", "base64": picture.data, "mime_type": picture.mime}
+
 
 _NOTICE_WITHIN = 0.1
 """Seconds within which a stop is noticed while a model that cannot be stopped is silent."""

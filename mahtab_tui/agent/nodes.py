@@ -1,8 +1,7 @@
 """The nodes of the graph. What they return is merged into the state.
 
 What the user shall see goes into the graph's custom stream, in order: tokens as text, and records
-of the bus.
-"""
+of the bus."""
 
 from __future__ import annotations
 
@@ -17,41 +16,95 @@ from typing import TYPE_CHECKING, Any, Literal
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.types import StreamWriter, interrupt
 
-from mahtab_tui.agent.conversation import step_id
-from mahtab_tui.agent.fitting import fit, size
+from mahtab_tui.agent.conversation import fit, size, step_id
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest
-from mahtab_tui.agent.model_calls import ModelAnswer, call_model
-from mahtab_tui.agent.reflection import build_reflection_prompt, parse_reflection
-from mahtab_tui.agent.results import render_results
-from mahtab_tui.agent.routes import is_complete
-from mahtab_tui.agent.seeing import picture_ids, pictures_to_send, with_pictures
-from mahtab_tui.agent.state import AgentState, ExecutionResult, ReflectionResult, results_of_step
-from mahtab_tui.agent.tool_messages import binding, call_message, in_words
-from mahtab_tui.agent.tool_runs import CALLS, ToolOutcome, kept, run_call
-from mahtab_tui.agent.written_calls import written_calls
-from mahtab_tui.bus.decision import Decision
+from mahtab_tui.agent.model_calls import (
+    ModelAnswer,
+    call_model,
+    picture_ids,
+    pictures_to_send,
+    with_pictures,
+)
+from mahtab_tui.agent.state import (
+    AgentState,
+    ExecutionResult,
+    ReflectionResult,
+    binding,
+    call_message,
+    in_words,
+    is_complete,
+    results_of_step,
+)
+from mahtab_tui.agent.tool_calls import (
+    CALLS,
+    ToolOutcome,
+    kept,
+    render_results,
+    run_call,
+    written_calls,
+)
+from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.figures import FigureSource, figures_of, find_figures
-from mahtab_tui.bus.formatters import to_xml
-from mahtab_tui.bus.hidden import refusal
-from mahtab_tui.bus.parser import parse_response
+from mahtab_tui.bus.prompt import to_xml
 from mahtab_tui.bus.records import (
     Agent,
     AnswerFigure,
     AssistantThought,
     AssistantThoughtStream,
     AssistantTool,
+    Decision,
     Notice,
 )
+from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import SelfChecking
-from mahtab_tui.llm.chunks import encodable
+from mahtab_tui.llm.messages import encodable
 from mahtab_tui.llm.pictures import EncodedPicture, sees
+from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
 from mahtab_tui.llm.usage import is_on_this_machine, room_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from mahtab_tui.tools.toolset import Toolset
+
+_LIMIT = 4_000
+"""Characters of each block and output in the prompt."""
+_LAST = 20_000
+"""Characters at an answer's end that are searched for the judgement."""
+
+
+def build_reflection_prompt(question: str, results: Sequence[ExecutionResult]) -> str:
+    """Return the prompt that asks for a judgement of correctness and completeness."""
+    return REFLECTION_PROMPT_TEMPLATE.format(
+        question=question, results=render_results(results, with_code=True, limit=_LIMIT)
+    )
+
+
+def parse_reflection(text: str) -> ReflectionResult | None:
+    """Return the last judgement in an answer; None if there is no readable one."""
+    text = text[-_LAST:]
+    start = text.rfind("{")
+    while start >= 0:
+        if (found := _judgement(text, start)) is not None:
+            return found
+        start = text.rfind("{", 0, start)
+    return None
+
+
+def _judgement(text: str, start: int) -> ReflectionResult | None:
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict) or not isinstance(value.get("is_complete"), bool):
+        return None
+    return ReflectionResult(
+        is_complete=value["is_complete"],
+        reasoning=str(value.get("reasoning") or ""),
+        next_action=str(value.get("next_action") or ""),
+    )
+
 
 Update = dict[str, Any]
 

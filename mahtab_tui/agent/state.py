@@ -1,14 +1,134 @@
-"""The graph's state, which is plain data."""
+"""The graph's state, and the messages of tool calls in it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, NotRequired, TypedDict
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, BaseMessage, HumanMessage
+from langchain_core.messages.ai import add_ai_message_chunks
 
-from mahtab_tui.agent.tool_messages import ToolCall
 from mahtab_tui.bus.records import AnswerFigure
+from mahtab_tui.llm.messages import encodable
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
+
+
+class ToolCall(TypedDict):
+    id: str
+    """The provider's id."""
+    name: str
+    arguments: dict[str, Any]
+    problem: str
+    """A sentence for the model saying why it cannot be made; otherwise empty."""
+
+
+def binding(
+    llm: BaseChatModel, tools: Sequence[BaseTool], *, forbidden: bool = False
+) -> dict[str, Any]:
+    """Return the arguments that offer tools to a model; empty if it does not support tools.
+    forbidden: they are shown, but none may be called."""
+    try:
+        bound: Any = llm.bind_tools(tools)
+    except NotImplementedError:
+        return {}
+    anthropic = getattr(llm, "provider", llm._llm_type).startswith("anthropic")
+    return {
+        **bound.kwargs,
+        **({"tool_choice": {"type": "none"} if anthropic else "none"} if forbidden else {}),
+    }
+
+
+def call_message(text: str, calls: Sequence[ToolCall]) -> AIMessage:
+    """Make the message that goes back to a provider for tool calls."""
+    return AIMessage(
+        text,
+        tool_calls=[
+            {"id": call["id"], "name": call["name"], "args": call["arguments"], "type": "tool_call"}
+            for call in calls
+        ],
+    )
+
+
+def gathered(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall]] | None:
+    """Join the chunks of an answer into the message to send back to the provider, and read its tool
+    calls; None if it has none.
+
+    Arguments are parsed strictly: truncated ones are never completed by a guess.
+    """
+    kept = [
+        piece
+        for piece in pieces
+        if piece.content
+        or piece.additional_kwargs
+        or getattr(piece, "tool_calls", None)
+        or _chunks(piece)
+    ]
+    if not any(_raw(piece) for piece in kept):
+        return None
+    whole = kept[-1]
+    if isinstance(first := kept[0], AIMessageChunk):
+        whole = add_ai_message_chunks(
+            first, *(piece for piece in kept[1:] if isinstance(piece, AIMessageChunk))
+        )
+    calls = [_call(place, *raw) for place, raw in enumerate(_raw(whole))]
+    extra = {
+        key: value
+        for key, value in whole.additional_kwargs.items()
+        if key not in ("tool_calls", "function_call")
+    }
+    message = call_message("", calls)
+    return message.model_copy(update={"content": whole.content, "additional_kwargs": extra}), calls
+
+
+def in_words(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Convert messages with tool calls to plain text. Results become part of the user's messages,
+    like the outputs of cells."""
+    told: list[AnyMessage] = []
+    for message in messages:
+        kind = AIMessage if message.type == "ai" else HumanMessage
+        text = str(message.text)
+        if isinstance(message, AIMessage) and message.tool_calls and not text.strip():
+            continue
+        if told and type(told[-1]) is kind:
+            text = f"{told.pop().text}\n\n{text}"
+        told.append(kind(text))
+    return told
+
+
+def _chunks(piece: BaseMessage) -> list[Any]:
+    return list(getattr(piece, "tool_call_chunks", ()))
+
+
+def _raw(piece: BaseMessage) -> list[tuple[str | None, str | None, str]]:
+    """Return id, name and arguments (JSON) of each call."""
+    if chunks := _chunks(piece):
+        return [(chunk["id"], chunk["name"], chunk["args"] or "{}") for chunk in chunks]
+    valid = [
+        (call["id"], call["name"], json.dumps(call["args"]))
+        for call in getattr(piece, "tool_calls", ())
+    ]
+    return valid + [
+        (call["id"], call["name"], call["args"] or "{}")
+        for call in getattr(piece, "invalid_tool_calls", ())
+    ]
+
+
+def _call(place: int, number: str | None, name: str | None, written: str) -> ToolCall:
+    call = ToolCall(
+        id=number or f"call_{place}", name=encodable(name or ""), arguments={}, problem=""
+    )
+    try:
+        arguments = json.loads(written)
+        if not isinstance(arguments, dict):
+            raise ValueError("not an object")
+        call["arguments"] = json.loads(encodable(json.dumps(arguments, ensure_ascii=False)))
+    except (ValueError, RecursionError) as error:
+        call["problem"] = f"The arguments cannot be read as JSON: {error}."
+    return call
 
 
 class ReflectionResult(TypedDict):
@@ -144,3 +264,69 @@ def create_initial_state(
 
 def results_of_step(state: AgentState) -> list[ExecutionResult]:
     return [result for result in state["execution_results"] if result["step"] == state["step"]]
+
+
+_SHORT = 400
+"""Characters of an output that may be an answer by itself."""
+
+ReflectionMode = Literal["always", "on_error", "never"]
+
+
+def after_generate(state: AgentState) -> Literal["tools", "extract_code"]:
+    """Run tool calls first; code comes after them."""
+    return "tools" if state["tool_calls"] else "extract_code"
+
+
+def should_execute(state: AgentState) -> Literal["approve", "generate", "close", "end"]:
+    """Approve new code; otherwise go where `Nodes.extract_code` says."""
+    return "end" if state["stopped"] else state["next"]
+
+
+def after_execute(
+    state: AgentState, max_turns: int, reflection: ReflectionMode, output_answers: bool = False
+) -> Literal["approve", "reflect", "instruct", "generate", "close", "end"]:
+    """Go to the next block, otherwise to a separate check if the setting wants one, otherwise to
+    the model, which answers from the output.
+
+    If the user skipped or undid a block, the model answers what they said. output_answers: what one
+    block printed ends the question.
+    """
+    if state["stopped"]:
+        return "end"
+    if state["block"] < len(state["code_blocks"]):
+        return "approve"
+    results = results_of_step(state)
+    failed = any(result["is_error"] for result in results)
+    declined = any(result["status"] == "skipped" or result.get("undone") for result in results)
+    if (failed or not declined) and (
+        reflection == "always" or (reflection == "on_error" and failed)
+    ):
+        return "reflect"
+    if (
+        output_answers
+        and not failed
+        and not declined
+        and len(results) == 1
+        and is_short(results[0]["output"])
+    ):
+        return "end"
+    if state["turn_count"] >= max_turns:
+        return "close"
+    return "instruct" if failed or not declined else "generate"
+
+
+def is_short(output: str) -> bool:
+    """Tell whether an output can stand for an answer."""
+    return 0 < len(output.strip()) <= _SHORT
+
+
+def should_continue(state: AgentState, max_turns: int = 5) -> Literal["generate", "close", "end"]:
+    """Continue, unless the question is answered or the turns are used up."""
+    if state["stopped"]:
+        return "end"
+    return "close" if is_complete(state) or state["turn_count"] >= max_turns else "generate"
+
+
+def is_complete(state: AgentState) -> bool:
+    """Tell whether the last check found the question answered."""
+    return state["reflection"] is not None and state["reflection"]["is_complete"]

@@ -16,8 +16,8 @@ from itertools import combinations, islice
 from math import isfinite
 from typing import NamedTuple
 
-from mahtab_tui.bus.fences import opening
-from mahtab_tui.bus.records.chat import AnswerFigure
+from mahtab_tui.bus.answers import opening
+from mahtab_tui.bus.records import AnswerFigure
 
 SOURCE_END = 500_000
 """Characters that are read at each end of a source."""

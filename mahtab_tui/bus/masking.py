@@ -1,21 +1,510 @@
 """Masks secrets in everything that is displayed, stored or sent to models and agents.
 
 A secret is a key from the configuration, or a line that the user has typed hidden (`getpass`).
-`secret_forms` finds them.
-"""
+`secret_forms` finds them."""
 
 from __future__ import annotations
 
+import json
 import logging
+import re
+import threading
+import typing
+from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from typing import Annotated, Any, NamedTuple
 
-from mahtab_tui.bus.mask_spans import MASK, between, mask_spans
-from mahtab_tui.bus.masked_fields import masked_fields
-from mahtab_tui.bus.private_texts import PrivateTexts
-from mahtab_tui.bus.records import Record, Stream, record_of
-from mahtab_tui.bus.secret_forms import LONG, SecretMatcher, SecretSpan
+from mahtab_tui.bus.records import NAME, PICTURE, WORD, Record, Stream, record_of
+
+LONG = 8
+"""A secret of at least this length, in characters, is found anywhere."""
+SHORTEST_WORD = 4
+"""A secret of at least this length is found as a word of its own; a shorter one only if it is the
+whole text."""
+PART = 20
+"""Length of a secret's start or end that is found even if the rest was cut off."""
+_SHORT = 100
+"""Longest text that is compared with short secrets, written as literals, with blanks around
+them."""
+REACH = 4_096
+"""Length of the text's end that is searched for the start of a secret."""
+
+_SINGLE = (
+    r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but \t and \n, DEL, C1
+    r"\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+)
+_INVISIBLE = re.compile(rf"[{_SINGLE}]")
+_ESCAPES = r"\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[ -/]*[0-~]?"
+_STRINGS = r"\x1b[\]PX^_][^\x1b\x07\x9c]*(?:\x07|\x1b\\|\x9c)?"
+# A newline too: programs break long lines.
+_SINGLE_NOISE = re.compile(rf"[{_SINGLE}\n]+")
+_NOISE = re.compile(rf"{_ESCAPES}|[{_SINGLE}\n]+")
+_NOISE_WITH_STRINGS = re.compile(rf"{_STRINGS}|{_ESCAPES}|[{_SINGLE}\n]+")
+_SINGLE_IN_LINE = re.compile(rf"[{_SINGLE}]+")
+_NOISE_IN_LINE = re.compile(rf"{_ESCAPES}|[{_SINGLE}]+")
+_NEWLINES = re.compile("\n+")
+_BEGINS_STRING = re.compile(r"\x1b[\]PX^_]")
+
+
+class SecretSpan(NamedTuple):
+    """The position of a secret in a text, in characters; `end` is exclusive."""
+
+    start: int
+    end: int
+
+
+class SecretMatcher:
+    """All forms of some secrets. Finding them takes time proportional to the text and the number of
+    secrets."""
+
+    def __init__(self, secrets: Sequence[str]) -> None:
+        self.secrets = tuple(secrets)
+        self._whole = {
+            quoted
+            for secret in secrets
+            if len(secret) < SHORTEST_WORD
+            for quoted in _quoted(secret)
+        }
+        self._words = _seen(
+            form
+            for secret in secrets
+            if SHORTEST_WORD <= len(secret) < LONG
+            for form in _escaped(secret)
+        )
+        written = _seen(
+            form for secret in secrets if len(secret) >= LONG for form in _escaped(secret)
+        )
+        self._beginnings = (*written, *self._words)
+        """The forms that a stream may begin with one piece and end with another."""
+        encoded = {form for secret in secrets if len(secret) >= LONG for form in _encoded(secret)}
+        self._long: dict[str, set[str]] = {}
+        """Starts and ends of forms, to the forms: a truncated text may have only the start or the
+        end of a secret."""
+        for form in (*encoded, *written):
+            self._long.setdefault(form[:PART], set()).add(form)
+        for form in written:
+            self._long.setdefault(form[-PART:], set()).add(form)
+        self.longest = max(map(len, (*self._words, *encoded, *written)), default=SHORTEST_WORD)
+
+    def spans(self, text: str, *, words: bool = True) -> list[SecretSpan]:
+        """Return where the secrets stand, in order, without overlaps. words: include those found
+        only as a word or as the whole text."""
+        if not self.secrets or not text:
+            return []
+        if words and self._whole and len(text) < _SHORT and text.strip() in self._whole:
+            return [SecretSpan(0, len(text))]
+        found = [
+            span for noise in _noises(text) for span in self._long_ones(_ReducedText(noise, text))
+        ]
+        if words and self._words:
+            noises = (_SINGLE_IN_LINE, _NOISE_IN_LINE) if "\x1b" in text else (_SINGLE_IN_LINE,)
+            found += [
+                span for noise in noises for span in self._single_words(_ReducedText(noise, text))
+            ]
+        return _merged(found)
+
+    def begun(self, text: str) -> tuple[int, int]:
+        """Find the longest start of a secret at the end of a text.
+
+        Returns its position (the text's length if there is none), and how many of its characters
+        may be displayed before more is known.
+        """
+        start, shown = len(text), 0
+        near = max(0, len(text) - REACH)
+        removed = _ReducedText(_NOISE_IN_LINE, text[near:])
+        for form in self._beginnings:
+            place = max(0, len(removed.bare) - len(form) + 1)
+            while (place := removed.bare.find(form[0], place)) >= 0:
+                if form.startswith(removed.bare[place:]):
+                    if (found := near + removed.start(place)) < start:
+                        start, shown = found, min(3, len(form) // 4)
+                    break
+                place += 1
+        return start, shown
+
+    def _long_ones(self, removed: _ReducedText) -> list[SecretSpan]:
+        bare = removed.bare
+        needles = [needle for needle in self._long if needle in bare]
+        return [
+            removed.span(place)
+            for needle in needles
+            for place in _places(bare, needle, self._long[needle])
+        ]
+
+    def _single_words(self, removed: _ReducedText) -> list[SecretSpan]:
+        bare = removed.bare
+        places = ((word, place) for word in self._words for place in _places(bare, word, (word,)))
+        return [removed.span(place) for word, place in places if _stands_alone(bare, place, word)]
+
+
+class _ReducedText:
+    """A text without the matches of a pattern, and the original positions of its characters."""
+
+    def __init__(self, noise: re.Pattern[str], text: str) -> None:
+        self.text = text
+        self.bare = text.replace("\n", "") if noise is _NEWLINES else noise.sub("", text)
+        self._noise = noise
+
+    def span(self, found: SecretSpan) -> SecretSpan:
+        """Convert a span of `bare` to a span of the text."""
+        return SecretSpan(self.start(found.start), self.start(found.end - 1) + 1)
+
+    def start(self, place: int) -> int:
+        """Convert a position in `bare` to a position in the text."""
+        at, removed = self._removals
+        return place + removed[bisect_right(at, place)]
+
+    @cached_property
+    def _removals(self) -> tuple[list[int], list[int]]:
+        """The positions in `bare` where something was removed, and how many characters were removed
+        before each and in all."""
+        at, removed = [], [0]
+        for found in self._noise.finditer(self.text):
+            at.append(found.start() - removed[-1])
+            removed.append(removed[-1] + len(found[0]))
+        return at, removed
+
+
+def _seen(forms: Iterable[str]) -> set[str]:
+    """Remove from the forms what is removed from a text before it is searched."""
+    bare = {_SINGLE_NOISE.sub("", form) for form in forms}
+    return {form for form in bare if len(form) >= SHORTEST_WORD}
+
+
+def _noises(text: str) -> Iterator[re.Pattern[str]]:
+    """Yield patterns of what may stand between the letters of a secret. A control sequence may also
+    hide a whole secret."""
+    yield _NEWLINES
+    if _INVISIBLE.search(text):
+        yield _SINGLE_NOISE
+    if "\x1b" in text:
+        yield _NOISE
+        if _BEGINS_STRING.search(text):
+            yield _NOISE_WITH_STRINGS
+
+
+def _places(text: str, needle: str, forms: Collection[str]) -> Iterator[SecretSpan]:
+    """Yield the positions of forms that start or end with a needle, as far as the text has them."""
+    place = text.find(needle)
+    while place >= 0:
+        start, end = place, place + len(needle)
+        for form in forms:
+            if form.startswith(needle):
+                end = max(end, place + _common(text[place : place + len(form)], form))
+            if form.endswith(needle):
+                last = place + len(needle)
+                start = min(
+                    start, last - _common(text[max(0, last - len(form)) : last][::-1], form[::-1])
+                )
+        yield SecretSpan(start, end)
+        place = text.find(needle, end)
+
+
+def _common(one: str, other: str) -> int:
+    """Return the length of the common start of two texts."""
+    if one == other:
+        return len(one)
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
+    return low
+
+
+def _stands_alone(text: str, span: SecretSpan, form: str) -> bool:
+    """Return whether a short form is not part of a longer word."""
+    before, after = text[max(0, span.start - 1) : span.start], text[span.end : span.end + 1]
+    return not (
+        (_is_word(before) and _is_word(form[0])) or (_is_word(after) and _is_word(form[-1]))
+    )
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"  # false for ""
+
+
+def _merged(spans: list[SecretSpan]) -> list[SecretSpan]:
+    result: list[SecretSpan] = []
+    for span in sorted(spans):
+        if result and span.start < result[-1].end:
+            result[-1] = SecretSpan(result[-1].start, max(result[-1].end, span.end))
+        else:
+            result.append(span)
+    return result
+
+
+def _quoted(secret: str) -> list[str]:
+    """Return a secret as it is and as literals."""
+    return [
+        secret,
+        repr(secret),
+        repr(secret.encode("utf-8", "surrogatepass")),
+        json.dumps(secret),
+        f'"{secret}"',
+        f"'{secret}'",
+    ]
+
+
+def _escaped(secret: str) -> Iterator[str]:
+    """Yield a secret as literals of Python and JSON, as markup and as URLs write it. Most have one
+    form."""
+    yield secret
+    if secret.isascii() and secret.isalnum():
+        return
+    yield secret.encode("utf-8", "surrogatepass").decode("latin-1")  # bytes decoded as characters
+    from urllib.parse import quote, quote_plus
+
+    literals = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
+    data = secret.encode("utf-8", "surrogatepass")
+    # Python chooses the quotes by the whole text: if it has both kinds, Python escapes the single
+    # ones.
+    for literal in (
+        repr(f"'\"{secret}")[4:-1],
+        ascii(f"'\"{secret}")[4:-1],
+        repr(b"'\"" + data)[5:-1],
+    ):
+        literals += (literal, literal.replace("\\'", "'"))
+    yield from literals
+    for literal in literals:  # a literal in a literal
+        escaped = literal.replace("\\", "\\\\")
+        yield from (
+            escaped,
+            escaped.replace("'", "\\'"),
+            json.dumps(literal, ensure_ascii=False)[1:-1],
+        )
+    markup = secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    yield from (
+        markup,
+        markup.replace('"', "&quot;"),
+        markup.replace('"', "&quot;").replace("'", "&#x27;"),
+    )
+    yield from (quote(data, safe=""), quote(data), quote_plus(data))
+
+
+def _encoded(secret: str) -> Iterator[str]:
+    """Yield a long secret as base64, for each alignment, and as hexadecimal digits."""
+    from base64 import b64encode
+
+    data = secret.encode("utf-8", "surrogatepass")
+    yield data.hex()
+    for before in range(3):
+        # The first characters depend on what precedes the secret, the last ones on what follows it.
+        whole = b64encode(b"\0" * before + data).decode().rstrip("=")
+        inner = whole[(0, 2, 3)[before] : (before + len(data)) * 8 // 6]
+        if len(inner) >= LONG:
+            yield from (inner, inner.translate(str.maketrans("+/", "-_")))
+
+
+MASK = "••••••••"
+
+
+def mask_spans(text: str, spans: Sequence[SecretSpan]) -> str:
+    """Return the text with `MASK` in place of some spans. Line ends within them stay."""
+    return between(text, spans, 0, len(text))
+
+
+def between(text: str, spans: Sequence[SecretSpan], start: int, end: int) -> str:
+    """Return `text[start:end]` with `MASK` in place of some spans of the whole text."""
+    if not spans or start >= end:
+        return text[start:end]
+    pieces: list[str] = []
+    for span in spans:
+        if start < span.end and span.start < end:
+            pieces += (
+                text[start : span.start],
+                MASK,
+                "\n" * text.count("\n", span.start, span.end),
+            )
+            start = span.end
+    return "".join([*pieces, text[start:end]])
+
+
+_SHORT_TEXT = 8
+"""Shorter texts are not looked for: they would be found everywhere."""
+_LONG = 16
+"""Length of the pieces by which a part of a long text is found: any part of it of 31 characters
+holds a whole one."""
+_WHOLE = 2 * _LONG
+"""A shorter text is found only as a whole."""
+
+
+class PrivateTexts:
+    """The texts known so far. Any thread may call it. Searching takes time proportional to the
+    searched text."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: set[str] = set()
+        self._whole: dict[str, dict[int, set[str]]] = {}
+        """Lines that are found as a whole, by their first characters and their lengths."""
+        self._pieces: dict[str, list[tuple[str, int]]] = {}
+        """Pieces of longer lines, to the line and the place in it."""
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def replace(self, texts: Iterable[str]) -> None:
+        """Find these texts from now on, and no others."""
+        with self._lock:
+            self._known, self._whole, self._pieces = set(), {}, {}
+        self.add(texts)
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Find these texts, too: line by line, as they are and as code and JSON write them."""
+        for text in texts:
+            for line in text.splitlines():
+                for form in {
+                    line.strip(),
+                    repr(line.strip())[1:-1],
+                    json.dumps(line.strip())[1:-1],
+                }:
+                    if len(form) >= _SHORT_TEXT:
+                        self._add(form)
+
+    def _add(self, line: str) -> None:
+        with self._lock:
+            if line in self._known:
+                return
+            self._known.add(line)
+            if len(line) < _WHOLE:
+                self._whole.setdefault(line[:_SHORT_TEXT], {}).setdefault(len(line), set()).add(
+                    line
+                )
+                return
+            for place in range(0, len(line) - _LONG + 1, _LONG):
+                held = self._pieces.setdefault(line[place : place + _LONG], [])
+                if len(held) < 8:  # a line of dashes has one piece many times
+                    held.append((line, place))
+
+    def spans(self, text: str, *, words: bool = True) -> list[SecretSpan]:
+        """Return where known texts stand in a text, in order, without overlaps."""
+        if not self._known:
+            return []
+        found: list[SecretSpan] = []
+        place = 0
+        while place <= len(text) - _SHORT_TEXT:
+            span = self._at(text, place)
+            if span is None:
+                place += 1
+                continue
+            while found and span.start <= found[-1].end:
+                span = SecretSpan(min(span.start, found.pop().start), span.end)
+            found.append(span)
+            place = span.end
+        return found
+
+    def _at(self, text: str, place: int) -> SecretSpan | None:
+        """Return the longest span of known text that begins here, or that has a whole piece
+        here."""
+        whole = self._whole.get(text[place : place + _SHORT_TEXT], {})
+        ends = [
+            place + length
+            for length, lines in whole.items()
+            if text[place : place + length] in lines
+        ]
+        starts = [place]
+        for line, offset in self._pieces.get(text[place : place + _LONG], ()):
+            before = 0
+            while (
+                before < min(offset, place)
+                and line[offset - before - 1] == text[place - before - 1]
+            ):
+                before += 1
+            after = _LONG
+            while (
+                offset + after < len(line)
+                and text[place + after : place + after + 1] == line[offset + after]
+            ):
+                after += 1
+            starts.append(place - before)
+            ends.append(place + after)
+        return SecretSpan(min(starts), max(ends)) if ends else None
+
+
+_Mask = Callable[[Any, SecretMatcher], Any]
+"""Returns a value that is not None without its secrets."""
+
+
+def masked_fields(record: Record, forms: SecretMatcher) -> dict[str, Any]:
+    """Return the fields that may hold a secret, except the text, with the secrets masked."""
+    kind: Any = type(record)
+    pictures = _pictures(kind) if str(getattr(record, "mime", "")).startswith("image/") else ()
+    return {
+        name: mask(value, forms)
+        for name, mask in _masks(kind).items()
+        if name not in pictures and (value := getattr(record, name)) is not None
+    }
+
+
+@cache
+def _masks(kind: type[Any]) -> Mapping[str, _Mask]:
+    return {
+        name: mask
+        for name, hint in kind.hints().items()
+        if name != "text" and (mask := _mask(hint)) is not None
+    }
+
+
+@cache
+def _pictures(kind: type[Any]) -> frozenset[str]:
+    return frozenset(name for name, hint in kind.hints().items() if PICTURE in str(hint))
+
+
+def _mask(hint: Any) -> _Mask | None:
+    """Return how to mask values of a type; None if they hold no text, or only the program's own
+    words."""
+    args = typing.get_args(hint)
+    if hint is str:
+        return _text
+    if typing.get_origin(hint) is Annotated:
+        return None if WORD in args else _name if NAME in args else _mask(args[0])
+    if hasattr(hint, "_fields"):
+        hints = typing.get_type_hints(hint, include_extras=True)
+        return _row_mask(
+            {name: mask for name in hint._fields if (mask := _mask(hints[name])) is not None}
+        )
+    masks = [_mask(arg) for arg in args if arg is not ...]
+    if not any(masks) or typing.get_origin(hint) is Mapping:
+        return None
+    if typing.get_origin(hint) is not tuple:  # one type, or None
+        return next(mask for mask in masks if mask is not None)
+    return (
+        _list_mask(masks[0]) if args[1:] == (...,) and masks[0] is not None else _places_mask(masks)
+    )
+
+
+def _text(value: str, forms: SecretMatcher) -> str:
+    return mask_spans(value, forms.spans(value))
+
+
+def _name(value: str, forms: SecretMatcher) -> str:
+    return mask_spans(value, forms.spans(value, words=False))
+
+
+def _list_mask(mask: _Mask) -> _Mask:
+    return lambda value, forms: tuple(mask(each, forms) for each in value)
+
+
+def _places_mask(masks: list[_Mask | None]) -> _Mask:
+    return lambda value, forms: tuple(
+        each if mask is None else mask(each, forms) for mask, each in zip(masks, value, strict=True)
+    )
+
+
+def _row_mask(masks: Mapping[str, _Mask]) -> _Mask:
+    def mask_row(value: Any, forms: SecretMatcher) -> Any:
+        return value._replace(
+            **{
+                name: mask(each, forms)
+                for name, mask in masks.items()
+                if (each := getattr(value, name)) is not None
+            }
+        )
+
+    return mask_row
+
 
 _STREAMS = 64
 """Number of streams whose ends are remembered at a time."""

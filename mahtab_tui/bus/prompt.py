@@ -3,14 +3,188 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
 
-from mahtab_tui.bus import records
-from mahtab_tui.bus.escaping import escape_output
-from mahtab_tui.bus.formatters import to_xml
-from mahtab_tui.bus.hidden_entries import HiddenEntries, entry_of
-from mahtab_tui.bus.records import Record, record_of
+from mahtab_tui.bus import records, tags
+from mahtab_tui.bus.records import KINDS, Record, encode, record_of
+from mahtab_tui.bus.terminal_screen import escape_for_model, escape_output
+
+HELD_BACK = "[Held back: this cell uses a variable that the user keeps private.]"
+"""Told instead of the output of a cell that uses a private variable."""
+
+
+def cell_entry(cell: int) -> str:
+    """Return the name of a cell with its output."""
+    return f"cell {cell}"
+
+
+def question_entry(turn: int | None) -> str:
+    """Return the name of a question; empty if the model was never asked."""
+    return "" if turn is None else f"question {turn}"
+
+
+def answer_entry(turn: int | None, step: int | None) -> str:
+    """Return the name of the words of one answer; empty if it is not known which."""
+    return "" if turn is None or step is None else f"answer {turn}.{step}"
+
+
+def code_entry(turn: int | None, step: int | None, block: int) -> str:
+    """Return the name of a code block of an answer that did not run."""
+    return "" if turn is None or step is None else f"code {turn}.{step}.{block}"
+
+
+def tool_entry(call: str | None) -> str:
+    """Return the name of a tool call with its result."""
+    return "" if call is None else f"tool {call}"
+
+
+def place_entry(place: int) -> str:
+    """Return the name of a cell of the notebook that the user has opened."""
+    return f"place {place}"
+
+
+def entry_of(record: Record) -> str:
+    """Return the name of the entry to which a record belongs; empty if the model does not get the
+    record."""
+    match record:
+        case records.ReplIn() | records.ReplOut():
+            return "" if record.cell is None else cell_entry(record.cell)
+        case records.AssistantTool():
+            return tool_entry(record.call)
+        case records.NotebookCell():
+            return place_entry(record.place)
+        case records.UserChat():
+            return question_entry(record.turn)
+        case records.AssistantChat() | records.AssistantChatStream():
+            return answer_entry(record.turn, record.step)
+    return ""
+
+
+class HiddenEntries:
+    """Folds the records of a running or resumed session to the set of entries that are left out."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, None] = {}
+        """All entries, in order."""
+        self._ran: dict[str, str] = {}
+        """Names of the code blocks that ran, to the names of their cells."""
+        self._hidden: set[str] = set()
+        self._replaced: set[str] = set()
+        self.private: set[str] = set()
+        """The names of private variables."""
+        self._uses: dict[str, set[str]] = {}
+        """Cells by their entries, with the private variables that they use."""
+
+    def fold(self, record: Record) -> None:
+        if isinstance(record, records.Hide):
+            (self._hidden.add if record.hidden else self._hidden.discard)(record.entry)
+        elif isinstance(record, records.Replace):
+            names = list(self._entries)
+            self._replaced.update(
+                names[names.index(record.entry) if record.entry in self._entries else 0 :]
+            )
+        elif isinstance(record, records.Private):
+            (self.private.add if record.private else self.private.discard)(record.name)
+            for cell in record.cells:
+                self._uses.setdefault(cell_entry(cell), set()).add(record.name)
+        elif name := entry_of(record):
+            self._entries.setdefault(name)
+            if isinstance(record, records.ReplOut) and record.private:
+                self._uses.setdefault(name, set()).update(record.private)
+            if isinstance(record, records.AssistantReplIn) and record.block is not None:
+                self._ran[code_entry(record.turn, record.step, record.block)] = name
+
+    def __bool__(self) -> bool:
+        return bool(self._hidden or self._replaced or self.private)
+
+    def held_back(self, entry: str) -> bool:
+        """Return whether an entry is a cell that uses a private variable."""
+        return not self.private.isdisjoint(self._uses.get(entry, ()))
+
+    def __contains__(self, entry: str) -> bool:
+        return entry in self._hidden or entry in self._replaced
+
+    def replaced(self, entry: str) -> bool:
+        """Return whether the entry was replaced, so that the conversation shows no trace of it."""
+        return entry in self._replaced
+
+    def code(self, turn: int | None, step: int | None, block: int) -> bool:
+        """Return whether a code block of an answer is left out, by its own name or as the cell that
+        it became."""
+        name = code_entry(turn, step, block)
+        return name in self or self._ran.get(name, "") in self
+
+
+_OURS = tuple(tag for tag, _ in KINDS if "-" in tag)
+"""Tags that content must not forge. The others never reach a prompt, and ``<input>`` is also HTML:
+they are escaped only in their own record."""
+
+_IN_ATTRIBUTE = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
+
+
+def _rest(names: Iterable[str]) -> str:
+    """Return a pattern for what follows the ``<`` of a tag. A model may also read ``< /USER-CHAT``
+    as one."""
+    return rf"\s*+(?:/\s*+)?(?:{'|'.join(sorted(names, key=len, reverse=True))})(?![\w-])"
+
+
+@lru_cache(maxsize=64)
+def _patterns(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of characters to escape in content of this tag, and of the escapes."""
+    rest = _rest({*_OURS, tag})
+    return (
+        re.compile(rf"<(?=(?i:{rest}))|&(?=(?i:(?:amp;)*+lt;{rest}))"),
+        re.compile(rf"&lt;(?={rest})|&amp;(?=(?:amp;)*+lt;{rest})", re.IGNORECASE),
+    )
+
+
+def defuse(text: str, tag: str = tags.USER_REPL_OUT) -> str:
+    """Escape content so that it cannot begin or end a record.
+
+    ``<`` becomes ``&lt;`` only before one of our own tags, and ``&`` becomes ``&amp;`` only where
+    it would read as that escape, so that code stays code.
+    """
+    return _patterns(tag)[0].sub(lambda found: "&lt;" if found[0] == "<" else "&amp;", text)
+
+
+def restore(text: str, tag: str = tags.USER_REPL_OUT) -> str:
+    """Undo `defuse`."""
+    return _patterns(tag)[1].sub(lambda found: "<" if found[0].lower() == "&lt;" else "&", text)
+
+
+@lru_cache(maxsize=64)
+def _tags(names: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"<(?=(?i:{_rest(names)}))")
+
+
+def escape_tags(text: str, *names: str) -> str:
+    """Escape the ``<`` of the given prompt tags. Records within the text stay as they are."""
+    return _tags(names).sub("&lt;", text)
+
+
+def attributes(attrs: Mapping[str, Any]) -> str:
+    """Format attributes as XML, each with a space before it. None, lists and mappings are left
+    out."""
+    parts = []
+    for name, value in attrs.items():
+        if value is None or isinstance(value, list | tuple | dict) or not name.isidentifier():
+            continue
+        word = str(value).lower() if isinstance(value, bool) else escape_for_model(str(value))
+        parts.append(f' {name}="{"".join(_IN_ATTRIBUTE.get(char, char) for char in word)}"')
+    return "".join(parts)
+
+
+def to_xml(record: Record, *names: str) -> str:
+    """Format a record as one XML element whose content cannot forge another. names: the fields to
+    include; all if none are given."""
+    fields = encode(record)
+    shown = attributes({name: fields.get(name) for name in names} if names else fields)
+    return f"<{record.tag}{shown}>{defuse(record.text, record.tag)}</{record.tag}>"
+
 
 MAX_CHARS = 20_000
 """Default limit of the whole context, in characters."""

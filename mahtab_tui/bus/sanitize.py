@@ -1,14 +1,23 @@
-"""Removes from outside text everything that could drive a terminal.
+"""Makes text of others harmless for a terminal, and readable for a model.
 
 Text of a model, a cell or a file may be hostile: an OSC 52 sequence writes the clipboard, others
 rename the window, clear the screen or make the terminal type; bidirectional controls make code read
 differently than it runs. The results of `plain` and `styled` hold no control characters but newline
 and tab.
-"""
+
+A character is *hidden* if a screen draws nothing for it, draws a blank that is not a plain space,
+or obeys it: control, bidirectional, zero-width and tag characters, variation selectors, blanks of
+other widths, private use, and unassigned code points. So are letters that look like one of Python's
+quotes, and combining marks that have no letter to stand on. Those that writing needs are not: the
+joiners and selectors of emoji, and the joiners inside words of scripts whose letters join, such as
+Persian and Hindi."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -50,7 +59,7 @@ def styled(text: str) -> Text:
     removes."""
     from rich.text import Text
 
-    from mahtab_tui.bus.sgr import NO_STYLE, after
+    from mahtab_tui.bus.terminal_screen import NO_STYLE, after
 
     if "\x1b" not in text:
         return Text(plain(text))
@@ -60,3 +69,178 @@ def styled(text: str) -> Text:
         state, start = after(state, code[1]), code.end()
     result.append(plain(text[start:]), state.style())
     return result
+
+
+_SUSPECT = re.compile(r"[^\n\t -~]")
+_BLANK = frozenset(
+    map(
+        chr,
+        (
+            *(
+                0x034F,
+                0x115F,
+                0x1160,
+                0x17B4,
+                0x17B5,
+                0x2800,
+                0x3164,
+                0xFFA0,
+            ),  # joiners and fillers that count as letters
+            *(0x180B, 0x180C, 0x180D, 0x180F),
+            *range(0xFE00, 0xFE10),  # variation selectors
+            *range(0xE0100, 0xE01F0),
+        ),
+    )
+)
+_LOOKALIKES = frozenset(map(chr, (0x2B9, 0x2BA, 0x2BC, 0x2EE, 0x374, 0x37E, 0xFF02, 0xFF07)))
+"""Characters that look like ``'``, ``"`` or ``;``."""
+_ZWNJ, _ZWJ, _KEYCAP = "\u200c", "\u200d", "\u20e3"
+_SELECTORS = "\ufe0e\ufe0f"
+"""They choose between text and picture for the emoji before them."""
+_FLAGS = frozenset(
+    "\U0001f3f4" + "".join(chr(0xE0000 + ord(each)) for each in f"{tag}\x7f")
+    for tag in ("gbeng", "gbsct", "gbwls")
+)
+"""The flags of England, Scotland and Wales, which are written with tag characters; other texts in
+them would be hidden."""
+_FLAG_LENGTH = 7
+_NEEDED = frozenset(
+    (_ZWNJ, _ZWJ, _KEYCAP, *_SELECTORS, *(char for flag in _FLAGS for char in flag[1:]))
+)
+_JOINING = "\u1161-\u11ff\ud7b0-\ud7ff"
+_LONG = 100_000
+"""Characters of a text in which each hidden one is looked up."""
+_MOST_MARKS = 4
+"""Combining marks that one letter may have."""
+
+_REFUSED = re.compile(
+    r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]|\r(?!\n)"  # all controls but tab, line end and form feed, which are blanks for Python
+    r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # bidirectional
+)
+
+
+def places(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the position of each hidden character and a symbol for it: ``␛``, ``\\r``,
+    ``⟨U+202E⟩``. Newlines and tabs are not hidden."""
+    for found in _SUSPECT.finditer(text):
+        if found[0] in _NEEDED and _is_needed(text, found.start()):
+            continue
+        if symbol := _symbol(found[0]) or (
+            _joins(found[0]) and _stray(text, found.start()) and _code_point(found[0])
+        ):
+            yield found.start(), symbol
+
+
+def symbols(text: str) -> set[str]:
+    """Return the symbols of all hidden characters of a text, and in a very long one also of marks
+    that may have a letter to stand on."""
+    if len(text) <= _LONG:
+        return {symbol for _, symbol in places(text)}
+    rare = (char for char in set(text) if _SUSPECT.fullmatch(char))
+    return {
+        symbol for char in rare if (symbol := _symbol(char) or (_joins(char) and _code_point(char)))
+    }
+
+
+def visible(text: str) -> str:
+    """Return the text with a symbol in place of each hidden character."""
+    parts: list[str] = []
+    done = 0
+    for place, symbol in places(text):
+        parts += (text[done:place], symbol)
+        done = place + 1
+    return "".join([*parts, text[done:]]) if done else text
+
+
+def refusal(code: str) -> str:
+    """Return why code of a model or an agent must not run, as a sentence for its writer and the
+    user; empty if it may run.
+
+    Hidden characters are drawn as symbols. Control and bidirectional characters, which code never
+    needs, are refused.
+    """
+    found = _REFUSED.search(code)
+    if found is None:
+        return ""
+    number, line = ord(found[0]), code.count("\n", 0, found.start()) + 1
+    escape = f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+    return (
+        f"Line {line} contains the character U+{number:04X}, which can hide code from whoever reads it."
+        f" Write it as the escape {escape} and send the code again."
+    )
+
+
+def _is_needed(text: str, place: int) -> bool:
+    """Return whether a joiner, selector or tag is one that emoji or words are written with."""
+    char, before, after = text[place], text[place - 1 : place], text[place + 1 : place + 2]
+    if char in _SELECTORS:
+        return (
+            _is_emoji(before)
+            or (before in _OTHER_EMOJI and bool(before))
+            or (after == _KEYCAP and _has_keycap(before))
+        )
+    if char == _KEYCAP:
+        return _has_keycap(
+            text[place - 2 : place - 1] if before and before in _SELECTORS else before
+        )
+    if char not in (_ZWNJ, _ZWJ):
+        start = text.rfind("\U0001f3f4", max(0, place - _FLAG_LENGTH), place)
+        return start >= 0 and text[start : start + _FLAG_LENGTH] in _FLAGS
+    if before and unicodedata.combining(before) == _VIRAMA:
+        return True
+    letter = next(
+        (each for each in reversed(text[max(0, place - _MOST_MARKS) : place]) if not _joins(each)),
+        "",
+    )
+    if _is_arabic(letter) and _is_arabic(after):
+        return True
+    return char == _ZWJ and _is_emoji(letter) and _is_emoji(after)
+
+
+_OTHER_EMOJI = "\u203c\u2049\u3030\u303d"
+_VIRAMA = 9
+"""The combining class of signs after which letters join, in the scripts of India."""
+
+
+def _is_emoji(char: str) -> bool:
+    """Return whether it may be an emoji, or the tone of its skin."""
+    return char > "\x7f" and unicodedata.category(char) in ("So", "Sm", "Sk")
+
+
+def _has_keycap(char: str) -> bool:
+    return bool(char) and char in "0123456789#*"
+
+
+def _is_arabic(char: str) -> bool:
+    """Return whether it is a letter of the Arabic script, or of another that joins and goes from
+    right to left."""
+    return bool(char) and char.isalpha() and unicodedata.bidirectional(char) == "AL"
+
+
+@lru_cache(maxsize=4096)
+def _symbol(char: str) -> str:
+    if char.isprintable() and char not in _BLANK and char not in _LOOKALIKES:
+        return ""
+    if char == "\r":
+        return "\\r"
+    if char < " ":
+        return chr(0x2400 + ord(char))
+    return "␡" if char == "\x7f" else _code_point(char)
+
+
+def _code_point(char: str) -> str:
+    return f"⟨U+{ord(char):04X}⟩"
+
+
+@lru_cache(maxsize=4096)
+def _joins(char: str) -> bool:
+    """Return whether the character is drawn over the one before it."""
+    return unicodedata.category(char).startswith("M") or re.match(f"[{_JOINING}]", char) is not None
+
+
+def _stray(text: str, place: int) -> bool:
+    """Return whether a combining mark has no letter to stand on, or stands on too many other
+    marks."""
+    start = max(0, place - _MOST_MARKS)
+    base = next((at for at in range(place - 1, start - 1, -1) if not _joins(text[at])), None)
+    return base is None or not text[base].isalnum()

@@ -1,6 +1,6 @@
-"""Computes what a terminal would show of a text that moves the cursor, as progress bars do.
+r"""Computes what a terminal would show of a text that moves the cursor, for screens and models.
 
-    \\r  \\b                       to the beginning of the line, one to the left
+    \r  \b                       to the beginning of the line, one to the left
     ESC [ n A B C D              up, down, right, left
     ESC [ n E F G `  d  H f      to a line, a column, both
     ESC [ J K                    erases of the screen, of the line
@@ -8,17 +8,241 @@
 
 The screen is the last `HEIGHT` lines of a text: the cursor cannot move further up. Lines are not
 wrapped.
-"""
+
+Control, bidirectional and tag characters become symbols (``␛``, ``⟨U+202E⟩``). Other invisible
+characters (zero-width characters, soft hyphens) belong to many languages and stay, except in what
+looks like a tag: there they could form a record's end that only the model sees."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.screen_line import ScreenLine, change, width
-from mahtab_tui.bus.sgr import NO_STYLE, Graphic, after
+from mahtab_tui.bus.sanitize import CONTROL, SURROGATE, plain, visible
+
+if TYPE_CHECKING:
+    from rich.style import Style
+
+Colour = int | tuple[int, int, int] | None
+"""One of the 256 colours, or red, green and blue; None for the terminal's default."""
+
+
+class Graphic(NamedTuple):
+    """Colours and style of a character."""
+
+    foreground: Colour = None
+    background: Colour = None
+    bold: bool = False
+    dim: bool = False
+    italic: bool = False
+    underline: bool = False
+    reverse: bool = False
+    strike: bool = False
+
+    def style(self) -> Style:
+        """Return the Rich style. What is off is left unset, so that a pane's own colours show."""
+        return _style(self)
+
+    def codes(self) -> str:
+        """Return the shortest sequence that changes `NO_STYLE` to this; empty for `NO_STYLE`."""
+        numbers = [str(code) for code, name in _SWITCHES.items() if getattr(self, name)]
+        numbers += _colour_codes(self.foreground, 30) + _colour_codes(self.background, 40)
+        return f"\x1b[{';'.join(numbers)}m" if numbers else ""
+
+
+NO_STYLE = Graphic()
+_SWITCHES = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: "strike"}
+_OFF = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 27: ("reverse",), 29: ("strike",)}
+_DOUBLE_UNDERLINE = 21
+_LONGEST = 200
+"""Characters of one sequence; longer ones are noise."""
+
+
+@lru_cache(maxsize=4096)
+def after(graphic: Graphic, parameters: str) -> Graphic:
+    """Apply one sequence. `parameters` stands between ``ESC [`` and ``m``. Unknown codes are
+    ignored."""
+    if len(parameters) > _LONGEST:
+        return graphic
+    codes = [[int(part or 0) for part in group.split(":")] for group in parameters.split(";")]
+    place = 0
+    while place < len(codes):
+        code, *more = codes[place]
+        place += 1
+        if code in (38, 48):
+            if not more:
+                more = [group[0] for group in codes[place : place + 4]]
+                place += (
+                    {5: 2, 2: 4}.get(more[0], 1) if more else 0
+                )  # how many of them belong to it
+            elif len(more) > 4:  # 38:2:SPACE:R:G:B: ignore the colour space
+                more = [more[0], *more[2:5]]
+            name = "foreground" if code == 38 else "background"
+            graphic = _with(graphic, name, _extended(more, getattr(graphic, name)))
+        elif code == 4 and more:
+            graphic = graphic._replace(underline=more[0] != 0)
+        else:
+            graphic = _simple(graphic, code)
+    return graphic
+
+
+def _with(graphic: Graphic, name: str, value: Colour | bool) -> Graphic:
+    fields: dict[str, Any] = {name: value}
+    return graphic._replace(**fields)
+
+
+def _simple(graphic: Graphic, code: int) -> Graphic:
+    if code == 0:
+        return NO_STYLE
+    if code in _SWITCHES:
+        return _with(graphic, _SWITCHES[code], True)
+    if code in _OFF:
+        return graphic._replace(**dict.fromkeys(_OFF[code], False))
+    if code == _DOUBLE_UNDERLINE:
+        return graphic._replace(underline=True)
+    for name, base in (("foreground", 30), ("background", 40)):
+        if base <= code < base + 8:
+            return _with(graphic, name, code - base)
+        if base + 60 <= code < base + 68:
+            return _with(graphic, name, code - base - 60 + 8)
+        if code == base + 9:
+            return _with(graphic, name, None)
+    return graphic
+
+
+def _extended(more: list[int], before: Colour) -> Colour:
+    """Return the colour that ``5;N`` or ``2;R;G;B`` names; the previous one if it names none."""
+    if len(more) >= 2 and more[0] == 5 and more[1] < 256:
+        return more[1]
+    if len(more) >= 4 and more[0] == 2 and max(more[1:4]) < 256:
+        return more[1], more[2], more[3]
+    return before
+
+
+def _colour_codes(colour: Colour, base: int) -> list[str]:
+    if colour is None:
+        return []
+    if isinstance(colour, tuple):
+        return [f"{base + 8};2;{';'.join(map(str, colour))}"]
+    if colour < 8:
+        return [str(base + colour)]
+    return [str(base + 60 + colour - 8)] if colour < 16 else [f"{base + 8};5;{colour}"]
+
+
+@lru_cache(maxsize=4096)
+def _style(graphic: Graphic) -> Style:
+    from rich.color import Color
+    from rich.style import Style
+
+    def colour(value: Colour) -> Color | None:
+        if isinstance(value, tuple):
+            return Color.from_rgb(*value)
+        return None if value is None else Color.from_ansi(value)
+
+    switches: dict[str, Any] = {name: True for name in _SWITCHES.values() if getattr(graphic, name)}
+    return Style(color=colour(graphic.foreground), bgcolor=colour(graphic.background), **switches)
+
+
+class ScreenLine:
+    """A line that can be overwritten. Columns count from 0."""
+
+    __slots__ = ("_cells", "_looks", "_marks")
+
+    def __init__(self) -> None:
+        self._cells: list[str] = []
+        """Characters; a wide one is followed by an empty cell."""
+        self._looks: list[Graphic] = []
+        self._marks: dict[int, list[str]] = {}
+        """Text without width, by the column before it (-1 at the start): combining characters,
+        sequences that are not obeyed."""
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def write(self, text: str, column: int, look: Graphic) -> int:
+        """Write text at a column and return the column after it. If the column is beyond the line's
+        end, blanks fill the gap."""
+        if text.isascii() or all(width(char) == 1 for char in set(text)):
+            return self._put(list(text), column, look)
+        for char in text:
+            columns = width(char)
+            if columns == 0:
+                self.mark(char, column)
+            else:
+                column = self._put([char, ""][:columns], column, look)
+        return column
+
+    def mark(self, text: str, column: int) -> None:
+        """Insert text without width before a column."""
+        place = min(column, len(self._cells)) - 1
+        while place > 0 and not self._cells[place]:
+            place -= 1
+        self._marks.setdefault(place, []).append(text)
+
+    def erase(self, start: int, end: int | None = None) -> None:
+        """Erase from a column to another, exclusive, or to the end."""
+        self._halve(start)
+        if end is None or end >= len(self._cells):
+            self._unmark(start, len(self._cells))
+            del self._cells[start:], self._looks[start:]
+            return
+        self._halve(end)
+        self._unmark(start, end)
+        self._cells[start:end] = [" "] * (end - start)
+        self._looks[start:end] = [NO_STYLE] * (end - start)
+
+    def shown(self) -> str:
+        """Return the text with the sequences for its styles, from `NO_STYLE` to `NO_STYLE`."""
+        cells = self._cells
+        if self._marks:
+            cells = [cell + "".join(self._marks.get(place, ())) for place, cell in enumerate(cells)]
+        parts = self._marks.get(-1, []).copy()
+        start, look = 0, NO_STYLE
+        for place, here in enumerate(self._looks):
+            if here is not look and here != look:
+                parts += ("".join(cells[start:place]), change(look, here))
+                start, look = place, here
+        return "".join([*parts, *cells[start:], change(look, NO_STYLE)])
+
+    def _put(self, cells: list[str], column: int, look: Graphic) -> int:
+        end = column + len(cells)
+        if (missing := column - len(self._cells)) > 0:
+            self._cells += [" "] * missing
+            self._looks += [NO_STYLE] * missing
+        self._halve(column)
+        self._halve(end)
+        self._unmark(column, end)
+        self._cells[column:end] = cells
+        self._looks[column:end] = [look] * len(cells)
+        return end
+
+    def _halve(self, column: int) -> None:
+        """Replace a wide character that this column would cut in two by blanks."""
+        if 0 < column < len(self._cells) and not self._cells[column]:
+            self._cells[column - 1] = self._cells[column] = " "
+
+    def _unmark(self, start: int, end: int) -> None:
+        if self._marks:
+            for place in range(start, end):
+                self._marks.pop(place, None)
+
+
+def change(before: Graphic, now: Graphic) -> str:
+    """Return the sequence that changes one style to another."""
+    if before == now:
+        return ""
+    return now.codes() if before == NO_STYLE else "\x1b[0m" + now.codes()
+
+
+@lru_cache(maxsize=4096)
+def width(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
 
 HEIGHT = 100
 """Lines of the screen. Programs are told the height of a pane, which is less."""
@@ -330,3 +554,43 @@ def _numbers(text: str) -> tuple[int, int]:
     first, _, rest = text.partition(";")
     second, _, _ = rest.partition(";")
     return tuple(max(1, int(number[:4])) if number.isdigit() else 1 for number in (first, second))  # type: ignore[return-value]
+
+
+_CONTROL = rf"{CONTROL}{SURROGATE}\U000e0000-\U000e0fff"
+"""Tag characters and more variation selectors, too, which can encode a whole text."""
+_UNSEEN = r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+_SHOWN = re.compile(rf"[{_CONTROL}]")
+_ANY_UNSEEN = re.compile(rf"[{_UNSEEN}]")
+_TAG = re.compile(rf"<[\s/{_UNSEEN}]*+[\w{_UNSEEN}-]*+")
+_PLAYED = re.compile(rf"({MOVES}|\x1b\[[0-9;:]*m)|(?![\r\b])[{_CONTROL}]")
+"""A sequence that `collapse` obeys or keeps, or a control character that it would drop."""
+
+OVERWRITTEN = "[Text that was written over in its line is left out.]"
+"""Note to the model after output with overwritten lines, such as progress bars."""
+
+
+def escape_for_model(text: str) -> str:
+    """Return text as a model gets it, with ``\\n`` as line ends."""
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text  # as the patterns would, but twenty times as fast
+    text = _SHOWN.sub(_visible, LINE_END.sub("\n", text))
+    return _TAG.sub(_visible, text) if _ANY_UNSEEN.search(text) else text
+
+
+def escape_output(text: str, *, rewritten: bool = False) -> str:
+    """Return output as a model gets it: overwritten lines as they are in the end, with a note that
+    there was more.
+
+    rewritten: whether lines of the text were already collapsed.
+    """
+    text = LINE_END.sub("\n", text)
+    played = _PLAYED.sub(lambda found: found[1] or visible(found[0]), text)
+    collapsed = collapse(played)
+    if not rewritten and collapsed == played:
+        return escape_for_model(collapsed)
+    seen = collapsed.rstrip()
+    return escape_for_model(f"{seen}\n{OVERWRITTEN}\n" if seen else f"{OVERWRITTEN}\n")
+
+
+def _visible(found: re.Match[str]) -> str:
+    return visible(found[0])

@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from mahtab_tui import __version__
-from mahtab_tui.bus.hidden import visible
+from mahtab_tui.bus.sanitize import visible
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.environments import found_environments, has_package
-from mahtab_tui.kernel.launch import find_interpreter
-from mahtab_tui.llm.claude_login import login_hint, login_status
-from mahtab_tui.llm.local_servers import FoundServer, find_servers
-from mahtab_tui.sandbox.base import CallRefusedError, SandboxError
-from mahtab_tui.sandbox.open import missing, open_sandboxes
-from mahtab_tui.sandbox.text import Text
+from mahtab_tui.kernel.launch import find_interpreter, found_environments, has_package
+from mahtab_tui.llm.claude_process import login_hint, login_status
+from mahtab_tui.llm.providers import FoundServer, find_servers
+from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, Text
+from mahtab_tui.sandbox.process import missing, open_sandboxes
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.model import (
     Settings,
@@ -33,9 +31,8 @@ from mahtab_tui.settings.model import (
     load_settings,
     resource_folder,
 )
-from mahtab_tui.store.namespaces import kept_bytes
-from mahtab_tui.system.exporting import sent_to_langsmith
-from mahtab_tui.system.programs import find_program
+from mahtab_tui.store.resume import kept_bytes
+from mahtab_tui.system.processes import find_program, sent_to_langsmith
 
 _WIDTH = 12
 _SERVER_SECONDS = 1.0

@@ -7,17 +7,19 @@ import errno
 import gc
 import os
 import sys
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from mahtab_tui import __version__
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.cli.commands import COMMANDS, Commands
 from mahtab_tui.cli.options import (
     Approval,
     CodeDir,
@@ -29,15 +31,86 @@ from mahtab_tui.cli.options import (
     Python,
     SkillsDir,
     checked_settings,
+    fail,
+    fail_on,
+    guard_terminal,
+    need_folder,
+    say,
+    warn,
 )
-from mahtab_tui.cli.printing import fail, fail_on, guard_terminal, need_folder, say, warn
-from mahtab_tui.system.working_folder import leave_deleted_folder
+from mahtab_tui.system.processes import leave_deleted_folder
 
 if TYPE_CHECKING:
     from mahtab_tui.export.reading import NotebookFile
-    from mahtab_tui.session.backend import SessionBackend
+    from mahtab_tui.session.info import SessionBackend
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.settings.model import Settings
+
+COMMANDS = {
+    "ask": "mahtab_tui.cli.main:ask",
+    "rlm": "mahtab_tui.cli.headless:rlm",
+    "export": "mahtab_tui.cli.sessions:export",
+    "watch": "mahtab_tui.cli.main:watch",
+    "help": "mahtab_tui.cli.main:help_",
+    "doctor": "mahtab_tui.cli.main:doctor",
+    "mcp": "mahtab_tui.cli.admin:mcp_app",
+    "skills": "mahtab_tui.cli.admin:skills_app",
+    "config": "mahtab_tui.cli.admin:config_app",
+    "sessions": "mahtab_tui.cli.sessions:sessions_app",
+    "kernels": "mahtab_tui.cli.sessions:kernels_app",
+}
+"""Each command's function, or a `Typer` of its subcommands, in the order of the help."""
+
+
+class Commands(TyperGroup):
+    """The group of all `COMMANDS`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        with _sentence_about_unknown_option():
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _sentence_about_unknown_option():
+            return super().invoke(ctx)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in COMMANDS and cmd_name not in self.commands:
+            self.commands[cmd_name] = _loaded(cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+
+@contextmanager
+def _sentence_about_unknown_option() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if (
+            type(error).__name__ != "NoSuchOption"
+        ):  # typer has a copy of click in some versions, so the class is not imported
+            raise
+        name, known = error.option_name, error.possibilities or ()  # type: ignore[attr-defined]
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        fail(
+            f"There is no option {name}.{f' Did you mean {near[0]}?' if near else ' --help lists the options.'}"
+        )
+
+
+def _loaded(name: str) -> Any:
+    module, _, attribute = COMMANDS[name].partition(":")
+    found = getattr(import_module(module), attribute)
+    group = typer.Typer(add_completion=False, rich_markup_mode=None)
+    group.callback()(lambda: None)  # keeps a single command one of a group
+    if isinstance(found, typer.Typer):
+        group.add_typer(found, name=name)
+    else:
+        group.command(name)(found)
+    commands = typer.main.get_command(group)
+    assert isinstance(commands, TyperGroup)
+    return commands.commands[name]
+
 
 app = typer.Typer(
     name="mahtab-tui",
@@ -171,7 +244,7 @@ def screen(
     moved = leave_deleted_folder()
     opened: NotebookFile | None = None
     if cells or notebook:
-        from mahtab_tui.cli.notebooks import named_notebook
+        from mahtab_tui.cli.session_setup import named_notebook
 
         opened = named_notebook(cells or (), notebook)
     files = _opened(load)
@@ -199,7 +272,7 @@ def screen(
         fail(
             str(error)
         )  # Ask mode reports a model that cannot be reached; Python works without it.
-    from mahtab_tui.tui.collector import Collector
+    from mahtab_tui.tui.terminal_app import Collector
 
     collector = Collector()
     from mahtab_tui.tui.open import ASK_INSTEAD, NoTerminal, check_terminal
@@ -208,7 +281,7 @@ def screen(
         check_terminal(ASK_INSTEAD)
     except NoTerminal as error:
         fail(str(error))
-    from mahtab_tui.system.lazy import Lazy
+    from mahtab_tui.system.imports import Lazy
     from mahtab_tui.tui.open import open_screen
 
     if no_store:
@@ -339,7 +412,7 @@ def ask(
         code_dir=code_dir,
         max_usd=max_usd,
     )
-    from mahtab_tui.cli.ask import ask_once
+    from mahtab_tui.cli.headless import ask_once
 
     raise typer.Exit(ask_once(question, settings, files, as_json=json))
 
@@ -370,8 +443,8 @@ def help_(
     ] = None,
 ) -> None:
     """Show a page of the manual: keys, models, search, agents and more."""
-    from mahtab_tui.cli.help import overview, show_page
-    from mahtab_tui.manual.pages import NoTopic, page
+    from mahtab_tui.cli.admin import overview, show_page
+    from mahtab_tui.manual import NoTopic, page
 
     with fail_on(NoTopic):
         show_page(page(topic).text if topic else overview())

@@ -1,28 +1,95 @@
-"""Kernel, store and lock of a session of the screen. Loaded when they are made: for a new session
-that is behind the first picture."""
+"""Kernel, store and notebook of a session of the screen."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import time
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 
-from mahtab_tui.bus.records import Kernel, Record
+from mahtab_tui.bus.records import Kernel, NotebookWritten, Notice, Record
+from mahtab_tui.bus.records import NotebookFile as NotebookOpened
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.cli.printing import fail
-from mahtab_tui.export.reading import NotebookFile
+from mahtab_tui.cli.options import fail
+from mahtab_tui.export.reading import CannotOpen, NotebookFile, read_notebook
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.environments import found_environments
-from mahtab_tui.kernel.launch import find_interpreter
-from mahtab_tui.session.backend import SessionBackend
-from mahtab_tui.session.kernel_factory import Waiting, kernel_at, process_kernel
-from mahtab_tui.settings.model import Settings
-from mahtab_tui.store.namespaces import keep_place
-from mahtab_tui.store.resume import NoSession, new_store
+from mahtab_tui.kernel.launch import find_interpreter, found_environments
+from mahtab_tui.session.info import SessionBackend
+from mahtab_tui.session.kernel import Waiting, kernel_at, process_kernel
+from mahtab_tui.settings.model import Settings, load_settings
+from mahtab_tui.store.resume import NoSession, keep_place, new_store
 from mahtab_tui.store.sqlite import SqliteStore
+
+LONGEST_NAME = 255
+"""Bytes of a file's name, on the disks of Linux and macOS."""
+
+
+def named_notebook(paths: Sequence[Path], kept: Path | None) -> NotebookFile | None:
+    """Read the file whose cells are shown. Ends the command with a sentence if it cannot be.
+
+    paths: the files that were named as such. kept: the one that is kept up to date; it need not
+    exist.
+    """
+    if len(paths) + (kept is not None) > 1:
+        first, second, *_ = [*paths, *([] if kept is None else [kept])]
+        fail(
+            f"Only one file can be opened as cells: {first} or {second}. --load FILE loads the other as a variable."
+        )
+    try:
+        if kept is not None:
+            return _kept(kept)
+        return read_notebook(paths[0]) if paths else None
+    except CannotOpen as error:
+        fail(str(error))
+
+
+def _kept(path: Path) -> NotebookFile:
+    if path.suffix.lower() != ".ipynb":
+        fail(f"--notebook writes a notebook: {path} must end in .ipynb.")
+    if os.path.lexists(path):
+        return replace(read_notebook(path), kept=True)
+    if not os.path.isdir(path.parent):
+        fail(f"There is no folder {path.parent} for {path.name}.")
+    if len(os.fsencode(path.name)) > LONGEST_NAME:
+        fail(f"The file name {path.name} is too long.")
+    from mahtab_tui.export.writing import new_notebook
+
+    return replace(new_notebook(path), kept=True)
+
+
+def notebook_of(past: list[Record]) -> NotebookFile | None:
+    """Return the notebook that a resumed session has opened, as it is now; None if there is none,
+    or it cannot be read, which a notice tells."""
+    opened = next((record for record in reversed(past) if isinstance(record, NotebookOpened)), None)
+    if opened is None:
+        return None
+    written = next(
+        (
+            record
+            for record in reversed(past)
+            if isinstance(record, NotebookWritten) and record.time >= opened.time
+        ),
+        None,
+    )
+    file = written.file if written is not None and written.file else opened.file
+    try:
+        return replace(read_notebook(Path(file)), kept=opened.kept)
+    except CannotOpen as error:
+        past.append(
+            Notice(
+                f"The session's notebook cannot be opened. {error}",
+                level="warning",
+                time=time.time(),
+            )
+        )
+        return None
 
 
 class Resumed(NamedTuple):
@@ -47,8 +114,8 @@ def new_ground(settings: Settings, project: Path) -> SessionBackend:
 def ground_without_store(settings: Settings) -> SessionBackend:
     """Create the kernel of a session that is not saved, and keep its records in memory. Ends the
     command as `new_ground`."""
-    from mahtab_tui.store.memory import MemoryStore
-    from mahtab_tui.system.exporting import keep_from_langsmith
+    from mahtab_tui.store.sqlite import MemoryStore
+    from mahtab_tui.system.processes import keep_from_langsmith
 
     keep_from_langsmith()
     try:
@@ -72,15 +139,13 @@ def resumed_ground(
     to show; None for the session's own. its_kernel: go on at the address and with the interpreter
     that it had.
     """
-    from mahtab_tui.cli.resume import attach, resume
+    from mahtab_tui.cli.sessions import attach, resume
 
     try:
         store, name, past = resume(session, project, variables=settings.keep_namespace)
     except NoSession as error:
         fail(str(error))
     if notebook is None and past:
-        from mahtab_tui.cli.notebooks import notebook_of
-
         notebook = notebook_of(past)
     waiting, past = attach(store, past, settings)
     settings, problem = _with_kernel_of(settings, past) if its_kernel else (settings, "")
@@ -157,3 +222,44 @@ def tell_how_to_continue(ground: SessionBackend, name: str, *, resumed: bool, ce
         if cell:
             typer.echo(f"Session {store.session} is still running cell {cell} in the background.")
             typer.echo(f"To stop it: mahtab-tui sessions stop {store.session}")
+
+
+_IN_A_LOOP = (
+    "run_repl() cannot open a screen here: an event loop is running already (is this a notebook?). "
+    "Use create_repl_agent(...) and `await agent.ask(...)` here, or call run_repl() from a plain Python prompt or script."
+)
+
+
+def run_repl(
+    ns: dict[str, Any] | None = None, *, model: str | None = None, approval: str | None = None
+) -> None:
+    """Open the full screen over a live namespace, by default a new one; returns when the user
+    leaves.
+
+    ns: a dictionary of names, such as ``globals()``. Cells run in this process on their own thread,
+    and bind names in `ns`. What only the main thread may do (signal handlers, a caller's sqlite
+    connection) fails there with Python's own error.
+
+    Raises `RuntimeError` inside a running event loop or without a terminal, `SettingsError` for
+    invalid settings, `ModelError` for an unknown model.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        raise RuntimeError(_IN_A_LOOP)
+    from mahtab_tui.kernel.inprocess import InProcessKernel
+    from mahtab_tui.llm.providers import check_name, full_name
+    from mahtab_tui.session.info import SessionBackend
+    from mahtab_tui.system.imports import Lazy
+    from mahtab_tui.tui.open import NoTerminal, open_screen
+
+    kernel = InProcessKernel({"__name__": "__main__"} if ns is None else ns)
+    settings = load_settings(model=model, approval=approval)
+    if settings.model is not None:
+        check_name(full_name(settings.model, settings.provider))
+    try:
+        open_screen(settings, Lazy.of(SessionBackend(kernel)), namespace_stays=ns is not None)
+    except NoTerminal as error:
+        raise RuntimeError(str(error)) from None

@@ -1,7 +1,9 @@
-"""``mahtab-tui sessions`` and ``export``: the saved sessions."""
+"""``mahtab-tui sessions``, ``export`` and ``kernels``, and resuming a session."""
 
 from __future__ import annotations
 
+import sys
+import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,12 +11,238 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.cli.options import checked_settings
-from mahtab_tui.cli.printing import fail, fail_on, need_folder, say, warn
+from mahtab_tui.cli.options import answer, checked_settings, fail, fail_on, need_folder, say, warn
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.detached import WaitingKernel, waiting_kernels
+from mahtab_tui.kernel.detached import stop as end_kernel
+from mahtab_tui.kernel.remote.stations import Noted, noted_kernels
+from mahtab_tui.kernel.remote.stations import stop as stop_elsewhere
+from mahtab_tui.session.kernel import Waiting
+from mahtab_tui.session.kernel_control import (
+    begun,
+    cpu_seconds,
+    folder,
+    memory,
+    waiting_elsewhere,
+    waiting_here,
+    work,
+)
+from mahtab_tui.session.sharing import RunningSession, SharingError, running_sessions
+from mahtab_tui.settings.model import Settings
+from mahtab_tui.store.database import HeldElsewhere, Holder, locked_sessions
+from mahtab_tui.store.resume import find_session, forked_store, going_on, resumed_store
+from mahtab_tui.store.sqlite import SessionRow, SqliteStore
 
 if TYPE_CHECKING:
-    from mahtab_tui.store.sqlite import SessionRow
+    from mahtab_tui.kernel.remote.stations import Connected
+
+kernels_app = typer.Typer(
+    help="Kernels on other machines: remove what they left there.", no_args_is_help=True
+)
+
+
+@kernels_app.command()
+def clean(
+    address: Annotated[
+        str,
+        typer.Argument(
+            help="As for --kernel: ssh://HOST, or command: and a program that runs Python"
+        ),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
+) -> None:
+    """Remove the files and saved variables that sessions left on another machine. Exit codes: 0
+    removed, 1 not removed."""
+    from mahtab_tui.bus.sanitize import one_line
+    from mahtab_tui.kernel.base import KernelError
+    from mahtab_tui.kernel.remote.transport import clean_up, parse
+
+    with fail_on(KernelError, code=1):
+        place = parse(address)
+        if not yes:
+            typer.confirm(
+                f"Remove mahtab-tui's files and saved variables from {one_line(place.label)}?",
+                abort=True,
+            )
+        kernels, removed = clean_up(place, answer)
+    if kernels:
+        run = "1 kernel is running" if kernels == 1 else f"{kernels} kernels are running"
+        fail(
+            f"{run} there. Close their sessions first, or stop them: mahtab-tui sessions stop ID.",
+            1,
+        )
+    say(f"Removed: {', '.join(map(one_line, removed))}.")
+
+
+def kernels_that_wait() -> Iterator[str]:
+    """Return a line for each kernel that waits for a screen, the longest wait first; with a
+    heading."""
+    waiting = waiting_here()
+    elsewhere = waiting_elsewhere()
+    if waiting or elsewhere:
+        yield "Running in the background (mahtab-tui --resume ID reattaches, sessions stop ID stops one):"
+    for kernel in waiting:
+        use = f"{memory(kernel.pid)}, CPU {cpu_seconds(kernel.pid):,.0f} s"
+        yield f"  {one_line(kernel.session)}  {use}  {work(kernel)}{folder(kernel.session)}"
+    for noted in reversed(elsewhere):
+        yield f"  {one_line(noted.session)}  on {one_line(noted.station.label)}, started {begun(noted)} ago{folder(noted.session)}"
+
+
+def stop(session: str) -> None:
+    """End the kernel that waits for a session. Ends the command with a sentence and code 1 if it
+    cannot."""
+    found: list[WaitingKernel | Noted] = [
+        kernel for kernel in waiting_kernels() if kernel.session.startswith(session)
+    ]
+    found += [noted for noted in noted_kernels() if noted.session.startswith(session)]
+    if len({kernel.session for kernel in found}) != 1:
+        fail(
+            f"There {'is no kernel' if not found else f'are {len(found)} kernels'} whose session ID begins with {session!r}.",
+            1,
+        )
+    for kernel in found:
+        if kernel.session in locked_sessions() or (
+            isinstance(kernel, WaitingKernel) and kernel.has_host
+        ):
+            fail(f"Session {kernel.session} is open in another terminal. Close it there first.", 1)
+        if isinstance(kernel, Noted):
+            _stop_elsewhere(kernel)
+        else:
+            _stop_here(kernel)
+
+
+def _stop_elsewhere(kernel: Noted) -> None:
+    address = one_line(kernel.station.label)
+    say(f"Connecting to {address} …", err=True)
+    try:
+        stop_elsewhere(kernel, answer)
+    except KernelError as error:
+        kernel.forget()
+        warn(one_line(str(error)))
+        fail(
+            "Forgot that kernel. It stops after `keep_kernel` idle hours.",
+            1,
+        )
+    say(f"Stopped the kernel of session {kernel.session} on {address}.")
+
+
+def _stop_here(kernel: WaitingKernel) -> None:
+    try:
+        if not end_kernel(kernel):
+            fail(
+                f"The kernel of session {kernel.session} (process {kernel.pid}) has not stopped yet.",
+                1,
+            )
+    except OSError as error:
+        fail(
+            f"The kernel of session {kernel.session} cannot be reached: {error.strerror or error}.",
+            1,
+        )
+    say(f"Stopped the kernel of session {kernel.session}.")
+
+
+def resume(
+    session: str | None, project: Path | None, *, variables: bool
+) -> tuple[SqliteStore, str, list[Record]]:
+    """Return the store of a session, its name, and its past records.
+
+    session: the start of its id; None for the last one, of the project or of all. variables:
+    whether those that were kept come back, too. Raises `NoSession`; ends the command if the user
+    declines.
+    """
+    row = find_session(session, project)
+    try:
+        return resumed_store(row, variables=variables)
+    except HeldElsewhere as error:
+        holder = error.holder
+    running = _shared_by(holder)
+    choice = _choice(row, holder, can_watch=running is not None)
+    if choice == "f":
+        return forked_store(row, variables=variables)
+    if choice == "w" and running is not None:
+        from mahtab_tui.tui.open import watch_session
+
+        raise typer.Exit(watch_session(running))
+    warn(f"The session {row.id} was not changed.")
+    raise typer.Exit(1)
+
+
+def attach(
+    store: SqliteStore, past: list[Record], settings: Settings
+) -> tuple[Waiting, list[Record]]:
+    """Attach to the session's kernel if it has waited; returns it, and the past records then.
+
+    A kernel at another place than the settings name is left where it is. Ends the command if
+    another machine, where it waits, cannot be reached.
+    """
+    if store.claim is None or not settings.keep_kernel:
+        return Waiting(), past
+    from mahtab_tui.bus.masking import Secrets
+    from mahtab_tui.kernel.detached import attach as attach_to
+    from mahtab_tui.kernel.remote.stations import noted_kernels
+    from mahtab_tui.session.kernel import with_last_outputs
+
+    here = attach_to(store.session) if settings.kernel is None else None
+    if here is not None:
+        return Waiting(here=here), going_on(store, past, here.kernel.cell)
+    for noted in noted_kernels(store.session):
+        if settings.kernel in (None, noted.station.address):
+            elsewhere = _attach_elsewhere(noted)
+            if elsewhere is not None:
+                return Waiting(elsewhere=elsewhere), going_on(store, past, elsewhere.cell)
+    with fail_on(StoreError, code=1):
+        return Waiting(), with_last_outputs(store, past, Secrets(settings.secrets))
+
+
+def _attach_elsewhere(noted: Noted) -> Connected | None:
+    from mahtab_tui.kernel.remote.stations import attach as attach_to
+    from mahtab_tui.kernel.remote.transport import KernelGone
+
+    say(
+        f"Connecting to {one_line(noted.station.label)}, where the session's kernel is running …",
+        err=True,
+    )
+    try:
+        return attach_to(noted, answer)
+    except KernelGone:
+        noted.forget()
+        return None
+    except KernelError as error:
+        warn(one_line(str(error)))
+        fail(
+            f"Try again later, or give up that kernel: mahtab-tui sessions stop {noted.session}", 1
+        )
+
+
+def _shared_by(holder: Holder) -> RunningSession | None:
+    """Return the running session of a program, if it can be watched."""
+    try:
+        return next(
+            (each for each in running_sessions() if each.pid == holder.pid and holder.is_here), None
+        )
+    except SharingError:
+        return None
+
+
+def _choice(row: SessionRow, holder: Holder, *, can_watch: bool) -> str:
+    say(
+        f'The session "{row.name}" ({row.id}) is open in another terminal:\n{holder.sentence_part()}. You can'
+    )
+    if can_watch:
+        say("  w  watch it: see what happens there, without changing anything")
+    say("  f  fork it: continue with a copy, as a new session")
+    say("To continue it here, close it there first.")
+    letters = "w or f" if can_watch else "f"
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # keys typed ahead do not answer this question
+    while True:
+        typer.echo(f"Choose {letters} and press Enter; Enter alone quits: ", nl=False)
+        typed = sys.stdin.readline().strip().lower()
+        if typed in ("", *letters.split(" or ")):
+            return typed
+
 
 sessions_app = typer.Typer(
     help="List open sessions and those that can be resumed; search, rename or delete them."
@@ -32,7 +260,7 @@ _CATCH_UP = 0.3
 @contextmanager
 def _stored() -> Iterator[None]:
     """End the command with a sentence and code 1 if a session cannot be found, read or written."""
-    from mahtab_tui.bus.store_handler import StoreError
+    from mahtab_tui.bus.logger import StoreError
     from mahtab_tui.store.resume import NoSession
 
     with fail_on(NoSession, StoreError, code=1):
@@ -59,9 +287,8 @@ def list_all(
     """List open sessions and those that can be resumed; search, rename or delete them."""
     if context.invoked_subcommand is not None:
         return
-    from mahtab_tui.bus.store_handler import StoreError
-    from mahtab_tui.cli.detached_kernels import kernels_that_wait
-    from mahtab_tui.session.shared_sessions import SharingError, running_sessions
+    from mahtab_tui.bus.logger import StoreError
+    from mahtab_tui.session.sharing import SharingError, running_sessions
 
     need_folder()
     with fail_on(SharingError):
@@ -86,11 +313,10 @@ def list_all(
 def _saved(project: Path | None, limit: int) -> Iterator[str]:
     """Return a line for each saved session, the newest first, and one about those beyond the
     limit."""
-    from mahtab_tui.bus.store_handler import StoreError
-    from mahtab_tui.store.database import is_read_only
+    from mahtab_tui.bus.logger import StoreError
+    from mahtab_tui.store.database import is_read_only, locked_sessions
     from mahtab_tui.store.resume import database
     from mahtab_tui.store.session_index import catch_up
-    from mahtab_tui.store.session_lock import locked_sessions
     from mahtab_tui.store.sqlite import count_sessions, list_sessions
 
     folder = None if project is None else str(project)
@@ -116,7 +342,7 @@ def _saved(project: Path | None, limit: int) -> Iterator[str]:
 
 
 def _line(row: SessionRow) -> str:
-    from mahtab_tui.store.formatting import cost, day, size
+    from mahtab_tui.store.session_index import cost, day, size
 
     about = f"{row.records:>6} records  {size(row):>6}  {row.model or '–':<8}  {cost(row):>6}"
     return one_line(f"{row.id}  {day(row)}  {about}  {row.name}  {row.heading}")
@@ -191,7 +417,6 @@ def rename(
 def stop_kernel(session: SessionId) -> None:
     """Stop a session's kernel in the background; saved variables stay. Exit codes: 0 stopped, 1 not
     stopped."""
-    from mahtab_tui.cli.detached_kernels import stop
 
     stop(session)
 
@@ -246,9 +471,9 @@ def export(
     """Write a session as a notebook, a script, Markdown or a web page. Exit codes: 0 written, 1 not
     written, 2 wrong arguments."""
     from mahtab_tui.bus.masking import Secrets
-    from mahtab_tui.export.selection import NothingToExport
+    from mahtab_tui.export.entries import NothingToExport
     from mahtab_tui.export.writing import ENDINGS
-    from mahtab_tui.session.exports import export_session
+    from mahtab_tui.session.notebooks import export_session
     from mahtab_tui.store.resume import find_session
 
     if output is None or output.suffix.lower() not in ENDINGS:

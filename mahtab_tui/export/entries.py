@@ -1,21 +1,173 @@
-"""Folds the records of a session to what an export shows, in order: words and cells, and what
-stands beside them."""
+"""Folds the records of a session to the entries of an export."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from mahtab_tui.bus import records, tags
-from mahtab_tui.bus.hidden_entries import HiddenEntries, answer_entry, cell_entry, question_entry
-from mahtab_tui.bus.parser import parse_response
+from mahtab_tui.bus.answers import parse_response
+from mahtab_tui.bus.prompt import (
+    HiddenEntries,
+    answer_entry,
+    cell_entry,
+    question_entry,
+    tool_entry,
+)
 from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.slicing import parsed
 from mahtab_tui.bus.terminal_screen import collapse
-from mahtab_tui.export.annotations import Annotation, Asides
+
+_TITLE = 300
+"""Characters of a line about an aside."""
+
+
+class Part(NamedTuple):
+    """A text of an aside."""
+
+    kind: Literal["line", "text", "code", "output"]
+    """A line names the call whose texts follow."""
+    text: str
+
+
+_KINDS: dict[type[Record], Literal["text", "code", "output"]] = {
+    records.SearchReplIn: "code",
+    records.SearchReplOut: "output",
+    records.SearchFinal: "text",
+}
+"""Result of folding the records of a search."""
+
+
+@dataclass(eq=False)
+class Annotation:
+    """A tool call with its result, a search with all its calls, or a warning, which has no
+    parts."""
+
+    kind: Literal["tool", "search", "notice"]
+    title: str
+    """One line."""
+    party: str
+    turn: int | None
+    entry: str
+    """Its name in `bus.left_out`; of a search, that of the cell that made it. Empty if there is
+    none."""
+    calls: list[list[Part]] = field(default_factory=list)
+    """The texts of each call, in the order in which the calls began."""
+
+    def cover(self, told: Callable[[str], str]) -> None:
+        """Replace each text by what `told` returns for it."""
+        self.title = told(self.title)
+        for call in self.calls:
+            call[:] = [part._replace(text=told(part.text)) for part in call]
+
+
+class Asides:
+    """Makes asides of records, in the order in which they begin, and goes on with them as more is
+    known."""
+
+    def __init__(self, add: Callable[[Annotation], None]) -> None:
+        self._add = add
+        self._tools: dict[str, Annotation] = {}
+        self._searches: dict[str, _Search] = {}
+        self._folds: dict[type[Record], Callable[[Any], None]] = {
+            records.AssistantTool: self._tool,
+            records.Notice: self._warning,
+            records.Kernel: self._warning,
+            records.SearchBegin: self._begin,
+            records.SearchReplIn: self._search_event,
+            records.SearchReplOut: self._search_event,
+            records.SearchFinal: self._search_event,
+            records.Usage: self._search_event,
+        }
+
+    def fold(self, record: Record) -> None:
+        if fold := self._folds.get(type(record)):
+            fold(record)
+
+    def _tool(self, record: records.AssistantTool) -> None:
+        aside = self._tools.get(record.call or "")
+        if aside is None:
+            aside = Annotation(
+                "tool", "", record.party or "model", record.turn, tool_entry(record.call)
+            )
+            self._tools[record.call or ""] = aside
+            self._add(aside)
+        ended = "" if record.state in ("ok", "running") else f" · {record.state}"
+        aside.title = _line(f"{record.name} {record.arguments}") + ended
+        aside.calls = [[Part("output", record.text)]] if record.text else []
+
+    def _warning(self, record: records.Notice | records.Kernel) -> None:
+        if (
+            record.level != "info"
+            if isinstance(record, records.Notice)
+            else record.state == "dead" and record.text
+        ):
+            self._add(Annotation("notice", _line(record.text), "", None, ""))
+
+    def _begin(self, record: records.SearchBegin) -> None:
+        search = self._searches.get(record.tree)
+        if search is None:
+            search = self._searches[record.tree] = _Search(record)
+            self._add(search.aside)
+        search.begin(record)
+
+    def _search_event(self, record: records.SearchRecord | records.Usage) -> None:
+        if (search := self._searches.get(record.tree or "")) is not None:
+            search.fold(record)
+
+
+class _Search:
+    """A search: its calls in the order in which they began, each with all its texts."""
+
+    def __init__(self, begin: records.SearchBegin) -> None:
+        entry = "" if begin.cell is None else cell_entry(begin.cell)
+        self.aside = Annotation("search", "", begin.model or "model", None, entry)
+        self._query = _line(begin.text)
+        self._calls: dict[str, list[Part]] = {}
+        """The texts of each call, by its node."""
+        self._asked = 0
+        """How often a model was asked."""
+        self._cost = 0.0
+        self._ended = ""
+
+    def begin(self, record: records.SearchBegin) -> None:
+        if record.node in self._calls:
+            return
+        part = f" · part {record.index + 1:,} of {record.of:,}" if record.of > 1 else ""
+        self._calls[record.node] = [
+            Part("line", _line(f"{record.node} · {record.model}{part} · {record.text}"))
+        ]
+        self.aside.calls.append(self._calls[record.node])
+        self._tell()
+
+    def fold(self, record: records.SearchRecord | records.Usage) -> None:
+        if isinstance(record, records.Usage):
+            self._asked += 1
+            self._cost += record.cost or 0.0
+        elif (parts := self._calls.get(record.node)) is not None:
+            kind = _KINDS.get(type(record))
+            if kind is not None and (record.text or kind == "code"):
+                parts.append(Part(kind, record.text))
+            if isinstance(record, records.SearchFinal) and record.node == next(iter(self._calls)):
+                self._ended = record.state
+        self._tell()
+
+    def _tell(self) -> None:
+        cost = f" · ${self._cost:.4f}" if self._cost else ""
+        ended = "" if self._ended in ("done", "") else f" · {self._ended}"
+        self.aside.title = (
+            f"Search: {self._query} · {self._asked:,} call{'s' * (self._asked != 1)}{cost}{ended}"
+        )
+
+
+def _line(text: str) -> str:
+    line = one_line(text).strip()
+    return line if len(line) <= _TITLE else f"{line[:_TITLE]}…"
+
 
 _TEXTS = ("text/markdown", "text/html")
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*+")
@@ -261,3 +413,146 @@ def _stretches(record: records.ReplOut, displays: Iterator[Output]) -> Iterator[
             yield shown
         elif text:
             yield Output(kind, text)
+
+
+LONGEST = 100_000
+"""Characters of one cell's output that are exported, unless all is wanted."""
+
+
+class NothingToExport(Exception):
+    """There is nothing to export; the message is a sentence."""
+
+
+class Selected(NamedTuple):
+    """The entries to export, and what is to be known of them."""
+
+    entries: Sequence[Entry]
+    session: str
+    """Its id."""
+    title: str
+    costs: Mapping[int, float]
+    """US dollars by question."""
+    is_hidden: Callable[[Entry], bool]
+    is_private: Callable[[Entry], bool]
+    longest: int | None
+    """Characters of one cell's output; None for all."""
+
+    def sentence(self, file: str) -> str:
+        cells = sum(isinstance(entry, Cell) for entry in self.entries)
+        private = sum(map(self.is_private, self.entries))
+        long = sum(map(self._is_long, self.entries))
+        parts = [f"Exported {cells:,} cell{'s' * (cells != 1)} to {one_line(file)}."]
+        if private:
+            parts.append(
+                f"Left out: {private:,} that use{'s' * (private == 1)} a private variable."
+            )
+        if long:
+            parts.append(
+                f"Outputs of {long:,} are shortened: add whole (--whole) to keep them complete."
+            )
+        return " ".join(parts)
+
+    def _is_long(self, entry: Entry) -> bool:
+        if self.longest is None:
+            return False
+        if isinstance(entry, Cell):
+            return sum(len(output.text) for output in entry.outputs) > self.longest
+        return isinstance(entry, Annotation) and sum(map(_size, entry.calls)) > self.longest
+
+    def parts(self, aside: Annotation) -> Iterator[Part]:
+        """Return the texts of a tool call or a search; of a longer one those at its beginning, and
+        how much is left out."""
+        room = self.longest
+        for place, call in enumerate(aside.calls):
+            if room is not None and (room := room - _size(call)) < 0:
+                if aside.kind == "search" and place:
+                    yield Part(
+                        "line", f"… {len(aside.calls) - place:,} more calls are left out here …"
+                    )
+                    return
+                call = [
+                    part._replace(text=_beginning(part.text, self.longest or 0)) for part in call
+                ]
+            yield from call
+
+    def outputs(self, cell: Cell) -> list[Output]:
+        """Return a cell's output; of a longer one its beginning and end, and between them how much
+        is left out."""
+        if self.longest is None or not self._is_long(cell):
+            return cell.outputs
+        head, tail, rest = list[Output](), list[Output](), list(cell.outputs)
+        _take(rest, head, self.longest // 2, last=False)
+        _take(rest, tail, self.longest - self.longest // 2, last=True)
+        left = sum(len(output.text) for output in rest)
+        return [
+            *head,
+            Output("stdout", f"\n… {left:,} characters of the output are left out here …\n"),
+            *reversed(tail),
+        ]
+
+
+def select(
+    conversation: Conversation, session: str, *, shown: bool = False, longest: int | None = LONGEST
+) -> Selected:
+    """Choose what to export. shown: nothing that was hidden, replaced or undone. longest:
+    characters of one cell's output; None for all.
+
+    Raises `NothingToExport`.
+    """
+    entries: Sequence[Entry] = conversation.entries
+    if shown:
+        undone = {entry.entry for entry in entries if isinstance(entry, Cell) and entry.undone}
+        entries = [
+            entry
+            for entry in entries
+            if not conversation.hidden(entry) and entry.entry not in undone
+        ]
+    entries = [
+        entry
+        for entry in entries
+        if not (isinstance(entry, Annotation) and conversation.private(entry))
+    ]
+    if all(isinstance(entry, Annotation) for entry in entries):
+        raise NothingToExport("Nothing has been said or run yet.")
+    title = plain(conversation.title)
+    return Selected(
+        entries,
+        session,
+        title,
+        conversation.costs,
+        conversation.hidden,
+        conversation.private,
+        longest,
+    )
+
+
+def _size(call: Sequence[Part]) -> int:
+    return sum(len(part.text) for part in call)
+
+
+def _beginning(text: str, limit: int) -> str:
+    return (
+        text
+        if len(text) <= limit
+        else f"{text[:limit]}\n… {len(text) - limit:,} characters are left out here …"
+    )
+
+
+def _take(rest: list[Output], taken: list[Output], room: int, *, last: bool) -> None:
+    """Move outputs from one end, up to so many characters; of text that is cut, the remainder
+    stays."""
+    while rest and room > 0:
+        output = rest.pop(-1 if last else 0)
+        if len(output.text) > room and output.mime:  # a display is whole or left out
+            rest.insert(len(rest) if last else 0, output)
+            return
+        piece = output.text[-room:] if last else output.text[:room]
+        taken.append(output._replace(text=piece))
+        if len(piece) < len(output.text):
+            rest.insert(
+                len(rest) if last else 0,
+                output._replace(
+                    text=output.text[: -len(piece)] if last else output.text[len(piece) :]
+                ),
+            )
+        room -= len(piece)

@@ -10,16 +10,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, NoReturn, Protocol
 
-from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
-from mahtab_tui.kernel.restoration import (
+from mahtab_tui.kernel.values import (
+    CellResult,
+    Completions,
+    Detail,
+    Display,
+    Explanation,
     KeepResult,
     KeptFile,
     KeptNamespace,
+    Lock,
+    OutputKind,
+    PrivateUse,
     Restoration,
     RestoredFile,
     UndoStep,
+    Variable,
 )
-from mahtab_tui.kernel.values import CellResult, Display, Lock, OutputKind, PrivateUse, Variable
 
 OnOutput = Callable[[OutputKind, str], None]
 

@@ -1,28 +1,317 @@
-"""The host's side of a running cell."""
+"""The host's side of a running cell and of its output."""
 
 from __future__ import annotations
 
+import base64
+import codecs
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, cast, get_args
 
-from mahtab_tui.kernel.base import OnDisplay, OnOutput
-from mahtab_tui.kernel.output import TerminalOutput
-from mahtab_tui.kernel.protocol import CellEnd
+from mahtab_tui.bus.terminal_screen import Screen, rewrites, split_unfinished
+from mahtab_tui.kernel.base import Kernel, OnDisplay, OnOutput
+from mahtab_tui.kernel.requests import CellEnd
 from mahtab_tui.kernel.values import (
     CellResult,
     Change,
+    ChangeKind,
     Display,
     Mime,
     OutputKind,
+    Restoration,
     Status,
     TracebackFrame,
 )
-from mahtab_tui.kernel.worker.capture import OutputLimitError
+from mahtab_tui.worker.capture import OutputLimitError, left_out
+
+MOST = 8
+"""Pictures that are taken from a cell."""
+
+
+def pictures(result: CellResult) -> list[bytes]:
+    """Return the pictures (PNG) that a cell has shown, at most `MOST`."""
+    return [
+        base64.b64decode(display.data) for display in result.displays if display.mime == "image/png"
+    ][:MOST]
+
+
+def pieces(result: CellResult) -> list[tuple[OutputKind, str]]:
+    """Return a result's output by kind, in order."""
+    found: list[tuple[OutputKind, str]] = []
+    start = 0
+    for kind, count in result.kinds:
+        found.append((kind, result.output[start : start + count]))
+        start += count
+    return found
+
+
+_OPPOSITES: dict[ChangeKind, ChangeKind] = {"added": "deleted", "deleted": "added"}
+
+
+def taken_back(restoration: Restoration) -> list[Change]:
+    """Return what the cells have changed that an undo takes back: its changes in the opposite
+    direction."""
+    return [
+        Change(each.name, _OPPOSITES.get(each.change, each.change), each.before, each.variable)
+        for each in restoration.changes
+    ]
+
+
+def not_restored(restoration: Restoration) -> str:
+    """Return what an undo has not restored, with reasons; empty if it restored everything."""
+    reasons = [
+        f"{each.name}: {each.reason}" if each.name else each.reason
+        for each in restoration.kept_as_is
+    ]
+    return f"Not restored: {'; '.join(reasons)}" if reasons else ""
+
+
+CHUNK = 8192
+"""Characters after which a chunk is handed on; or after `DELAY` seconds."""
+DELAY = 0.05
+
+KEEP = 25_000_000
+"""Characters that are kept of the output's head, and of its tail."""
+
+Kinds = tuple[tuple[OutputKind, int], ...]
+
+
+class Chunks:
+    """Joins small pieces of output and hands them on as text."""
+
+    def __init__(self, hand_on: Callable[[str], None]) -> None:
+        self._hand_on = hand_on
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._pending: list[str] = []
+        self._size = 0
+        self._last = 0.0
+
+    def feed(self, data: bytes) -> None:
+        """Add bytes; a character may be split between two calls."""
+        text = self._decoder.decode(data)
+        if not text:
+            return
+        self._pending.append(text)
+        self._size += len(text)
+        if self._size >= CHUNK or self.wait() == 0:
+            self.flush()
+
+    def wait(self) -> float | None:
+        """Return the seconds until `flush` is due; None if nothing is pending."""
+        if not self._pending:
+            return None
+        return max(0.0, self._last + DELAY - time.monotonic())
+
+    def flush(self) -> None:
+        if self._pending:
+            text = "".join(self._pending)
+            self._pending.clear()
+            self._size = 0
+            self._hand_on(text)
+            self._last = time.monotonic()
+
+    def end(self) -> None:
+        """Hand on everything at the end of a cell, even an incomplete character."""
+        rest = self._decoder.decode(b"", final=True)
+        if rest:
+            self._pending.append(rest)
+        self.flush()
+
+
+_RECENT = 128_000
+"""Characters at the end of plain text that the cursor may still reach, if they are fewer than
+`overwrite.HEIGHT` lines."""
+_BULK = 4_000
+"""From so many characters of plain text on, it is worth dropping the screen."""
+
+
+class TerminalOutput:
+    """A cell's output as a terminal would finally show it; of very long output, head and tail."""
+
+    def __init__(self) -> None:
+        self.rewritten = False
+        """Whether text was overwritten."""
+        self._screen: Screen | None = None
+        """The end of the output, once the cursor has moved in it."""
+        self._recent: list[str] = []
+        """The end of the output while there is no screen."""
+        self._size = 0
+        self._unfinished = ""
+        self._head: list[tuple[OutputKind, str]] = []
+        self._tail: deque[tuple[OutputKind, str]] = deque()
+        self._room = KEEP
+        self._tail_size = 0
+        self._left_out = 0
+
+    def add(self, kind: OutputKind, text: str) -> None:
+        if kind == "stdout":
+            self._print(text)
+        else:
+            self._end_prints()
+            self._keep(kind, text)
+
+    def _print(self, text: str) -> None:
+        text, self._unfinished = split_unfinished(self._unfinished + text)
+        moves = rewrites(text)
+        if self._screen is not None and not moves and len(text) >= _BULK and self._screen.goes_on:
+            self._recent, self._size, self._screen = [self._screen.text()], 0, None
+        if self._screen is None and not moves:
+            self._recent.append(text)
+            self._size += len(text)
+            if self._size > 2 * _RECENT:
+                self._keep_all_but_recent()
+            return
+        if self._screen is None:
+            self._screen = Screen()
+            self._screen.feed("".join(self._recent))
+            self._recent, self._size = [], 0
+            self.rewritten = True
+        self._screen.feed(text)
+        self._keep("stdout", self._screen.take_above())
+
+    def _keep_all_but_recent(self) -> None:
+        text = "".join(self._recent)
+        cut = text.find("\n", len(text) - _RECENT) + 1 or len(text) - _RECENT
+        self._keep("stdout", text[:cut])
+        self._recent, self._size = [text[cut:]], len(text) - cut
+
+    def _end_prints(self) -> None:
+        """Fix the text so far, since other output follows."""
+        if self._unfinished:
+            (self._recent.append if self._screen is None else self._screen.feed)(self._unfinished)
+        if self._screen is not None:
+            text = self._screen.text()
+            self._recent = [text if not self._screen.above or text.endswith("\n") else text + "\n"]
+        self._keep("stdout", "".join(self._recent))
+        self._screen, self._recent, self._size, self._unfinished = None, [], 0, ""
+
+    def _keep(self, kind: OutputKind, text: str) -> None:
+        if not text:
+            return
+        if self._room:
+            self._head.append((kind, text[: self._room]))
+            text, self._room = text[self._room :], max(0, self._room - len(text))
+        if not text:
+            return
+        self._tail.append((kind, text))
+        self._tail_size += len(text)
+        while self._tail_size > KEEP:
+            kind, first = self._tail.popleft()
+            surplus = self._tail_size - KEEP
+            if surplus < len(first):
+                self._tail.appendleft((kind, first[surplus:]))
+            else:
+                surplus = len(first)
+            self._tail_size -= surplus
+            self._left_out += surplus
+
+    def text(self) -> tuple[str, Kinds]:
+        """Return the whole text and the kinds of its characters. Nothing may be added
+        afterwards."""
+        self._end_prints()
+        pieces = list(self._head)
+        if self._left_out:
+            pieces.append(("stdout", left_out(self._left_out)))
+        pieces += self._tail
+        kinds: list[tuple[OutputKind, int]] = []
+        for kind, text in pieces:
+            if kinds and kinds[-1][0] == kind != "display":  # displays are not joined
+                kinds[-1] = (kind, kinds[-1][1] + len(text))
+            else:
+                kinds.append((kind, len(text)))
+        return "".join(text for _, text in pieces), tuple(kinds)
+
+
+GRACE = 2.0
+"""Seconds that a cell gets to end after its interrupt."""
+
+_AGAIN = 0.01
+"""Seconds before an interrupt is repeated that came before the cell had started."""
+
+
+class BoundedCell:
+    """One run of a cell, interrupted after its time limit; `timed_out` tells whether that
+    happened."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        timeout: float | None,
+        *,
+        may_kill: bool,
+        grace: float = GRACE,
+        on_unresponsive: Callable[[], None] = lambda: None,
+    ) -> None:
+        """timeout: seconds from the start of `run`, or None.
+
+        may_kill: whether to kill the kernel if the cell does not end within `grace` seconds after
+        its interrupt; otherwise `on_unresponsive` is called.
+        """
+        self._kernel = kernel
+        self._timeout = None if timeout is None else min(timeout, threading.TIMEOUT_MAX)
+        self._may_kill = may_kill
+        self._grace = grace
+        self._lock = threading.Lock()
+        self._watched = False
+        self._begun = threading.Event()
+        self._ended = threading.Event()
+        self._stop = threading.Event()
+        self.timed_out = False
+        self._on_unresponsive = on_unresponsive
+
+    def run(self, execute: Callable[[], CellResult]) -> CellResult:
+        """Run `execute` to its end. The time limit starts here."""
+        self._begun.set()
+        if self._timeout is not None or self._stop.is_set():
+            self._watch()
+        try:
+            return execute()
+        finally:
+            with self._lock:
+                self._ended.set()
+            self._stop.set()
+
+    def stop(self) -> None:
+        """Interrupt the cell, from any thread, and return at once. A cell that has not started is
+        interrupted when it does."""
+        self._stop.set()
+        if self._begun.is_set():
+            self._watch()
+
+    def _watch(self) -> None:
+        with self._lock:
+            if self._watched or self._ended.is_set():
+                return
+            self._watched = True
+        threading.Thread(target=self._bound, name="cell-limit", daemon=True).start()
+
+    def _bound(self) -> None:
+        timed_out = not self._stop.wait(self._timeout)
+        if not self._interrupt(timed_out) or self._ended.wait(self._grace):
+            return
+        if not self._may_kill:
+            self._on_unresponsive()
+            return
+        if not self._ended.is_set():
+            self._kernel.kill()
+
+    def _interrupt(self, timed_out: bool) -> bool:
+        """Interrupt the cell, repeatedly until the kernel has started it. False if it has already
+        ended."""
+        while True:
+            with self._lock:
+                if self._ended.is_set():
+                    return False
+                self.timed_out = timed_out
+                if self._kernel.interrupt():
+                    return True
+            self._ended.wait(_AGAIN)
+
 
 _KEY = re.compile(r"[0-9a-f]{16}")
 """The key of a displayed value, as the kernel makes it."""

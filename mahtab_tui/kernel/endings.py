@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from mahtab_tui.kernel.launch import OLDEST, TOO_OLD
-from mahtab_tui.kernel.worker.frames import CONNECTION_LOST
+from mahtab_tui.worker.frames import CONNECTION_LOST
 
 _WORDS = {
     signal.SIGKILL: "it was killed from outside, or by the system for lack of memory (SIGKILL)",

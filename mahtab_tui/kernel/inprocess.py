@@ -1,29 +1,27 @@
-"""The kernel inside the caller's own process: the same executor, on a daemon thread, over the
-caller's own namespace.
+"""The kernel inside the caller's own process.
 
 Its limits: what only the main thread may do (signals, a caller's sqlite connection) fails with
 Python's own error. An interrupt is an asynchronous exception, which a call that blocks in C does
 not notice until it returns. What other threads, children and C code print is not the cell's output.
-None of it can be killed.
-"""
+None of it can be killed."""
 
 from __future__ import annotations
 
 import builtins
 import ctypes
 import importlib.util
+import io
 import os
 import queue
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
 
-from mahtab_tui.kernel.answers import CallAnswers
 from mahtab_tui.kernel.base import (
     KernelError,
     KernelHost,
@@ -35,25 +33,163 @@ from mahtab_tui.kernel.base import (
     OnOutput,
     between_cells,
 )
-from mahtab_tui.kernel.cells import RunningCell
-from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
-from mahtab_tui.kernel.in_process_environment import CellOutput, InProcessEnvironment
-from mahtab_tui.kernel.protocol import CellEnd, HostCall, checked
-from mahtab_tui.kernel.restoration import Restoration, UndoStep
-from mahtab_tui.kernel.values import CellResult, Lock, PrivateUse, Status, Variable
-from mahtab_tui.kernel.worker import detail, toolbox
-from mahtab_tui.kernel.worker.awaiting import EventLoop
-from mahtab_tui.kernel.worker.calls import HostCalls
-from mahtab_tui.kernel.worker.console import Console
-from mahtab_tui.kernel.worker.control import python_version, working_directory
-from mahtab_tui.kernel.worker.executor import Executor
-from mahtab_tui.kernel.worker.frames import Frame
-from mahtab_tui.kernel.worker.interrupts import Interrupts
-from mahtab_tui.kernel.worker.undo.steps import UndoHistory
-from mahtab_tui.system.waiting import result_of
+from mahtab_tui.kernel.cells import DELAY, RunningCell
+from mahtab_tui.kernel.requests import CallAnswers, CellEnd, HostCall, checked
+from mahtab_tui.kernel.values import (
+    CellResult,
+    Completions,
+    Detail,
+    Explanation,
+    Lock,
+    PrivateUse,
+    Restoration,
+    Status,
+    UndoStep,
+    Variable,
+)
+from mahtab_tui.system.processes import result_of
+from mahtab_tui.worker import detail, toolbox
+from mahtab_tui.worker.awaiting import EventLoop
+from mahtab_tui.worker.capture import LimitedOutput
+from mahtab_tui.worker.control import HostCalls, Interrupts, python_version, working_directory
+from mahtab_tui.worker.environment import Console, Replacement
+from mahtab_tui.worker.executor import Executor
+from mahtab_tui.worker.frames import Frame
+from mahtab_tui.worker.undo.history import UndoHistory
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.worker.inspection.inspection import Inspection
+    from mahtab_tui.worker.inspection.inspection import Inspection
+
+_STREAMS = ("stdout", "stderr")
+
+
+class ThreadOutput(io.TextIOBase):
+    """A stream that takes what one thread writes, and passes on what other threads write to the
+    original stream."""
+
+    def __init__(self, thread: int, mine: TextIO, others: TextIO) -> None:
+        super().__init__()
+        self._thread = thread
+        self._mine = mine
+        self._others = others
+
+    def write(self, text: str) -> int:
+        return self._stream().write(text)
+
+    def flush(self) -> None:
+        self._stream().flush()
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._others.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return "utf-8"
+
+    def _stream(self) -> TextIO:
+        return self._mine if threading.get_ident() == self._thread else self._others
+
+
+class CellOutput(io.TextIOBase):
+    """Joins a cell's output and hands it on from its own thread, so that what the listener prints
+    is not taken for the cell's."""
+
+    def __init__(self, hand_on: Callable[[str], None]) -> None:
+        super().__init__()
+        self._hand_on = hand_on
+        self._changed = threading.Condition()
+        self._pending: list[str] = []
+        self._handing = False
+        self._hurry = False
+        self._closing = False
+        self._ticker = threading.Thread(target=self._tick, name="mahtab-kernel-output", daemon=True)
+        self._ticker.start()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        with self._changed:
+            self._pending.append(text)
+            self._changed.notify_all()
+        return len(text)
+
+    def drain(self) -> None:
+        """Wait until everything has been handed on."""
+        with self._changed:
+            self._hurry = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._pending and not self._handing)
+            self._hurry = False
+
+    def end(self) -> None:
+        """Note that no more output will come."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._ticker.join()
+
+    def _tick(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._pending or self._closing)
+                text, self._pending = "".join(self._pending), []
+                self._handing = True
+            if text:
+                self._hand_on(text)
+            with self._changed:
+                self._handing = False
+                self._changed.notify_all()
+                if self._closing:
+                    return
+                self._changed.wait_for(lambda: self._hurry or self._closing, DELAY)
+
+
+class BorrowedStage(NamedTuple):
+    """The original streams and functions, and the cell's limited output."""
+
+    before: list[Replacement]
+    limited: LimitedOutput | None
+
+
+class InProcessEnvironment:
+    """Installs streams and functions that ask the user while a cell runs. Used on the kernel's
+    thread."""
+
+    def __init__(self, output: CellOutput, replacements: list[Replacement]) -> None:
+        self._output: Any = output
+        self._replacements = replacements
+        self._thread = threading.get_ident()
+
+    def enter(self, limit: int | None) -> BorrowedStage:
+        limited = None if limit is None else LimitedOutput(self._output, limit)
+        mine: Any = limited or self._output
+        here = [*self._replacements]
+        for name in _STREAMS:
+            here.append(
+                Replacement(sys, name, ThreadOutput(self._thread, mine, getattr(sys, name)))
+            )
+        before = [
+            Replacement(module, name, getattr(module, name))
+            for module, name, _ in here
+            if hasattr(module, name)
+        ]
+        for replacement in here:
+            setattr(*replacement)
+        return BorrowedStage(before, limited)
+
+    def leave(self, stage: BorrowedStage, nested: bool) -> None:
+        for replacement in stage.before:
+            setattr(*replacement)
+        self._output.drain()
+
+    def leave_child(self, error: BaseException | None) -> None:
+        """Do nothing: a child that a cell forks is the caller's responsibility, as in any
+        program."""
+
 
 CANNOT_FORK = "it runs inside the program that opened this session"
 """Why this kernel is not forked."""
@@ -195,7 +331,7 @@ class InProcessKernel(NullPersistence):
         return checked(list[Variable], self._executor.watch.listing())
 
     def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
-        from mahtab_tui.kernel.worker.private_use import private_use
+        from mahtab_tui.worker.private_use import private_use
 
         return checked(PrivateUse, private_use(self._namespace, names, codes))
 
@@ -214,13 +350,13 @@ class InProcessKernel(NullPersistence):
             ) from None
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
-        from mahtab_tui.kernel.worker.description import describe
+        from mahtab_tui.worker.description import describe
 
         return describe(self._namespace, names, limit)
 
     def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        from mahtab_tui.kernel.worker.inspection.inspection import Inspection
-        from mahtab_tui.kernel.worker.inspection.pace import AbandonedError, LookError
+        from mahtab_tui.worker.inspection.columns import AbandonedError, LookError
+        from mahtab_tui.worker.inspection.inspection import Inspection
 
         with self._lock:
             if self._inspection is None:
@@ -231,12 +367,12 @@ class InProcessKernel(NullPersistence):
             raise KernelError(str(error)) from None
 
     def complete(self, code: str, cursor: int) -> Completions:
-        from mahtab_tui.kernel.worker.completion.complete import complete
+        from mahtab_tui.worker.completion.complete import complete
 
         return checked(Completions, complete(self._namespace, code, cursor))
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
-        from mahtab_tui.kernel.worker.completion.explaining import explain_at
+        from mahtab_tui.worker.completion.cursor import explain_at
 
         found = explain_at(self._namespace, code, cursor)
         return None if found is None else checked(Explanation, found._asdict())
@@ -293,7 +429,7 @@ class InProcessKernel(NullPersistence):
         toolbox.install(self._calls.call)
         toolbox.add(function._asdict() for function in self._host.functions())
         if servers := self._host.servers():
-            from mahtab_tui.kernel.worker.attribution import CellAttribution
+            from mahtab_tui.worker.executor import CellAttribution
 
             self._executor.origins = origins = CellAttribution()
             toolbox.add_servers([server._asdict() for server in servers], origins)

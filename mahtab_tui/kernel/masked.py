@@ -8,19 +8,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mahtab_tui.bus.mask_spans import MASK, mask_spans
-from mahtab_tui.bus.masking import MaskedStream, Secrets
-from mahtab_tui.bus.secret_forms import SecretSpan
+from mahtab_tui.bus.masking import MASK, MaskedStream, Secrets, SecretSpan, mask_spans
 from mahtab_tui.kernel.base import Kernel, KernelError, KernelHost, NullHost, OnDisplay, OnOutput
-from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
-from mahtab_tui.kernel.restoration import (
+from mahtab_tui.kernel.values import (
+    CellResult,
+    Change,
+    Completions,
+    Detail,
+    Display,
+    Explanation,
     KeptFile,
     KeptNamespace,
+    Lock,
     NotKept,
+    OutputKind,
     Restoration,
     RestoredFile,
+    Variable,
 )
-from mahtab_tui.kernel.values import CellResult, Change, Display, Lock, OutputKind, Variable
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -17,20 +17,27 @@ from mahtab_tui.kernel.base import (
     OnOutput,
     between_cells,
 )
-from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.launch import Launcher, LocalLauncher
-from mahtab_tui.kernel.protocol import UndoAnswer, checked
-from mahtab_tui.kernel.restoration import (
+from mahtab_tui.kernel.requests import UndoAnswer, checked
+from mahtab_tui.kernel.supervisor import KernelSupervisor
+from mahtab_tui.kernel.values import (
+    RESET,
+    CellResult,
+    Completions,
+    Detail,
+    Explanation,
     KeepPlace,
     KeepResult,
     KeptFile,
     KeptNamespace,
+    Lock,
+    PrivateUse,
     Restoration,
     RestoredFile,
+    Status,
     UndoStep,
+    Variable,
 )
-from mahtab_tui.kernel.supervisor import KernelSupervisor
-from mahtab_tui.kernel.values import RESET, CellResult, Lock, PrivateUse, Status, Variable
 
 VARIABLES_TIMEOUT = 5.0
 INSPECT_TIMEOUT = 10.0

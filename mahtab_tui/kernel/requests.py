@@ -1,16 +1,243 @@
-"""Requests of the host to a kernel's control thread, and their replies."""
+"""Messages between host and kernel: requests, their replies, and calls from cells."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
+import socket
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar, cast
 
-from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.worker.frames import Frame
+from pydantic import TypeAdapter, ValidationError
+
+from mahtab_tui.kernel.base import KernelError, KernelHost
+from mahtab_tui.kernel.values import Change, OutputKind, Restoration, Status
+from mahtab_tui.worker.frames import Frame, encode
+
+LIMIT = 64 * 2**20
+"""Bytes that may wait in the queue. A single message may be larger."""
+
+
+class OutgoingFullError(ValueError):
+    """The kernel does not read, and too much is waiting."""
+
+
+class SendQueue:
+    """Sends whole messages over a socket in order. What the socket does not accept at once is sent
+    by a thread, which ends when the queue is empty. Any thread may call it."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._lock = threading.Lock()
+        self._waiting: deque[memoryview] = deque()
+        """The first message is being sent, and stays here until it has been sent."""
+        self._size = 0
+        self._writer: threading.Thread | None = None
+        self._closed = False
+
+    def send(self, data: bytes) -> None:
+        """Send or queue a message. Raises `OutgoingFullError`; ignores a kernel that has ended."""
+        with self._lock:
+            if self._closed:
+                return
+            view = memoryview(data)
+            if not self._waiting:
+                try:
+                    view = view[self._channel.send(view, socket.MSG_DONTWAIT) :]
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    return
+                if not view:
+                    return
+            elif self._size + len(view) > LIMIT:
+                raise OutgoingFullError("the kernel does not read its messages")
+            self._waiting.append(view)
+            self._size += len(view)
+            if self._writer is None:
+                self._writer = threading.Thread(
+                    target=self._write, name="mahtab-outgoing", daemon=True
+                )
+                self._writer.start()
+
+    def end(self) -> None:
+        """Tell the kernel that no more messages will come."""
+        with contextlib.suppress(OSError):
+            self._channel.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Close the socket and drop waiting messages."""
+        with self._lock:
+            self._closed = True
+            writer = self._writer
+        with contextlib.suppress(OSError):
+            self._channel.shutdown(socket.SHUT_RDWR)
+        if writer is not None:
+            writer.join()
+        self._channel.close()
+
+    def _write(self) -> None:
+        while True:
+            with self._lock:
+                if self._closed or not self._waiting:
+                    self._writer = None
+                    return
+                first = view = self._waiting[0]
+            try:
+                while view:
+                    view = view[self._channel.send(view) :]
+            except OSError:
+                with self._lock:
+                    self._closed = True
+                return
+            with self._lock:
+                self._waiting.popleft()
+                self._size -= len(first)
+
+
+class Outbox:
+    """The frames for a kernel process. Before it has a connection they go nowhere: its reader
+    thread notices a dead one, and tells."""
+
+    def __init__(self, give_up: Callable[[], None]) -> None:
+        """give_up: called when it does not read answers."""
+        self.queue: SendQueue | None = None
+        self._give_up = give_up
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame. Raises `OutgoingFullError`, `FrameError`."""
+        self.send_data(encode(frame))
+
+    def send_data(self, data: bytes) -> None:
+        """Send an encoded frame. Raises `OutgoingFullError`."""
+        if self.queue is not None:
+            self.queue.send(data)
+
+    def tell(self, data: bytes) -> None:
+        """Send an encoded frame, unless the kernel reads nothing."""
+        with contextlib.suppress(OutgoingFullError):
+            self.send_data(data)
+
+    def answer(self, answer: Frame) -> None:
+        """Send an answer. Raises `OutgoingFullError`, after which a shorter one is sent."""
+        try:
+            self.send(answer)
+        except OutgoingFullError:
+            if "error" not in answer:
+                raise
+            self._give_up()
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelReady:
+    """The first message of a kernel."""
+
+    python: str
+    executable: str
+    cwd: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class CellEnd:
+    """The end of a cell."""
+
+    cell: int
+    status: Status
+    pieces: tuple[tuple[OutputKind, str], ...]
+    changes: tuple[Change, ...]
+    frames: tuple[tuple[str, int, str, int], ...]
+    """The fields of each `TracebackFrame`."""
+    duration: float
+    cwd: str
+    seal: str = ""
+    needs: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """A call from kernel code to the host."""
+
+    id: int
+    name: str
+    args: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class UndoAnswer:
+    """Effect of an undo, and the working directory after it."""
+
+    restoration: Restoration
+    cwd: str
+
+
+def checked(kind: type[T], told: object) -> T:
+    """Convert JSON values to an object of `kind`. Raises `KernelError` if they are invalid."""
+    try:
+        value: T = _adapter(cast("Hashable", kind)).validate_python(told)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise KernelError(f"{kind.__name__} {place}: {first['msg']}") from None
+    return value
+
+
+@functools.cache
+def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+    return TypeAdapter(cast("Any", kind))
+
+
+class CallAnswers:
+    """The open calls of one kernel, each answered on its own thread. send: sends an answer to the
+    kernel, and raises `TypeError` or `ValueError` if it cannot."""
+
+    def __init__(self, host: KernelHost, send: Callable[[Frame], object]) -> None:
+        self._host = host
+        self._send = send
+        self._lock = threading.Lock()
+        self._open: dict[int, str] = {}
+
+    def begin(self, call: HostCall) -> None:
+        with self._lock:
+            self._open[call.id] = call.name
+        threading.Thread(target=self._answer, args=(call,), name="mahtab-call", daemon=True).start()
+
+    def cancel(self, number: int) -> None:
+        """Cancel a call that the kernel no longer waits for."""
+        with self._lock:
+            name = self._open.pop(number, None)
+        if name is not None:
+            self._host.call_cancelled(name)
+
+    def cancel_all(self) -> None:
+        """Cancel all calls, since the kernel has ended."""
+        for number in list(self._open):
+            self.cancel(number)
+
+    def _answer(self, call: HostCall) -> None:
+        answer: Frame = {"op": "answer", "id": call.id}
+        try:
+            self._send_if_open({**answer, "value": self._host.call(call.name, call.args)})
+        except (
+            BaseException
+        ) as error:  # the thread's outermost frame; the caller in the kernel raises it
+            self._send_if_open({**answer, "error": str(error) or type(error).__name__})
+        with self._lock:
+            self._open.pop(call.id, None)
+
+    def _send_if_open(self, answer: Frame) -> None:
+        if answer["id"] in self._open:
+            self._send(answer)
+
 
 ONE_BY_ONE = frozenset({"complete"})
 """Requests at each key press. The next one is sent only after the last reply, so that they do not

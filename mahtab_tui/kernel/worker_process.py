@@ -1,4 +1,4 @@
-"""One kernel process from its start to its end, and the thread that reads what it says."""
+"""One kernel process from its start to its end."""
 
 from __future__ import annotations
 
@@ -11,24 +11,208 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from mahtab_tui.kernel.answers import CallAnswers
 from mahtab_tui.kernel.base import KernelError, KernelHost, OnDisplay, OnOutput
-from mahtab_tui.kernel.cells import RunningCell, RunningCells
-from mahtab_tui.kernel.detach import TAKEN, DetachState
+from mahtab_tui.kernel.cells import Chunks, RunningCell, RunningCells
 from mahtab_tui.kernel.endings import describe_end, describe_failed_start
 from mahtab_tui.kernel.launch import DetachHandle, Process
-from mahtab_tui.kernel.outgoing import Outbox, OutgoingFullError, SendQueue
-from mahtab_tui.kernel.output import Chunks
-from mahtab_tui.kernel.protocol import CellEnd, HostCall, KernelReady, checked
-from mahtab_tui.kernel.requests import ControlRequests
-from mahtab_tui.kernel.seekable_output import Output, SeekableOutput
+from mahtab_tui.kernel.requests import (
+    NO_ANSWER,
+    CallAnswers,
+    CellEnd,
+    ControlRequests,
+    HostCall,
+    KernelReady,
+    Outbox,
+    OutgoingFullError,
+    SendQueue,
+    checked,
+)
 from mahtab_tui.kernel.values import CellResult, Lock, Status
-from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
-from mahtab_tui.system.waiting import result_of
+from mahtab_tui.system.processes import result_of
+from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
+from mahtab_tui.worker.spool import PIECE, Spool, in_pipe, left_out
+
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.supervisor import Kept, Story, StoryCells
+
+MUCH = 2**20
+"""Bytes from which on it is worth freeing their memory."""
+
+
+class Output(Protocol):
+    """Output of a kernel. `read` is called when its pipe has something."""
+
+    def read(self) -> bytes | None:
+        """Return the next bytes; none at the end, None if there are none now."""
+
+    def waiting(self) -> Iterator[bytes]:
+        """Yield what is there now, and no more: a thread of the user's may print without end."""
+
+
+class SeekableOutput(Output, Protocol):
+    """Output that another host can read again. An offset in it is the number of a byte."""
+
+    @property
+    def at(self) -> int:
+        """The offset of the next byte to be read."""
+
+    def go_to(self, offset: int) -> None:
+        """Leave out what lies before an offset, if that is not read yet."""
+
+    def until(self, end: int) -> Iterator[bytes]:
+        """Yield the bytes before an offset, as far as they were printed."""
+
+    def stored(self, offset: int) -> bool:
+        """Note that output before an offset is stored, and need not stay. Returns whether that was
+        much."""
+
+
+class PipeOutput:
+    """Output that is gone once it is read."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+
+    def read(self) -> bytes | None:
+        return os.read(self._pipe, PIECE)
+
+    def waiting(self) -> Iterator[bytes]:
+        left = in_pipe(self._pipe)
+        while left > 0 and (data := os.read(self._pipe, min(left, PIECE))):
+            yield data
+            left -= len(data)
+
+
+class SpooledOutput:
+    """The `SeekableOutput` of a kernel of this machine. Bytes go from the pipe to the spool, and
+    are read there."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self.at = 0
+
+    def go_to(self, offset: int) -> None:
+        self.at = max(self.at, offset)
+
+    def read(self, most: int = PIECE) -> bytes | None:
+        try:
+            if self.at >= self._spool.size and self._spool.move() == 0:
+                return b""
+        except BlockingIOError:
+            return None
+        if data := self._spool.read(self.at, most):
+            self.at += len(data)
+            return data
+        start, self.at = self.at, max(self.at, self._spool.next_byte(self.at))
+        return left_out(self.at - start)
+
+    def waiting(self) -> Iterator[bytes]:
+        return self.until(self._spool.printed())
+
+    def until(self, end: int) -> Iterator[bytes]:
+        while self.at < end and (data := self.read(min(end - self.at, PIECE))):
+            yield data
+
+    def stored(self, offset: int) -> bool:
+        if offset - self._spool.start < MUCH:
+            return False
+        self._spool.release(offset)
+        return True
+
+
+TAKEN = "The other terminal now has the kernel and its variables."
+
+
+class DetachState:
+    """Used by any thread, but `hear`, `ended` and `printed_outside` only by the one that reads."""
+
+    def __init__(self, send: Callable[[bytes], None]) -> None:
+        self.output: SeekableOutput | None = None
+        """The kernel's output if it can outlive this host."""
+        self._send = send
+        self._lock = threading.Lock()
+        self._story: Future[Story] = Future()
+        self._going_on: StoryCells = {}
+        self._stored: list[int] = []
+        """Cells that are stored, and up to where output outside cells is, if that is not told
+        yet."""
+        self._heard = 0
+        self._ends: dict[int, int] = {}
+        """Offset at which the output of a cell ends that is not stored yet, by cell number."""
+
+    @property
+    def has_heard(self) -> bool:
+        """Whether the kernel has told what happened before this host came."""
+        return self._story.done()
+
+    def hear(self, story: Story, cells: StoryCells) -> None:
+        self._going_on = dict(cells)
+        self._story.set_result(story)
+
+    def end(self, how: str) -> None:
+        """No more is to be heard."""
+        if not self._story.done():
+            self._story.set_exception(KernelError(how))
+
+    def go_on(self, cell: int, on_output: OnOutput, on_display: OnDisplay) -> CellResult | None:
+        """Wait for the end of a cell that began under an earlier host; it may have ended meanwhile.
+        None if the kernel does not know it."""
+        with contextlib.suppress(KernelError):
+            result_of(self._story)
+        going_on = self._going_on.pop(cell, None)
+        if going_on is None:
+            return None
+        running, late = going_on
+        late.listen(on_output, on_display)
+        return result_of(running.result)
+
+    def kept(self, seconds: float) -> Kept:
+        """Return the earlier host's report on the saved variables. Raises `KernelError` if it does
+        not arrive in time."""
+        try:
+            return self._story.result(seconds).kept
+        except TimeoutError:
+            raise KernelError(NO_ANSWER) from None
+
+    def ended(self, cell: int) -> None:
+        """A cell has ended, and all its output is read."""
+        if self.output is not None:
+            with self._lock:
+                self._ends[cell] = self.output.at
+
+    def printed_outside(self) -> None:
+        """Note that output outside cells is stored."""
+        if self.output is not None:
+            with self._lock:
+                self._heard = self.output.at
+            self.tell()
+
+    def stored(self, cell: int) -> None:
+        """A cell's end and output are stored: the kernel need not tell them to another host."""
+        with self._lock:
+            if self.output is None:
+                return
+            self._stored.append(cell)
+            end = self._ends.pop(cell, 0)
+        if self.output.stored(end):
+            self.tell()
+
+    def tell(self) -> None:
+        """Tell the kernel what is stored."""
+        self._send(encode({"op": "stored", **self.news()}))
+
+    def news(self) -> Frame:
+        """Return what is stored, if that is not told yet. It goes with the next cell, because a
+        frame of its own costs time."""
+        with self._lock:
+            cells, self._stored = self._stored, []
+            heard, self._heard = self._heard, 0
+        return {"stored": cells, "heard": heard} if cells or heard else {}
+
 
 START_TIMEOUT = 20.0
 """Seconds that an interpreter may take to say that it is ready: a cold disk, a large
@@ -409,7 +593,7 @@ class WorkerProcess:
     def _hear(self, told: object) -> None:
         """Hear what has happened before this host came. Raises an exception of any class for what
         no kernel says."""
-        from mahtab_tui.kernel.reattach import Story, cells_of, retell
+        from mahtab_tui.kernel.supervisor import Story, cells_of, retell
 
         story = checked(Story, told)
         cells = cells_of(story)

@@ -9,13 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from mahtab_tui.knowledge.code import CodeError, list_files
-from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError
-from mahtab_tui.knowledge.encodings import lines_of
-from mahtab_tui.knowledge.index import SkillsIndex
+from mahtab_tui.knowledge.code import CodeError, is_wanted, list_files
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError, lines_of
+from mahtab_tui.knowledge.library import SkillsIndex
 from mahtab_tui.knowledge.semantic_index import NEAREST, SemanticIndex, joined
 from mahtab_tui.knowledge.skills import Skill
-from mahtab_tui.knowledge.tree_files import is_wanted
 
 MOST = 5_000
 """Parts of a project that are searched."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError
-from mahtab_tui.settings import trust
+from mahtab_tui.settings import sources
 from mahtab_tui.settings.sources import home_folder, trust_record
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
@@ -116,8 +116,8 @@ def _read(path: Path, root: Path, problems: list[str], *, own: bool) -> Iterator
         path, parts, trusted=own or os.path.realpath(root) == os.path.realpath(Path.home())
     )
     if not found.trusted:
-        known = trust.allowed(trust_record(), path).get(_TRUSTED)
-        found = found._replace(trusted=known == trust.digest(found.value[_TRUSTED]))
+        known = sources.allowed(trust_record(), path).get(_TRUSTED)
+        found = found._replace(trusted=known == sources.digest(found.value[_TRUSTED]))
     yield found
 
 

@@ -1,22 +1,197 @@
-"""The skills of a session, read in the background and again when their files change."""
+"""The skills of a session: found, loaded, and read again when they change."""
 
 from __future__ import annotations
 
+import logging
+import re
+import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from heapq import nsmallest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import Notice, Record, emit
 from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError
-from mahtab_tui.knowledge.index import Hit, SkillsIndex
-from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
-from mahtab_tui.knowledge.skill_trust import is_trusted_file, skill_files
-from mahtab_tui.knowledge.skills import Skill
+from mahtab_tui.knowledge.skills import (
+    Skill,
+    SkillsLoader,
+    is_trusted_file,
+    skill_files,
+    skill_folders,
+)
 from mahtab_tui.settings.model import load_settings, resource_folder
 
 if TYPE_CHECKING:
     from mahtab_tui.knowledge.semantic_index import SemanticIndex
+
+INDEXED = 20_000
+"""Characters of a skill's instructions that are indexed."""
+QUERY_WORDS = 12
+"""Words of a query that are searched: the longest, which are the most specific."""
+
+_HASH_SIZE = 32 * 1024 * 1024
+"""Bytes that FTS5 collects before it writes to a table; with less, it spends most of its time on
+merging."""
+_WEIGHTS = "10.0, 5.0, 1.0"
+"""Weights of a hit in name, description, content."""
+_COLUMNS = ("name", "name description", "name description content")
+"""Columns to search, from the most specific to all."""
+_WORDS = re.compile(r"\w+")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_NO_WORD = re.compile(r"[A-Z0-9_]")
+"""Occurs after the first letter of identifiers, but not of ordinary words."""
+_COMMON = frozenset(
+    "a an and are as at be by can do does for from has have how i if in into is it its me my not of on or our so than that the their them then there these "
+    "this to use was we what when where which who why will with you your".split()
+)
+_PARTS = 0.4
+"""Weight of a hit in the table of parts, relative to the table of stems."""
+_PARTS_OF_IDENTIFIERS = 2.0
+"""Weight of a hit there for a query with an identifier such as `read_file`, which the table of stems
+treats as two words."""
+_FREQUENT = 500
+"""A word that more skills have is not specific."""
+_RANKED = 500
+"""How many skills of each table are ranked, the best ones."""
+_SHORTEST = 3
+"""The shortest word that the trigram table can find."""
+
+
+class Hit(NamedTuple):
+    """A skill that was found."""
+
+    name: str
+    description: str
+    score: float
+    """From 0 to 1, higher is better; comparable only within one search."""
+
+
+class SkillsIndex:
+    """A full-text index of skills (SQLite FTS5, ranked by bm25). May be used from any thread."""
+
+    def __init__(self, skills: Iterable[Skill] = ()) -> None:
+        self._lock = threading.Lock()
+        self._skills = {skill.name: skill for skill in sorted(skills, key=lambda skill: skill.name)}
+        self._names = list(self._skills)
+        self._database = _filled(self._skills.values())
+
+    def get(self, name: str) -> Skill | None:
+        return self._skills.get(name)
+
+    def search(self, query: str, limit: int = 5) -> list[Hit]:
+        """Return the skills that match a query best, the best first, equal ones by name. Any text
+        is a valid query.
+
+        A match within a longer word (`CBPAUP` in `CBPAUP0C`) counts less than a whole word.
+        """
+        words = _query_words(query)
+        if not words or limit < 1:
+            return []
+        identifiers = any("_" in word for word in words)
+        parts = _PARTS_OF_IDENTIFIERS if identifiers else _PARTS
+        scores: dict[int, float] = {}
+        with self._lock:
+            of_parts = self._found("parts", words, limit, _COLUMNS)
+            of_stems = self._found(
+                "stems", words, limit, _COLUMNS[:2] if identifiers and of_parts else _COLUMNS
+            )
+        for found, factor in ((of_stems, 1.0), (of_parts, parts)):
+            best = found[0][1] if found else 0.0
+            for row, score in found:
+                scores[row] = scores.get(row, 0.0) + factor * (score / best if best else 1.0)
+        exact = query.strip().lower()
+        ranked = (
+            (self._names[row] != exact, -round(score / (1.0 + parts), 6), self._names[row])
+            for row, score in scores.items()
+        )
+        return [
+            Hit(name, self._skills[name].description, -score)
+            for _, score, name in nsmallest(limit, ranked)
+        ]
+
+    def close(self) -> None:
+        with self._lock:
+            self._database.close()
+
+    def _found(
+        self, table: str, words: list[str], limit: int, columns: tuple[str, ...]
+    ) -> list[tuple[int, float]]:
+        """Return row and score, the best first. Frequent words are searched only if there is no
+        rarer one, and column by column."""
+        counts = self._counts(table, words)
+        if rare := [word for word, count in counts if count <= _FREQUENT]:
+            return self._ranked(table, rare, _COLUMNS[-1])
+        found: list[tuple[int, float]] = []
+        for where in columns if counts else ():
+            found = self._ranked(table, [word for word, _ in counts[:2]], where)
+            if len(found) >= max(limit, _FREQUENT):
+                break
+        return found
+
+    def _counts(self, table: str, words: list[str]) -> list[tuple[str, int]]:
+        """Return the words that a table has, with the number of skills for each, the rarest
+        first."""
+        statement = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT {_FREQUENT + 1})"
+        long_enough = [word for word in words if table == "stems" or len(word) >= _SHORTEST]
+        counted = [
+            (word, int(self._database.execute(statement, (_quoted(word),)).fetchone()[0]))
+            for word in long_enough
+        ]
+        return sorted((pair for pair in counted if pair[1]), key=lambda pair: pair[1])
+
+    def _ranked(self, table: str, words: list[str], columns: str) -> list[tuple[int, float]]:
+        """Return the skills that have one of the words in these columns."""
+        statement = f"SELECT rowid, -bm25({table}, {_WEIGHTS}) AS score FROM {table} WHERE {table} MATCH ? ORDER BY score DESC, rowid LIMIT {_RANKED}"
+        phrases = " OR ".join(map(_quoted, words))
+        return [
+            (int(row), float(score))
+            for row, score in self._database.execute(statement, (f"{{{columns}}} : ({phrases})",))
+        ]
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"'  # a word has no quotes, since `_WORDS` does not match them
+
+
+def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:
+    rows = [
+        (row, skill.name, skill.description, skill.content[:INDEXED])
+        for row, skill in enumerate(skills)
+    ]
+    database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+    for table, tokenizer in (
+        ("stems", "porter unicode61 remove_diacritics 2"),
+        ("parts", "trigram"),
+    ):
+        database.execute(
+            f"CREATE VIRTUAL TABLE {table} USING fts5(name, description, content, content='', tokenize='{tokenizer}')"
+        )
+        database.execute(f"INSERT INTO {table}({table}, rank) VALUES ('hashsize', {_HASH_SIZE})")
+    database.execute("BEGIN")
+    insert = "INSERT INTO {}(rowid, name, description, content) VALUES (?, ?, ?, ?)"
+    database.executemany(insert.format("stems"), rows)
+    # Only identifiers of the content, since ordinary words are found by their stems.
+    database.executemany(
+        insert.format("parts"), [(*row[:3], " ".join(_identifiers(row[3]))) for row in rows]
+    )
+    database.execute("COMMIT")
+    return database
+
+
+def _identifiers(text: str) -> dict[str, None]:
+    """Return the identifiers in order, without duplicates."""
+    return dict.fromkeys(name for name in _NAME.findall(text) if _NO_WORD.search(name, 1))
+
+
+def _query_words(query: str) -> list[str]:
+    """Return the specific words of a query; all words if none is specific."""
+    words = list(dict.fromkeys(_WORDS.findall(query.replace("\0", " ").lower())))
+    specific = [word for word in words if word not in _COMMON] or words
+    return sorted(specific, key=len, reverse=True)[:QUERY_WORDS]
+
 
 FRESH = 1.0
 """Seconds for which files are assumed to be unchanged."""
@@ -208,3 +383,103 @@ def _loader(skills_dir: Path | str | None) -> SkillsLoader:
             Path.cwd(), settings.skills_dir, of_project=settings.of_project("skills_dir")
         )
     )
+
+
+class SkillsBudgetExceeded(RuntimeError):
+    """A skill does not fit into the budget of loaded skills; the message is a sentence."""
+
+
+class LoadedSkills:
+    """Tracks which skills are loaded, and logs changes. May be used from any thread."""
+
+    def __init__(
+        self, skills: Callable[[], SkillLibrary], budget: int, log: logging.Logger | None = None
+    ) -> None:
+        """budget: characters for all instructions together."""
+        self._skills = skills
+        self._budget = budget
+        self._log = log
+        self._lock = threading.RLock()
+        self._sizes: dict[str, int] = {}
+        """Characters of each skill, in the order of loading."""
+
+    def fold(self, record: Record) -> None:
+        """Apply a record of a resumed session."""
+        if not isinstance(record, records.Skill):
+            return
+        if record.loaded:
+            self._sizes[record.name] = record.chars
+        else:
+            self._sizes.pop(record.name, None)
+
+    @property
+    def used(self) -> tuple[int, int]:
+        """Characters that are loaded, and the budget."""
+        with self._lock:
+            return sum(self._sizes.values()), self._budget
+
+    @property
+    def names(self) -> list[str]:
+        with self._lock:
+            return list(self._sizes)
+
+    def load(self, name: str) -> None:
+        """Keep a skill loaded. Raises `NoSkill`, `SkillsBudgetExceeded`."""
+        size = len(self._skills().instructions(name))
+        with self._lock:
+            self._keep(name, size)
+
+    def _keep(self, name: str, size: int) -> None:
+        if self._sizes.get(name) != size:
+            left = self._budget - sum(self._sizes.values()) + self._sizes.get(name, 0)
+            if size > left:
+                loaded = (
+                    ", ".join(f"{each} ({chars:,})" for each, chars in self._sizes.items())
+                    or "none"
+                )
+                raise SkillsBudgetExceeded(
+                    f"The skill {name} has {size:,} characters, but only {max(0, left):,} of the {self._budget:,} for loaded skills are left. Loaded: {loaded}."
+                )
+            self._tell(name, size)
+
+    def unload(self, name: str) -> None:
+        """Unload a skill. Raises `NoSkill` if it is not loaded."""
+        with self._lock:
+            if name not in self._sizes:
+                raise NoSkill(
+                    f"The skill {name!r} is not loaded. Loaded: {', '.join(self._sizes) or 'none'}."
+                )
+            self._tell(name, None)
+
+    def instructions(self) -> dict[str, str]:
+        """Return the current instructions of the loaded skills by name. Unload skills that are gone
+        or exceed the budget."""
+        told: dict[str, str] = {}
+        for name in self.names:
+            try:
+                text = self._skills().instructions(name)
+                with self._lock:
+                    if name in self._sizes:  # it may have been unloaded meanwhile
+                        self._keep(name, len(text))
+                        told[name] = text
+            except (NoSkill, SkillsBudgetExceeded) as error:
+                with self._lock:
+                    if name in self._sizes:
+                        self._tell(name, None)
+                if self._log is not None:
+                    emit(
+                        self._log,
+                        Notice(f"The skill {name} is no longer loaded. {error}", level="warning"),
+                    )
+        return told
+
+    def _tell(self, name: str, size: int | None) -> None:
+        """Log a change. size: characters; None if the skill is unloaded."""
+        chars = self._sizes.pop(name, 0) if size is None else size
+        if size is not None:
+            self._sizes[name] = size
+        if self._log is not None:
+            emit(
+                self._log,
+                records.Skill(name=name, loaded=size is not None, chars=chars, budget=self._budget),
+            )

@@ -16,9 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError
-from mahtab_tui.knowledge.encodings import lines_of
-from mahtab_tui.knowledge.tree_files import RipgrepError, is_wanted, ripgrep_files, source_files
+from mahtab_tui.knowledge.code import RipgrepError, is_wanted, ripgrep_files, source_files
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError, lines_of
 
 LINE_WIDTH = 500
 """Characters of a line that are returned."""

@@ -17,13 +17,12 @@ from langchain_core.messages import AIMessageChunk, BaseMessage, SystemMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import ConfigDict, PrivateAttr
 
-from mahtab_tui.bus.escaping import escape_for_model as told_to_model
-from mahtab_tui.bus.formatters import escape_tags
+from mahtab_tui.bus.prompt import escape_tags
+from mahtab_tui.bus.terminal_screen import escape_for_model as told_to_model
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.chunks import RESTARTED, text_of
 from mahtab_tui.llm.claude_events import ClaudeNotice, ClaudeTurn, Restart, Thought
-from mahtab_tui.llm.claude_login import login_hint
-from mahtab_tui.llm.claude_process import REACTION, ClaudeProcess, environment
+from mahtab_tui.llm.claude_process import REACTION, ClaudeProcess, environment, login_hint
+from mahtab_tui.llm.messages import RESTARTED, text_of
 from mahtab_tui.llm.prompts import STOPPED_ANSWER
 
 PROCESSES = 2

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError
-from mahtab_tui.llm.chunks import REFUSED
 from mahtab_tui.llm.failures import BUSY_STATUSES
+from mahtab_tui.llm.messages import REFUSED
 
 SYNTHETIC = "<synthetic>"
 """The model's name in messages by the CLI itself, which are errors."""

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.failures import explained
-from mahtab_tui.llm.spending import OverBudget, Spending
-from mahtab_tui.llm.usage import LOCAL, price, tokens_in
+from mahtab_tui.llm.usage import LOCAL, OverBudget, Spending, price, tokens_in
 from mahtab_tui.system.imports import IMPORTS
 
 if TYPE_CHECKING:

@@ -8,11 +8,23 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import NamedTuple
 
-from mahtab_tui.bus.escaping import escape_for_model
-from mahtab_tui.bus.formatters import defuse, escape_tags
-from mahtab_tui.bus.prompt import shorten
+from mahtab_tui.bus.prompt import defuse, escape_tags, shorten
+from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, HostFunction
 from mahtab_tui.kernel.values import Variable
+
+SEARCH = "You answer a query over a text that is too long to read, by writing Python."
+"""First line of the system prompt of a node that writes code."""
+
+PLAIN = "You answer a query from a text that is given to you."
+"""First line of the system prompt of a plain call."""
+
+LAST_CALL = "This is the last message: no code runs any more."
+"""First line of the message that asks for the best answer so far."""
+
+QUERY, TEXT, OUTPUT = "search-query", "search-text", "search-output"
+"""Tags around outside text, which cannot close them."""
+
 
 MAX_VARIABLES = 50
 SKILLS_ROOM = 40_000

@@ -1,23 +1,206 @@
-"""Makes models from their names."""
+"""Makes models from their names, and lists those of this machine."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import socket
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from urllib.parse import urlsplit
 
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.local_servers import SERVERS, first_model, only_model, server_address
-from mahtab_tui.system.programs import find_program
+from mahtab_tui.system.processes import find_program
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from mahtab_tui.settings.model import Settings
+
+Sampling = Mapping[str, float]
+"""Options by name: temperature, top_p, seed."""
+
+
+def sampling_of(**options: float | None) -> Sampling:
+    """Return the options that are given. Raises `ValueError` with a sentence."""
+    chosen = {name: value for name, value in options.items() if value is not None}
+    for name, value in chosen.items():
+        whole = name == "seed"
+        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+            raise ValueError(
+                f"{name} must be a {'whole number' if whole else 'number'}, not {value!r}."
+            )
+    return chosen
+
+
+def with_sampling(llm: BaseChatModel, name: str, sampling: Sampling) -> BaseChatModel:
+    """Return a copy of a model with these options. name: of the model. Raises `ModelError` if it
+    does not take one of them."""
+    if not sampling:
+        return llm
+    inner: BaseChatModel = getattr(llm, "inner", llm)  # a provider's model is inside `ChatRemote`
+    for option in sampling:
+        if option not in type(inner).model_fields:
+            raise ModelError(f"{name} takes no {option}. Leave it out, or choose another model.")
+    changed = inner.model_copy(update=dict(sampling))
+    return changed if inner is llm else llm.model_copy(update={"inner": changed})
+
+
+SERVERS = {"llamacpp": 8080, "lmstudio": 1234, "vllm": 8000, "ollama": 11434}
+"""Providers, with the ports on which they listen unless they are told otherwise."""
+_LISTS = {"ollama": ("/api/tags", "models", "name")}
+"""Path, key of the list, and key of a model's name, where they are not those of OpenAI's
+protocol."""
+_LIMIT = 0.3
+"""Seconds for the answers of servers for which nobody has asked."""
+_LONGER = 2.0
+"""Seconds for the answer of a server that was named."""
+_MOST = 200
+"""Models of one server that are listed."""
+_LONGEST_NAME = 200
+_LISTENING = "0A"
+_SERVICES = range(1_000)
+"""User ids of the system and its services."""
+
+
+class FoundServer(NamedTuple):
+    """A server that answers."""
+
+    provider: str
+    address: str
+    models: tuple[str, ...]
+    """Names of its chat models, in the server's order."""
+
+    @property
+    def specs(self) -> list[str]:
+        """Full names of its models."""
+        return [f"{self.provider}:{model}" for model in self.models]
+
+
+def server_address(provider: str) -> str:
+    """Return where a provider's server is: here, or where its variable (as OLLAMA_HOST) says."""
+    host = os.environ.get(f"{provider.upper()}_HOST", "").strip() or "127.0.0.1"
+    scheme, _, rest = host.rpartition("://")
+    rest = rest.rstrip("/").replace("0.0.0.0", "127.0.0.1")
+    return f"{scheme or 'http'}://{rest if ':' in rest or scheme == 'https' else f'{rest}:{SERVERS[provider]}'}"
+
+
+def find_server(provider: str, seconds: float) -> FoundServer | None:
+    """Ask a provider's server for its models; None if it does not answer as such a server does.
+    Waits for it."""
+    from mahtab_tui.llm.http_service import HttpService, fetch_json
+
+    address = server_address(provider)
+    path, key, name = _LISTS.get(provider, ("/v1/models", "data", "id"))
+    try:
+        listed = fetch_json(HttpService(address), path, seconds)
+    except (ModelError, ValueError):
+        return None
+    models = listed.get(key) if isinstance(listed, dict) else None
+    if not isinstance(models, list):
+        return None
+    names = [model.get(name) for model in models if isinstance(model, dict)]
+    if models and not any(isinstance(each, str) for each in names):
+        return None
+    return FoundServer(provider, address, tuple(each for each in names if _is_name(each))[:_MOST])
+
+
+def find_servers(seconds: float) -> list[FoundServer]:
+    """Ask all servers at once, and return those that have answered when the time is up."""
+    found: dict[str, FoundServer] = {}
+
+    def ask(provider: str) -> None:
+        if _listens(provider, seconds) and (server := find_server(provider, seconds)) is not None:
+            found[provider] = server
+
+    threads = [
+        threading.Thread(target=ask, args=(provider,), name="servers", daemon=True)
+        for provider in SERVERS
+    ]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return [found[provider] for provider in SERVERS if provider in found]
+
+
+def first_model() -> str:
+    """Return the full name of the first model of a server on this machine; empty if there is none.
+
+    Servers of other people are left out: they would get questions that nobody meant for them.
+    """
+    servers = (
+        server
+        for server in find_servers(_LIMIT)
+        if not _is_of_another_person(urlsplit(server.address).port)
+    )
+    return next((spec for server in servers for spec in server.specs), "")
+
+
+def only_model(provider: str) -> str:
+    """Return the name of the one model that a server has. Raises `ModelError`."""
+    server = find_server(provider, _LONGER)
+    if server is None:
+        where = server_address(provider)
+        raise ModelError(
+            f"No {provider} server answers at {where}. Start it, or set {provider.upper()}_HOST to its address."
+        )
+    if not server.models:
+        raise ModelError(f"The server at {server.address} has no model yet.")
+    if len(server.models) > 1:
+        some = ", ".join(server.specs[:5])
+        raise ModelError(
+            f"The server at {server.address} has {len(server.models)} models. Name one, as in {some}."
+        )
+    return server.models[0]
+
+
+def _listens(provider: str, seconds: float) -> bool:
+    """Tell whether something listens at a server's address: on this machine that is known at
+    once."""
+    try:
+        url = urlsplit(server_address(provider))
+        with socket.create_connection((url.hostname or "", url.port or 443), timeout=seconds):
+            return True
+    except (OSError, ValueError):
+        return False
+
+
+def _is_of_another_person(port: int | None) -> bool:
+    """Tell whether another person of this machine listens at a port. Only Linux says so."""
+    for table in ("tcp", "tcp6"):
+        try:
+            sockets = [
+                line.split() for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+            ]
+        except OSError:
+            continue
+        for _, local, _, state, _, _, _, owner, *_ in sockets:
+            if (
+                state == _LISTENING
+                and int(local.rpartition(":")[2], 16) == port
+                and int(owner) not in (os.getuid(), *_SERVICES)
+            ):
+                return True
+    return False
+
+
+def _is_name(name: Any) -> TypeGuard[str]:
+    """Tell whether a model's name can be shown and typed, and is not that of a model for
+    embeddings, which cannot chat."""
+    return (
+        isinstance(name, str)
+        and 0 < len(name) <= _LONGEST_NAME
+        and name.isprintable()
+        and name == name.strip()
+        and "embed" not in name.lower()
+    )
+
 
 OnNotice = Callable[[str, str], None]
 """Takes a level ("info", "warning", "error") and a sentence."""
@@ -94,7 +277,7 @@ def check_name(spec: str) -> None:
     """Check that a name is valid; reads a replay file. Raises `ModelError`."""
     provider, model = split_spec(spec)
     if provider == "replay":
-        from mahtab_tui.llm.replay_file import read_replay
+        from mahtab_tui.llm.replay import read_replay
 
         read_replay(Path(model))
 
@@ -220,7 +403,7 @@ def _anthropic(
         raise _missing_package() from None
     from pydantic import SecretStr
 
-    from mahtab_tui.llm.remote import ChatRemote
+    from mahtab_tui.llm.chat_service import ChatRemote
 
     # The caller retries, because it can tell the user and be stopped.
     arguments: dict[str, Any] = {
@@ -276,3 +459,67 @@ def _missing_package() -> ModelError:
     return ModelError(
         "This model needs a package that is not installed: pip install langchain-anthropic"
     )
+
+
+_LISTING_S = 1.0
+"""Seconds to wait for the servers."""
+_PROVIDERS = ("anthropic", "openai", "openrouter", "ollama")
+_CLAUDE = ("claude", "claude:opus", "claude:sonnet", "claude:haiku")
+
+
+class ModelChoice(NamedTuple):
+    """A model, or a provider whose model is still to be named."""
+
+    spec: str
+    """Ends with a colon if a model's name must follow."""
+    about: str
+    problem: str = ""
+    """A sentence saying why it cannot be used; empty if it can."""
+
+    @property
+    def is_provider(self) -> bool:
+        return self.spec.endswith(":")
+
+
+def found_models(
+    chosen: Iterable[tuple[str, str]], used: Iterable[str], access: Mapping[str, Any]
+) -> list[ModelChoice]:
+    """List the models that are known without network access, those already chosen first. Loads
+    nothing.
+
+    chosen: the models in the settings, with what each is for. used: those of earlier sessions.
+    access: `Settings.model_access`.
+    """
+    found: dict[str, ModelChoice] = {}
+    for spec, about in (*chosen, *((spec, "used before") for spec in used), *_offered()):
+        if spec not in found:
+            found[spec] = ModelChoice(spec, about, problem_of(spec, access))
+    return list(found.values())
+
+
+def problem_of(spec: str, access: Mapping[str, Any]) -> str:
+    """Say why a model cannot be used, as far as that is known without asking it; empty if it
+    can."""
+    try:
+        check_model(f"{spec}NAME" if spec.endswith(":") else spec, **access)
+    except ModelError as error:
+        return str(error)
+    return ""
+
+
+def _offered() -> Iterator[tuple[str, str]]:
+    for spec in _CLAUDE if find_program("claude") else _CLAUDE[:1]:
+        yield spec, "the claude program, with your login"
+    for provider in _PROVIDERS:
+        yield f"{provider}:", "type a model's name after it"
+    yield "demo", "offline, canned rules"
+
+
+def server_models() -> list[ModelChoice]:
+    """List the models of servers on this machine; a server without one asks for a name. Waits for
+    the servers, for a moment."""
+    return [
+        ModelChoice(spec, f"at {server.address}")
+        for server in find_servers(_LISTING_S)
+        for spec in server.specs or (f"{server.provider}:",)
+    ]

@@ -1,2 +1,105 @@
-"""The manual: one Markdown page a topic, readable on a forge, in the program and by ``mahtab-tui
-help``."""
+"""The manual: one Markdown page a topic, for the program, a terminal and a forge."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+TOPICS = (
+    "start keys commands python asking rules transcript inspector models search agents skills tools mcp sessions kernels configuration secrets scripting embedding trouble"
+).split()
+"""In the order in which a newcomer would read them."""
+
+_FOLDER = Path(__file__).parent
+_COMMENT = re.compile(r"<!--[^<>]*-->\n?")
+_PICTURE = re.compile(r"^!\[.*?\]\(.*?\)\n+", re.MULTILINE)
+_PAGE_LINK = re.compile(r"\[([^\[\]]+)\]\(\w+\.md(?:#[\w-]+)?\)")
+_RULE = re.compile(r"\|[\s|:-]+\|")
+"""The line between a table's header and its rows."""
+
+
+class NoTopic(Exception):
+    """There is no page on a topic; the message names near ones."""
+
+
+class Page(NamedTuple):
+    """One page of the manual, as Markdown without links to other pages and without pictures."""
+
+    topic: str
+    title: str
+    summary: str
+    """The first paragraph: one sentence."""
+    text: str
+    """All of it, title and summary too."""
+
+
+@cache
+def page(topic: str) -> Page:
+    """The page on a topic. Raises `NoTopic`."""
+    if topic not in TOPICS:
+        near = [
+            *dict.fromkeys(
+                [*difflib.get_close_matches(topic.lower(), TOPICS, n=2, cutoff=0.5), *_about(topic)]
+            )
+        ][:4]
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"Topics: {', '.join(TOPICS)}."
+        raise NoTopic(f"The manual has no topic {topic!r}. {hint}")
+    source = (_FOLDER / f"{topic}.md").read_text("utf-8")
+    text = _PAGE_LINK.sub(r"\1", _PICTURE.sub("", _COMMENT.sub("", source)))
+    title, summary, *_ = text.split("\n\n", 2)
+    return Page(topic, title.removeprefix("# "), summary, text)
+
+
+def _about(word: str) -> list[str]:
+    """Topics with a word in their title, summary or headings; else those whose page has it most
+    often."""
+    sought = re.compile(rf"\b{re.escape(word)}", re.IGNORECASE)
+    pages = [page(topic) for topic in TOPICS]
+    heads = [
+        each.topic
+        for each in pages
+        if any(sought.search(line) for line in [each.summary, *re.findall(r"(?m)^#.*", each.text)])
+    ]
+    count = {each.topic: len(sought.findall(each.text)) for each in pages}
+    return heads or sorted(
+        (topic for topic in TOPICS if count[topic]), key=lambda topic: -count[topic]
+    )
+
+
+def matching(text: str, words: str) -> str:
+    """The blocks of a page that have a text in them, each under its heading; of tables, lists and
+    code the lines that have it."""
+    wanted, heading = words.lower(), ""
+    found: list[str] = []
+    for block in _blocks(text):
+        if block.startswith("#"):
+            heading = block
+        elif kept := _matching_lines(block, wanted) if wanted not in heading.lower() else block:
+            found += [heading, kept] if heading and heading not in found else [kept]
+    return "\n\n".join(found)
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Headings, paragraphs, lists, tables, and fenced code in one piece."""
+    block: list[str] = []
+    fenced = False
+    for line in [*text.split("\n"), ""]:
+        fenced ^= line.startswith("```")
+        if line.strip() or fenced:
+            block.append(line)
+        elif block:
+            yield "\n".join(block)
+            block = []
+
+
+def _matching_lines(block: str, wanted: str) -> str:
+    lines = block.split("\n")
+    if block.startswith("```"):
+        return block if wanted in block.lower() else ""
+    head = lines[:2] if len(lines) > 2 and _RULE.fullmatch(lines[1]) else []
+    kept = [line for line in lines[len(head) :] if wanted in line.lower()]
+    return "\n".join([*head, *kept]) if kept else ""

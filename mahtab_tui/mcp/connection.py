@@ -4,25 +4,113 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import itertools
+import logging
+import os
 import socket
+import sys
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 
-from mahtab_tui.kernel.base import KernelInfo
-from mahtab_tui.kernel.code_help import Detail
-from mahtab_tui.kernel.protocol import checked
-from mahtab_tui.kernel.results import pieces
-from mahtab_tui.kernel.values import CellResult, Status, Variable
-from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
-from mahtab_tui.mcp.journal import Journal
-from mahtab_tui.mcp.tools import McpToolError, Report
-from mahtab_tui.session.shared_sessions import SharingError, session_for
+from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.bus.records import Input, UserReplOut, record_of
+from mahtab_tui.bus.sanitize import plain, visible
+from mahtab_tui.kernel.base import KernelError, KernelInfo
+from mahtab_tui.kernel.cells import pieces
+from mahtab_tui.kernel.requests import checked
+from mahtab_tui.kernel.values import CellResult, Detail, OutputKind, Status, Variable
+from mahtab_tui.mcp.tools import McpToolError, Report, highlighted, safe
+from mahtab_tui.session import Session
+from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.kernel import process_kernel
+from mahtab_tui.session.sharing import AgentService, SharingError, session_for
+from mahtab_tui.settings.model import Settings, home_folder
+from mahtab_tui.store.resume import keep_place, new_store
+from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
+
+ViewerMode = Literal["auto", "file", "off"]
+
+LARGEST = 10_000_000
+"""A log with more bytes is renamed (``repl.log.1``) when it is opened."""
+
+
+def log_file() -> Path:
+    return home_folder() / "logs" / "repl.log"
+
+
+class Journal:
+    """The log file. Any thread may write."""
+
+    def __init__(self, mode: ViewerMode = "off", secrets: Secrets | None = None) -> None:
+        self._secrets = secrets or Secrets()
+        self._lock = threading.Lock()
+        self._file: TextIOWrapper | None = None
+        self.mode: ViewerMode = "off"
+        self.set_mode(mode)
+
+    def set_mode(self, mode: ViewerMode) -> None:
+        """Set how to write: ``auto`` in colour, for a terminal; ``file`` as plain text; ``off``.
+        Raises `OSError`."""
+        with self._lock:
+            if mode != "off" and self._file is None:
+                self._file = _opened(log_file())
+            elif mode == "off":
+                self._end()
+            self.mode = mode
+
+    def code(self, cell: int, who: str, code: str) -> None:
+        head = f"── In [{cell}] · {who} · {time.strftime('%H:%M:%S')} ──"
+        code = visible(self._secrets.mask(code))
+        shown = highlighted(code, "python") if self.mode == "auto" else code
+        self._write(f"\n{self._dim(head)}\n{shown}\n")
+
+    def output(self, kind: OutputKind, text: str) -> None:
+        text = self._secrets.mask(text)
+        self._write(safe(text) if self.mode == "auto" else plain(text))
+
+    def end(self, cell: int, how: str, seconds: float) -> None:
+        self._write(self._dim(f"── [{cell}] {how} · {seconds:.3g} s ──") + "\n")
+
+    def _dim(self, text: str) -> str:
+        return f"\x1b[2m{text}\x1b[0m" if self.mode == "auto" else text
+
+    def _write(self, text: str) -> None:
+        with self._lock:
+            if self._file is None:
+                return
+            try:
+                self._file.write(text)
+                self._file.flush()
+            except OSError as error:  # must not affect the cell
+                self._end()
+                self.mode = "off"
+                print(
+                    f"mahtab-tui: {log_file()} cannot be written: {error.strerror}. Logging has stopped.",
+                    file=sys.stderr,
+                )
+
+    def _end(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            with contextlib.suppress(OSError):  # the disk is full, so the rest is lost
+                file.close()
+
+
+def _opened(path: Path) -> TextIOWrapper:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.exists() and path.stat().st_size > LARGEST:
+        path.replace(path.with_name(path.name + ".1"))
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    return TextIOWrapper(os.fdopen(fd, "wb"), encoding="utf-8", errors="replace")
+
 
 BEAT = 1.0
 """Seconds between two reports on a running call."""
@@ -349,3 +437,104 @@ class SessionConnection:
             if frames := self._frames.feed(data):
                 return frames
         return []
+
+
+LATE = 20_000
+"""Most characters of output between cells that the next answer holds."""
+
+
+class OwnSession:
+    """A session that only its agent uses. Nobody approves its code; what a rule asks about does not
+    run."""
+
+    def __init__(self, settings: Settings, journal: Journal) -> None:
+        # Without a model that is set, no server of this machine is looked for.
+        self._settings = settings.model_copy(
+            update={"approval": "auto", "kernel": None, "model": settings.model or "demo"}
+        )
+        self._journal = journal
+        self._starting = asyncio.Lock()
+        self._session: Session | None = None
+        self._connection: SessionConnection | None = None
+        self._unattended = _Unattended()
+
+    async def connection(self, agent: str) -> SessionConnection:
+        """Return the connection to it; start it if necessary. agent: the client's name. Raises
+        `McpToolError`."""
+        async with self._starting:
+            if self._connection is not None and not self._connection.over:
+                return self._connection
+            with anyio.CancelScope(
+                shield=True
+            ):  # the starting thread cannot be cancelled; the next call would start a second session
+                ours = await asyncio.to_thread(self._start)
+                joined = await SessionConnection.connect(ours, agent, self._journal)
+            self._connection = joined
+            return joined
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+        if self._session is not None:
+            await asyncio.to_thread(self._session.close, hurry=True)
+
+    def take_late_output(self) -> str:
+        """Return and forget what was printed between cells."""
+        return self._unattended.take()
+
+    def _start(self) -> socket.socket:
+        store, name, _ = new_store(Path.cwd())
+        keep = (
+            keep_place(store.session, self._settings.keep_namespace_mb)
+            if self._settings.keep_namespace
+            else None
+        )
+        try:
+            session = Session(
+                self._settings,
+                process_kernel(self._settings, keep),
+                HeadlessFrontend(),
+                store=store,
+                name=name,
+            )
+            self._unattended.attend(session)
+            session.start_cells()
+            session.ready.result()
+        except KernelError as error:
+            if store.claim is not None:
+                store.claim.release()
+            raise McpToolError(str(error)) from None
+        self._session = session
+        ours, theirs = socket.socketpair()
+        AgentService(session, Path.cwd()).serve(theirs, owns_session=True)
+        return ours
+
+
+class _Unattended(logging.Handler):
+    """Gives `input()` its end, as for a closed file, and collects the output between cells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._session: Session | None = None
+        self._text_lock = threading.Lock()
+        self._late = ""
+
+    def attend(self, session: Session) -> None:
+        self._session = session
+        session.log.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        value = record_of(record)
+        if isinstance(value, Input) and value.state == "waiting" and self._session is not None:
+            # The asking thread waits only after this record, so the answer comes from another one.
+            threading.Thread(
+                target=self._session.answer_input, args=(value.request, None), daemon=True
+            ).start()
+        elif isinstance(value, UserReplOut) and value.late:
+            with self._text_lock:
+                self._late = (self._late + value.text)[-LATE:]
+
+    def take(self) -> str:
+        with self._text_lock:
+            late, self._late = self._late, ""
+        return late

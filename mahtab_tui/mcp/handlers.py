@@ -1,31 +1,213 @@
-"""Serves the tool calls of one agent."""
+"""Serves the tool calls of one agent, and formats the results."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from mahtab_tui.bus.escaping import escape_for_model
-from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.mcp import evaluation
-from mahtab_tui.mcp.environments import find_environment
-from mahtab_tui.mcp.evaluation import EvalArguments
-from mahtab_tui.mcp.formatting import AnswerFormat
-from mahtab_tui.mcp.information import describe_contents
-from mahtab_tui.mcp.journal import Journal, ViewerMode, log_file
-from mahtab_tui.mcp.packages import Action, plan, run_command
-from mahtab_tui.mcp.tools import Arguments, McpTool, McpToolError, Report, ToolAnswer
+from mahtab_tui.bus.sanitize import refusal
+from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model
+from mahtab_tui.kernel.cells import GRACE, pieces
+from mahtab_tui.kernel.launch import prefix_of
+from mahtab_tui.kernel.values import CHANGE_SIGNS, Change, Status, Variable
+from mahtab_tui.mcp.connection import Evaluation, Journal, SessionContents, ViewerMode, log_file
+from mahtab_tui.mcp.packages import Action, find_environment, plan, project_of, run_command
+from mahtab_tui.mcp.tools import (
+    AnswerFormat,
+    Arguments,
+    McpTool,
+    McpToolError,
+    Report,
+    ToolAnswer,
+    fenced,
+    short,
+)
 
 if TYPE_CHECKING:
-    from mahtab_tui.mcp.connection import SessionConnection
-    from mahtab_tui.mcp.own_session import OwnSession
+    from mahtab_tui.mcp.connection import OwnSession, SessionConnection
     from mahtab_tui.settings.model import Settings
+
+MOST = 200
+"""Variables and modules that are listed; of the others only their number is given."""
+
+
+def variable_lines(contents: SessionContents) -> list[str]:
+    """List the variables, a line each: name, type, and shape, length, or a simple value."""
+    shown = [variable for variable in _shown(contents) if variable.kind != "module"]
+    return _listed(
+        [f"{short(row.name)}: {short(row.type)} {short(row.summary)}".rstrip() for row in shown]
+    )
+
+
+def describe_contents(contents: SessionContents, mode: Literal["private", "shared"]) -> str:
+    kernel = contents.kernel
+    since = "you joined" if mode == "shared" else "your session started"
+    modules = _listed(
+        [short(variable.name) for variable in _shown(contents) if variable.kind == "module"]
+    )
+    rows = variable_lines(contents)
+    lines = [
+        f"Python {kernel.python} · {kernel.executable} · worker {kernel.pid} · {mode}",
+        f"environment: {prefix_of(kernel.executable) or 'none of its own'}",
+        f"project: {project_of(Path(kernel.cwd)) or 'none'} · working directory: {kernel.cwd}",
+        f"{contents.cells} {'cell' if contents.cells == 1 else 'cells'} in {round(contents.busy, 3):g} s · {contents.alive:.1f} s since {since}",
+        f"modules: {', '.join(modules) or 'none'}",
+        "variables:" if rows else "variables: none",
+        *(f"  {row}" for row in rows),
+    ]
+    if contents.others:
+        lines += ["run by others since you last asked:", *(f"  {line}" for line in contents.others)]
+    return escape_for_model("\n".join(lines))
+
+
+def _shown(contents: SessionContents) -> list[Variable]:
+    return [variable for variable in contents.variables if not variable.underscored]
+
+
+def _listed(rows: Sequence[str]) -> list[str]:
+    more = len(rows) - MOST
+    return [*rows[:MOST], *([f"… and {more:,} more"] if more > 0 else [])]
+
+
+OUTPUT = 20_000
+"""Default limit of an answer's output, in characters."""
+
+FRAMES_HEAD, FRAMES_TAIL = 6, 24
+"""Lines of a long traceback that are kept."""
+
+ERROR = 4_000
+"""Characters of a traceback that an answer may have even if the agent wants less output."""
+
+CHANGES = 20
+"""Changed names that an answer lists; of the others it says how many there are."""
+
+SUMMARY = 60
+"""Characters of a changed variable's summary."""
+
+
+class EvalArguments(Arguments):
+    code: str = Field(
+        description="Python. The last expression's value is shown; top-level await, !command and %magic work"
+    )
+    timeout_s: float | None = Field(
+        None,
+        gt=0,
+        description="Seconds after which the code is interrupted, counted from its start. Without it: no limit",
+    )
+    max_output: int = Field(
+        OUTPUT,
+        ge=0,
+        description="Characters of output that the answer holds at most: its head and its tail",
+    )
+
+
+def answer(done: Evaluation, arguments: EvalArguments, format: AnswerFormat) -> ToolAnswer:
+    """Format the answer to an agent: the value first, then the output, then the error."""
+    result = done.result
+    parts = {"value": "", "stdout": "", "traceback": "", "display": ""}
+    for kind, text in pieces(result):
+        parts[kind] += text
+    value = shortened((parts["display"] + parts["value"]).rstrip("\n"), arguments.max_output)
+    output = shortened(parts["stdout"], arguments.max_output)
+    error = shortened(
+        shorter_traceback(parts["traceback"].rstrip("\n")), max(arguments.max_output, ERROR)
+    )
+    sections = [
+        ("The user edited the code. What ran:\n" + fenced(escape_for_model(done.edited), "python"))
+        if done.edited
+        else "",
+        escape_for_model(how_it_ended(done, arguments.timeout_s)),
+        format.code(value),
+        format.output(output),
+        OVERWRITTEN if result.rewritten else "",
+        format.traceback(error),
+        ("Printed since the last call:\n" + format.output(done.late)) if done.late else "",
+        changes_line(result.changes),
+    ]
+    text = (
+        "\n".join(section.rstrip("\n") for section in sections if section)
+        or "(no value, no output)"
+    )
+    failed = result.status is not Status.OK or done.declined != "" or done.running or done.timed_out
+    return ToolAnswer(text, done.pictures, failed=failed)
+
+
+def how_it_ended(done: Evaluation, timeout: float | None) -> str:
+    """Return a sentence for every end but the normal ones. After a timeout it says exactly what
+    followed."""
+    over = f"Timed out after {timeout:g} s: " if done.timed_out and timeout is not None else ""
+    match done.result.status:
+        case _ if done.declined:
+            return f"The code did not run: {done.declined}."
+        case _ if done.running:
+            return f"{over}the code was interrupted, but did not end within {GRACE:g} s and is still running. Output so far:"
+        case Status.INTERRUPTED:
+            return f"{over}{'t' if over else 'T'}he code was interrupted. Variables are as it left them."
+        case Status.KILLED:
+            reason = (
+                f"the code did not end within {GRACE:g} s after its interrupt, so the worker was killed."
+                if over
+                else done.result.detail
+            )
+            return f"{over}{reason} {_variables(done)}; a new worker is ready."
+        case Status.DIED:
+            return f"{over and over + 'the code was interrupted. '}{done.result.detail} {_variables(done)}; a new worker starts with the next call."
+        case _:
+            return f"{over}the code was interrupted, and then ended by itself." if over else ""
+
+
+def _variables(done: Evaluation) -> str:
+    return (
+        "Only saved variables come back (info lists them)"
+        if done.restores
+        else "All variables are gone"
+    )
+
+
+def changes_line(changes: Sequence[Change]) -> str:
+    """Format the changes of the namespace in a line: ``[+x int 5, ~rows list 3 items, −old]``."""
+    if not changes:
+        return ""
+    listed = [_changed(change) for change in changes[:CHANGES]]
+    more = len(changes) - len(listed)
+    return f"[{', '.join(listed)}{f', and {more:,} more' if more else ''}]"
+
+
+def _changed(change: Change) -> str:
+    words = [CHANGE_SIGNS[change.change] + short(change.name)]
+    if change.variable is not None:
+        words += [short(change.variable.type), short(change.variable.summary, SUMMARY)]
+    return " ".join(word for word in words if word)
+
+
+def shortened(text: str, most: int) -> str:
+    """Shorten a text to `most` characters of its head and tail, and say how many were left out."""
+    if len(text) <= most:
+        return text
+    head = most // 2
+    left_out = len(text) - most
+    return (
+        f"{text[:head]}\n… {left_out:,} characters left out …\n{text[len(text) - (most - head) :]}"
+    )
+
+
+def shorter_traceback(text: str) -> str:
+    """Remove the middle of a long traceback, since the frames of a recursion repeat themselves."""
+    lines = text.split("\n")
+    left_out = len(lines) - FRAMES_HEAD - FRAMES_TAIL
+    if left_out <= 1:
+        return text
+    return "\n".join(
+        [*lines[:FRAMES_HEAD], f"  … {left_out} lines left out …", *lines[-FRAMES_TAIL:]]
+    )
+
 
 PACKAGE_OUTPUT = 20_000
 """Characters of a package manager's output in an answer."""
@@ -146,7 +328,7 @@ class ToolHandlers:
         """Return the session in which code now runs. Raises `McpToolError`."""
         if self.mode == "private":
             if self._own is None:
-                from mahtab_tui.mcp.own_session import OwnSession
+                from mahtab_tui.mcp.connection import OwnSession
 
                 self._own = OwnSession(self._settings, self._journal)
             return await self._own.connection(self.agent)
@@ -197,7 +379,7 @@ class ToolHandlers:
         done = await session.evaluate(arguments.code, arguments.timeout_s, report)
         if self._own is not None and self.mode == "private":
             done = replace(done, late=self._own.take_late_output())
-        return evaluation.answer(done, arguments, self._format)
+        return answer(done, arguments, self._format)
 
     async def reset(self, arguments: NoArguments, report: Report) -> ToolAnswer:
         """End the worker, a running cell included, and start a fresh one in the same environment.
@@ -279,9 +461,7 @@ class ToolHandlers:
             if code:
                 break
         await session.renewed()
-        output = self._format.output(
-            evaluation.shortened(self.secrets.mask("".join(written)), PACKAGE_OUTPUT)
-        )
+        output = self._format.output(shortened(self.secrets.mask("".join(written)), PACKAGE_OUTPUT))
         ending = f"It failed with exit code {code}." if code else steps.note
         return ToolAnswer("\n".join(part for part in (output, ending) if part), failed=code != 0)
 

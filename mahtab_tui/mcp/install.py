@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from mahtab_tui.settings.model import PACKAGE
 from mahtab_tui.settings.sources import SettingsError, home_folder, read_config, read_text
-from mahtab_tui.settings.writing import write_text
-from mahtab_tui.system.programs import find_program
+from mahtab_tui.settings.values import write_text
+from mahtab_tui.system.processes import find_program
 
 ClientName = Literal["claude-code", "codex"]
 

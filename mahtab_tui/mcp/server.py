@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import os
 import signal
 import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 from mahtab_tui import __version__
-from mahtab_tui.bus.escaping import escape_for_model
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.mcp.stdio import ProtocolStreams, take_stdio
+from mahtab_tui.bus.terminal_screen import escape_for_model
+from mahtab_tui.knowledge.skills import Skill, SkillsLoader, skill_folders
+from mahtab_tui.mcp.connection import log_file
+from mahtab_tui.mcp.handlers import ToolHandlers, describe_contents, variable_lines
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.system.processes import exit_by_signal
 
@@ -23,9 +29,156 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel import Server
 
-    from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
-    from mahtab_tui.mcp.library import SkillPrompts
+    from mahtab_tui.mcp.handlers import AttachOptions
     from mahtab_tui.mcp.tools import ToolAnswer
+
+
+class ProtocolStreams(NamedTuple):
+    """Streams to the client, on descriptors that children do not inherit."""
+
+    stdin: TextIOWrapper
+    stdout: TextIOWrapper
+
+
+def take_stdio() -> ProtocolStreams:
+    """Move stdin and stdout to private descriptors; then redirect descriptor 0 to /dev/null and
+    descriptor 1 to stderr."""
+    stdin, stdout = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (0, 1))
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # started without stderr
+        os.dup2(null, 1)
+    os.close(null)
+    return ProtocolStreams(
+        TextIOWrapper(os.fdopen(stdin, "rb"), encoding="utf-8", errors="replace"),
+        TextIOWrapper(os.fdopen(stdout, "wb"), encoding="utf-8", newline="\n"),
+    )
+
+
+LOG_TAIL = 50_000
+"""Characters at the end of the log that are returned."""
+
+VARIABLE = "mahtab://variable/"
+
+
+class NotFoundError(Exception):
+    """A resource or prompt does not exist; the message is a sentence."""
+
+
+def resources() -> list[types.Resource]:
+    import mcp_types as types
+
+    listed = [
+        ("variables", "Variables", "The namespace: names, types, sizes"),
+        ("info", "Session", "What the session runs on and contains"),
+        ("log", "Log", "The end of the log of evaluated code, if log_viewer is on"),
+    ]
+    return [
+        types.Resource(
+            uri=f"mahtab://session/{name}",
+            name=name,
+            title=title,
+            description=description,
+            mime_type="text/plain",
+        )
+        for name, title, description in listed
+    ]
+
+
+def templates() -> list[types.ResourceTemplate]:
+    import mcp_types as types
+
+    description = "A look inside one variable: its representation, attributes, source"
+    return [
+        types.ResourceTemplate(
+            uri_template=VARIABLE + "{name}",
+            name="variable",
+            title="Variable",
+            description=description,
+            mime_type="text/plain",
+        )
+    ]
+
+
+async def read(handlers: ToolHandlers, uri: str) -> str:
+    """Read a resource. Raises `NotFoundError`, `McpToolError`."""
+    if uri.startswith(VARIABLE):
+        detail = await (await handlers.session()).inspect(unquote(uri.removeprefix(VARIABLE)))
+        parts = [
+            f"{detail.name}: {detail.type} {detail.summary}".rstrip(),
+            detail.text,
+            detail.doc,
+            detail.source,
+            detail.error,
+        ]
+        return escape_for_model("\n\n".join(part for part in parts if part))
+    if uri == "mahtab://session/log":
+        return escape_for_model(log_tail())
+    if uri in ("mahtab://session/variables", "mahtab://session/info"):
+        contents = await (await handlers.session()).contents(seen=False)
+        return (
+            "\n".join(variable_lines(contents))
+            if uri.endswith("variables")
+            else describe_contents(contents, handlers.mode)
+        )
+    raise NotFoundError(f"There is no resource {uri}.")
+
+
+def log_tail() -> str:
+    """Read the end of the log. Raises `NotFoundError`."""
+    try:
+        with log_file().open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - LOG_TAIL))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        raise NotFoundError("There is no log yet; log_viewer turns it on.") from None
+
+
+class SkillPrompts:
+    """Serves the skills as prompts."""
+
+    def __init__(self, project: Path, extra: Sequence[Path], *, of_project: bool = False) -> None:
+        self._loader = SkillsLoader(*skill_folders(project, extra, of_project=of_project))
+        self._told: frozenset[str] = frozenset()
+        """Problems that were already printed to stderr."""
+
+    def _found(self) -> dict[str, Skill]:
+        found = {skill.name: skill for skill in self._loader.load_all()}
+        for problem in self._loader.warnings:
+            if problem not in self._told:
+                print(plain(f"mahtab-tui: {problem}"), file=sys.stderr, flush=True)
+        self._told = frozenset(self._loader.warnings)
+        return found
+
+    def prompts(self) -> list[types.Prompt]:
+        import mcp_types as types
+
+        task = types.PromptArgument(name="task", description="What to use it for", required=False)
+        return [
+            types.Prompt(
+                name=skill.name, title=skill.name, description=skill.description, arguments=[task]
+            )
+            for skill in self._found().values()
+        ]
+
+    def prompt(self, name: str, arguments: dict[str, str]) -> types.GetPromptResult:
+        """Return a skill's instructions as a message. Raises `NotFoundError`."""
+        import mcp_types as types
+
+        skills = self._found()
+        if name not in skills:
+            raise NotFoundError(
+                f"There is no prompt {name!r}. Prompts: {', '.join(sorted(skills)) or 'none'}."
+            )
+        task = f"\n\nTask: {arguments['task']}" if arguments.get("task") else ""
+        message = types.PromptMessage(
+            role="user", content=types.TextContent(type="text", text=skills[name].content + task)
+        )
+        return types.GetPromptResult(description=skills[name].description, messages=[message])
+
 
 INSTRUCTIONS = (
     "A Python that keeps its state from call to call. Show the user the code readably before you call eval. Work in small steps, look at "
@@ -60,7 +213,6 @@ def serve(python: str | None, project: Path | None, attach: AttachOptions | None
     for sentence in settings.held_back:
         print(plain(f"mahtab-tui: {sentence}"), file=sys.stderr)
     handlers = open_handlers(settings, attach)
-    from mahtab_tui.mcp.library import SkillPrompts
 
     anyio.run(
         _serve,
@@ -80,10 +232,10 @@ def attachment(attach: str | None, private: bool) -> AttachOptions:
 def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> ToolHandlers:
     """Make the handlers of the tools, in the project's folder and environment as the settings say.
     Raises `ServerError`."""
-    from mahtab_tui.mcp.environments import EnvironmentNotFound, find_environment
-    from mahtab_tui.mcp.formatting import AnswerFormat
+    from mahtab_tui.mcp.connection import Journal, log_file
     from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
-    from mahtab_tui.mcp.journal import Journal, log_file
+    from mahtab_tui.mcp.packages import EnvironmentNotFound, find_environment
+    from mahtab_tui.mcp.tools import AnswerFormat
 
     python = settings.python
     if settings.project is not None:
@@ -156,7 +308,6 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
     from mcp.server.lowlevel import Server
     from mcp.shared.exceptions import MCPError
 
-    from mahtab_tui.mcp import library
     from mahtab_tui.mcp.tools import McpToolError
 
     mask = handlers.secrets.mask
@@ -189,19 +340,19 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
     async def list_resources(
         context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        return types.ListResourcesResult(resources=library.resources())
+        return types.ListResourcesResult(resources=resources())
 
     async def list_templates(
         context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=library.templates())
+        return types.ListResourceTemplatesResult(resource_templates=templates())
 
     async def read_resource(
         context: ServerRequestContext[Any], params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         try:
-            text = await library.read(handlers, str(params.uri))
-        except (library.NotFoundError, McpToolError) as error:
+            text = await read(handlers, str(params.uri))
+        except (NotFoundError, McpToolError) as error:
             raise MCPError(types.INVALID_PARAMS, escape_for_model(str(error))) from None
         return types.ReadResourceResult(
             contents=[
@@ -219,7 +370,7 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
     ) -> types.GetPromptResult:
         try:
             return skills.prompt(params.name, params.arguments or {})
-        except library.NotFoundError as error:
+        except NotFoundError as error:
             raise MCPError(types.INVALID_PARAMS, escape_for_model(str(error))) from None
 
     return Server(

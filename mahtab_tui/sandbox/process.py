@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 
-from mahtab_tui.kernel.worker.frames import Frame
-from mahtab_tui.kernel.worker.sandbox import libc
-from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT
-from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
-from mahtab_tui.sandbox.base import SandboxError, SandboxHost, TurnResult
-from mahtab_tui.sandbox.child import ChildProcess
-from mahtab_tui.sandbox.fork_server import ForkedProcess, ForkServer
-from mahtab_tui.sandbox.text import Text
+from mahtab_tui.sandbox.base import SandboxError, Sandboxes, SandboxHost, Text, TurnResult
+from mahtab_tui.sandbox.child import ChildProcess, ForkedProcess, ForkServer
+from mahtab_tui.worker.frames import Frame
+from mahtab_tui.worker.sandbox import confinement
+from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT
+from mahtab_tui.worker.sandbox.tools import DescribedTool
 
 _START_SECONDS = 60.0
 """How long a process may take to read its text, however large, and lock itself down."""
@@ -181,7 +181,7 @@ def _drop(writing: asyncio.Future[int]) -> None:
 def _memory_file(text: str) -> int:
     """Write a text to a file in memory. Raises `SandboxError`."""
     try:
-        file = libc.memory_file("text")
+        file = confinement.memory_file("text")
         for start in range(0, len(text), _PIECE):
             left = memoryview(text[start : start + _PIECE].encode("utf-8", "surrogatepass"))
             while left:
@@ -189,3 +189,28 @@ def _memory_file(text: str) -> int:
     except OSError as error:
         raise SandboxError(f"Not enough memory for a sandbox's text: {error.strerror}.") from error
     return file
+
+
+def open_sandboxes() -> Sandboxes:
+    """Open the sandboxes of this system. Call it in the event loop that will use them. Raises
+    `SandboxError`."""
+    lacking = missing()
+    if not lacking:
+        return ProcessSandboxes()
+    if find_spec("pydantic_monty"):
+        from mahtab_tui.sandbox.monty import MontySandboxes
+
+        return MontySandboxes()
+    raise SandboxError(
+        f"A search runs a model's code in a sandbox, and this system cannot lock a process down: {lacking}. Install an interpreter that can be"
+        " used instead: pip install pydantic-monty"
+    )
+
+
+def missing() -> str:
+    """Say what this system lacks for a process under Landlock and seccomp; empty if nothing."""
+    if sys.platform != "linux":
+        return f"{sys.platform} has no Landlock and no seccomp"
+    from mahtab_tui.worker.sandbox import confinement
+
+    return confinement.missing()

@@ -16,20 +16,16 @@ from typing import Any
 
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.worker.answers import Answer, Result, answered
-from mahtab_tui.kernel.worker.caller_tools import CallerTools
-from mahtab_tui.kernel.worker.contexts import take_all
-from mahtab_tui.kernel.worker.logged import SearchFailed
-from mahtab_tui.llm.providers import default_model
-from mahtab_tui.llm.sampling import sampling_of
-from mahtab_tui.sandbox.text import Text
-from mahtab_tui.search.callers import Caller
-from mahtab_tui.search.chosen_models import GivenModel
-from mahtab_tui.search.events import Emit
-from mahtab_tui.search.functions import CALLER_LOOP
+from mahtab_tui.llm.providers import default_model, sampling_of
+from mahtab_tui.sandbox.base import Text
+from mahtab_tui.search.conversation import CALLER_LOOP, GivenModel
 from mahtab_tui.search.limits import MAX_CALLS, limits_of
-from mahtab_tui.search.log import Log
-from mahtab_tui.search.search import Search
+from mahtab_tui.search.log import Emit, Log
+from mahtab_tui.search.search import Caller, Search
+from mahtab_tui.worker.answers import Answer, Result, answered
+from mahtab_tui.worker.caller_tools import CallerTools
+from mahtab_tui.worker.contexts import take_all
+from mahtab_tui.worker.search import SearchFailed
 
 _CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 """Who waits for the search that `arlm` starts."""

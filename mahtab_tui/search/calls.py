@@ -1,20 +1,192 @@
-"""Model calls within the budget and the schedule, reported as events."""
+"""Model calls within the budget of a tree."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
+from typing import NamedTuple
 
 from mahtab_tui.bus.records import SearchBackOff, SearchTurn, Usage
 from mahtab_tui.llm.failures import is_busy
-from mahtab_tui.llm.spending import OverBudget, Spending, UsageStats
-from mahtab_tui.search.budget import Amount, Budget, BudgetSpent, Dollars, Prices
+from mahtab_tui.llm.usage import OverBudget, Spending, UsageStats
 from mahtab_tui.search.conversation import Model, NodeConversation, Reply
-from mahtab_tui.search.events import Events
+from mahtab_tui.search.limits import Gate, Limits, scheduled
+from mahtab_tui.search.log import Events
+from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.prompts import tokens
-from mahtab_tui.search.schedule import Gate, scheduled
+
+_SPENT = "The budget of {} for the whole search is used up or promised."
+_ANSWER_TOKENS = 600
+"""Assumed length of an answer before there has been one."""
+
+
+class Amount(NamedTuple):
+    """Actual or expected usage of a call."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+
+    def plus(self, other: Amount) -> Amount:
+        return Amount(self.calls + other.calls, self.tokens + other.tokens, self.usd + other.usd)
+
+    def minus(self, other: Amount) -> Amount:
+        return Amount(self.calls - other.calls, self.tokens - other.tokens, self.usd - other.usd)
+
+
+class Deadline(NamedTuple):
+    """Times on the event loop's clock; None means no limit."""
+
+    work: float | None = None
+    """When exploring ends."""
+    end: float | None = None
+    """When the last call ends."""
+
+    @classmethod
+    def after(cls, seconds: float | None, now: float) -> Deadline:
+        """Keep a fifth of the time, at most 30 s, for the last call."""
+        return (
+            cls() if seconds is None else cls(now + seconds - min(30.0, seconds / 5), now + seconds)
+        )
+
+
+class BudgetSpent(Exception):
+    """The budget does not allow a call; the message is a sentence."""
+
+
+class Budget:
+    """Counts for one tree. Lives in one loop."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.spent = Amount()
+        self._held = Amount()
+        self._unpriced = False
+
+    def hold(self, amount: Amount) -> Amount:
+        """Reserve an amount. Raises `BudgetSpent` and reserves nothing if it exceeds a limit."""
+        if self._unpriced:
+            raise BudgetSpent(
+                "A call did not report its price, so the limit in dollars can no longer be enforced."
+            )
+        wanted = self.spent.plus(self._held).plus(amount)
+        limits = self._limits
+        if limits.max_calls is not None and wanted.calls > limits.max_calls:
+            raise BudgetSpent(
+                _SPENT.format(
+                    f"{limits.max_calls:,} model call{'' if limits.max_calls == 1 else 's'}"
+                )
+            )
+        if limits.max_tokens is not None and wanted.tokens > limits.max_tokens:
+            raise BudgetSpent(_SPENT.format(f"{limits.max_tokens:,} tokens"))
+        if limits.max_usd is not None and wanted.usd > limits.max_usd:
+            raise BudgetSpent(_SPENT.format(f"${limits.max_usd:.2f}"))
+        self._held = self._held.plus(amount)
+        return amount
+
+    def free(self, amount: Amount) -> None:
+        """Release a reserved amount."""
+        self._held = self._held.minus(amount)
+
+    def spend(self, amount: Amount) -> None:
+        self.spent = self.spent.plus(amount)
+
+    def unpriced(self) -> None:
+        """Note that a call was made whose price is unknown."""
+        self._unpriced = self._limits.max_usd is not None
+
+    @property
+    def usd_left(self) -> float | None:
+        """Dollars not yet spent, reserved ones included; None if there is no limit."""
+        return None if self._limits.max_usd is None else self._limits.max_usd - self.spent.usd
+
+    def check_usd(self, usd: float) -> None:
+        """Raise `BudgetSpent` if fewer dollars are left."""
+        if self.usd_left is not None and usd > self.usd_left:
+            raise BudgetSpent(_SPENT.format(f"${self._limits.max_usd:.2f}"))
+
+    def left(self) -> BudgetLeft:
+        """Return what is neither spent nor reserved."""
+        used, limits = self.spent.plus(self._held), self._limits
+        return BudgetLeft(
+            calls=None if limits.max_calls is None else max(0, limits.max_calls - used.calls),
+            tokens=None if limits.max_tokens is None else max(0, limits.max_tokens - used.tokens),
+            usd=None if limits.max_usd is None else max(0.0, limits.max_usd - used.usd),
+        )
+
+
+class Dollars:
+    """Keeps the calls of one tree within its limit in dollars: at most one call can exceed it.
+    Lives in one loop."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._running = 0
+        self._worst = 0.0
+        """Most that the running calls may cost together."""
+        self._ended = asyncio.Event()
+        """Set when one of them ends, and then replaced."""
+
+    @asynccontextmanager
+    async def paying(self, estimate: float, worst: Callable[[], float]) -> AsyncIterator[None]:
+        """Enclose a call. One that could exceed the limit together with others waits until no other
+        runs. Raises `BudgetSpent`.
+
+        estimate: US dollars. worst: returns the most that it may cost; called only if there is a
+        limit.
+        """
+        if self._budget.usd_left is None:
+            yield
+            return
+        most = worst()
+        while self._running and self._worst + most > self._budget.usd_left:
+            await self._ended.wait()
+            most = worst()  # known better after a model's first calls
+        self._budget.check_usd(estimate)  # the last one may have cost more than estimated
+        self._running += 1
+        self._worst += most
+        try:
+            yield
+        finally:
+            self._running -= 1
+            self._worst = self._worst - most if self._running else 0.0  # it may be infinite
+            self._ended.set()
+            self._ended = asyncio.Event()
+
+
+class Prices:
+    """Estimates what a model's calls will use from what they have used so far."""
+
+    def __init__(self, usd_per_token: tuple[float, float]) -> None:
+        """usd_per_token: for a token read and a token written, used until the first call has
+        ended."""
+        read, written = usd_per_token
+        self._read_rate = read
+        self._weight = written / read if read else 1.0
+        self._calls = 0
+        self._written = 0
+        self._weighted = 0.0
+        self._usd = 0.0
+        self.dearest: float | None = None
+        """US dollars of the most expensive call; None before the first one has ended."""
+
+    def learn(self, read: int, written: int, usd: float | None) -> None:
+        self._calls += 1
+        self._written += written
+        if usd is not None:
+            self._usd += usd
+            self.dearest = max(self.dearest or 0.0, usd)
+            self._weighted += read + self._weight * written
+
+    def estimate(self, chars: int, calls: int = 1) -> Amount:
+        """Estimate what calls that together read so many characters will use."""
+        read = tokens(chars)
+        written = calls * (self._written // self._calls if self._calls else _ANSWER_TOKENS)
+        rate = self._usd / self._weighted if self._weighted else self._read_rate
+        return Amount(calls, read + written, (read + self._weight * written) * rate)
+
 
 _AGAIN = 0.05
 """Seconds before a call that the session cannot afford yet is tried again."""

@@ -1,16 +1,27 @@
-"""The messages of one node, and what the engine wants of a model. Loads no model library."""
+"""The messages of one node, and the models that it asks."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
+import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, Union, cast
 
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.messages import encodable
+from mahtab_tui.llm.providers import MakeLLM, OnNotice, Sampling
+from mahtab_tui.search.limits import Gate, Limits
+from mahtab_tui.system.imports import IMPORTS
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
 
 T = TypeVar("T")
 
@@ -139,3 +150,212 @@ def on_thread(work: Callable[[], T]) -> asyncio.Future[T]:
 
     threading.Thread(target=run, name="rlm-model", daemon=True).start()
     return ended
+
+
+Function = Callable[[list[dict[str, str]]], Any]
+
+CALLER_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("caller_loop", default=None)
+"""The loop that awaits `arlm`: asynchronous functions run there, as clients that they share with
+the caller's other code must."""
+
+
+class FunctionModel:
+    """A `conversation.Model`: a function that gets the messages as dicts with `role` and `content`.
+
+    It returns the answer, or the answer and its usage, or an answer of the clients of OpenAI or
+    Anthropic; or it yields the answer piece by piece. An asynchronous function is awaited in the
+    caller's loop, or, for callers without one, in a loop that lasts as long as the process: clients
+    keep connections that belong to a loop. Other functions run on a thread of their own for each
+    call.
+    """
+
+    remembers = False
+    priced = False
+    usd_per_token = (0.0, 0.0)
+
+    def __init__(self, function: Function, secrets: Secrets) -> None:
+        """secrets: masked in its messages."""
+        self.name = str(getattr(function, "__name__", type(function).__name__))
+        self.concurrency = CONCURRENCY
+        self._function = function
+        self._secrets = secrets
+
+    def conversation(self, *messages: Message) -> NodeConversation:
+        return NodeConversation(self, messages)
+
+    def worst_cost(self, messages: Sequence[Message]) -> float | None:
+        return None
+
+    async def answer(
+        self, conversation: NodeConversation, messages: Sequence[Message], hear: OnWords
+    ) -> Reply:
+        sent = [
+            {"role": message.role, "content": self._secrets.told(message.content)}
+            for message in messages
+        ]
+        here, there = asyncio.get_running_loop(), CALLER_LOOP.get() or _lasting_loop()
+
+        def hear_later(words: str) -> None:
+            here.call_soon_threadsafe(hear, encodable(words))
+
+        if _is_async(self._function):
+            work = self._await(sent, hear_later)
+            value = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, there))
+        else:
+            value = await on_thread(partial(self._call, sent, hear_later, there))
+        text, usage = self._text_and_usage(value)
+        text = encodable(text)
+        hear(None)
+        hear(text)
+        return Reply(text, False, usage)
+
+    def close(self) -> None:
+        """Do nothing: a function has no processes."""
+
+    async def _await(self, sent: list[dict[str, str]], hear: Callable[[str], None]) -> Any:
+        try:
+            return await _awaited(self._function(sent), hear)
+        except (SystemExit, KeyboardInterrupt) as error:  # would end the caller's loop
+            raise as_model_error(error) from None
+
+    def _call(
+        self,
+        sent: list[dict[str, str]],
+        hear: Callable[[str], None],
+        loop: asyncio.AbstractEventLoop,
+    ) -> Any:
+        value = self._function(sent)
+        if inspect.isgenerator(value):
+            pieces: list[str] = []
+            for piece in map(str, value):
+                pieces.append(piece)
+                hear(piece)
+            return "".join(pieces)
+        if inspect.isawaitable(value) or inspect.isasyncgen(value):  # of a lambda
+            return asyncio.run_coroutine_threadsafe(_awaited(value, hear), loop).result()
+        return value
+
+    def _text_and_usage(self, value: Any) -> tuple[str, Usage | None]:
+        usage = getattr(value, "usage", None)
+        if isinstance(value, tuple) and len(value) == 2:
+            value, usage = value
+        elif hasattr(value, "choices"):  # of OpenAI's client
+            value = value.choices[0].message.content or ""
+        elif isinstance(getattr(value, "content", None), list):  # of Anthropic's
+            value = "".join(getattr(block, "text", "") for block in value.content)
+        if not isinstance(value, str):
+            raise ModelError(
+                f"{self.name} must return the answer as a str, not {type(value).__name__}."
+            )
+        read = _count(usage, "input_tokens", "prompt_tokens")
+        written = _count(usage, "output_tokens", "completion_tokens")
+        if read is None or written is None:
+            return value, None
+        return value, Usage(input_tokens=read, output_tokens=written, model=self.name)
+
+
+def _is_async(function: Any) -> bool:
+    return any(
+        inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each)
+        for each in (function, type(function).__call__)
+    )
+
+
+async def _awaited(value: Any, hear: Callable[[str], None]) -> Any:
+    """Return the result of a coroutine, or the joined pieces of an asynchronous generator."""
+    if not hasattr(value, "__aiter__"):
+        return await value
+    pieces = []
+    async for piece in value:
+        pieces.append(piece)
+        hear(piece)
+    return "".join(pieces)
+
+
+def _count(usage: Any, *names: str) -> int | None:
+    for name in names:
+        found = usage.get(name) if isinstance(usage, Mapping) else getattr(usage, name, None)
+        if isinstance(found, int):
+            return found
+    return None
+
+
+_lasting: tuple[int, asyncio.AbstractEventLoop] | None = None
+_starting = threading.Lock()
+
+
+def _lasting_loop() -> asyncio.AbstractEventLoop:
+    """Return the loop for callers without one; a forked process gets its own."""
+    global _lasting
+    with _starting:
+        if _lasting is None or _lasting[0] != os.getpid():
+            _lasting = os.getpid(), asyncio.new_event_loop()
+            threading.Thread(
+                target=_lasting[1].run_forever, name="rlm-functions", daemon=True
+            ).start()
+        return _lasting[1]
+
+
+GivenModel = Union[str, "BaseChatModel", Function]
+"""A model's name, a LangChain model, or a function that gets messages as dicts with `role` and
+`content` and returns the answer."""
+
+
+class ChosenModels:
+    """Lives in one loop."""
+
+    def __init__(self, make_llm: MakeLLM, secrets: Secrets, on_notice: OnNotice) -> None:
+        """make_llm: makes a model from its name. secrets: masked in messages to models."""
+        self.gates: dict[Model, Gate] = {}
+        """Limits the calls of each model that run at a time."""
+        self._make_llm = make_llm
+        self._secrets = secrets
+        self._on_notice = on_notice
+        self._models: dict[object, Model] = {}
+        self._given: list[object] = []
+        """Models that they were made from, so that no other object gets the same id."""
+
+    def get(self, given: GivenModel, limits: Limits, sampling: Sampling) -> Model:
+        """Return a model. Raises `ModelError` if it is not available, does not take a sampling
+        option, or cannot keep to a limit."""
+        key = (given if isinstance(given, str) else id(given), *sorted(sampling.items()))
+        if key not in self._models:
+            self._models[key] = model = self._made(given, sampling)
+            self._given.append(given)
+            self.gates[model] = Gate(model.concurrency)
+        model = self._models[key]
+        if (
+            limits.concurrency is not None and limits.concurrency > model.concurrency
+        ):  # the caller wants more than the default
+            model.concurrency = limits.concurrency
+            self.gates[model].widen(limits.concurrency)
+        if limits.max_usd is not None and not model.priced:
+            raise ModelError(
+                f"The price of {model.name} is unknown, so a limit in dollars cannot be enforced. Limit calls or tokens instead."
+            )
+        return model
+
+    def close(self) -> None:
+        """End the models' processes. Blocks until stopped answers have ended."""
+        for model in self._models.values():
+            model.close()
+
+    def _made(self, given: GivenModel, sampling: Sampling) -> Model:
+        if not isinstance(given, str) and not hasattr(
+            given, "_llm_type"
+        ):  # LangChain need not be loaded to know its models
+            function = FunctionModel(given, self._secrets)
+            if sampling:
+                raise ModelError(f"{function.name} is a function, which takes no {min(sampling)}.")
+            return function
+        with IMPORTS.turn():
+            from mahtab_tui.search.models import ChatModel  # loads LangChain
+
+            llm = cast("str | BaseChatModel", given)
+            return ChatModel.of(
+                llm,
+                secrets=self._secrets,
+                make_llm=self._make_llm,
+                on_notice=self._on_notice,
+                sampling=sampling,
+            )

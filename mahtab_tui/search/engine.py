@@ -12,25 +12,35 @@ from sys import getsizeof
 from typing import Any
 
 from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFinal
-from mahtab_tui.kernel.worker.sandbox.evidence import find_quotes
 from mahtab_tui.llm.failures import explained
-from mahtab_tui.llm.spending import Spending
-from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, Sandboxes
-from mahtab_tui.sandbox.text import Text, TextSpan
+from mahtab_tui.llm.usage import Spending
+from mahtab_tui.sandbox.base import (
+    CallRefusedError,
+    Sandbox,
+    SandboxError,
+    Sandboxes,
+    Text,
+    TextSpan,
+)
 from mahtab_tui.search import prompts
-from mahtab_tui.search.budget import Budget, BudgetSpent, Deadline
-from mahtab_tui.search.calls import Calls
+from mahtab_tui.search.calls import Budget, BudgetSpent, Calls, Deadline
 from mahtab_tui.search.conversation import Message, Model
-from mahtab_tui.search.events import Events
-from mahtab_tui.search.fan_out import Consent, FanOuts
-from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.live import EndedNodes, LiveFanOut, LiveNode, NodeOutcome, NodeSource
-from mahtab_tui.search.memo import Memo
+from mahtab_tui.search.limits import Gate, Limits
+from mahtab_tui.search.live import (
+    Consent,
+    EndedNodes,
+    FanOuts,
+    LiveFanOut,
+    LiveNode,
+    Memo,
+    NodeOutcome,
+    NodeSource,
+)
+from mahtab_tui.search.log import Events
 from mahtab_tui.search.node import BudgetLeft
-from mahtab_tui.search.requests import Request
-from mahtab_tui.search.schedule import Gate
-from mahtab_tui.search.tools import Tools
+from mahtab_tui.search.requests import Request, Tools
 from mahtab_tui.search.turns import Exploration
+from mahtab_tui.worker.sandbox.text import find_quotes
 
 _NODES = 20_000
 """How many nodes a tree may have."""

@@ -1,12 +1,15 @@
-"""The limits of a search."""
+"""The limits of a search, and how many calls run at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT
+from mahtab_tui.llm.failures import is_busy, pause_asked_for
+from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT
 
 MAX_CALLS = 200
 """Model calls of one search, by default."""
@@ -76,3 +79,113 @@ def limits_of(settings: Mapping[str, Any] | None = None, /, **given: Any) -> Lim
         if not whole and not value > 0:
             raise ValueError(f"{name} must be more than 0, not {value}.")
     return Limits(**{**(settings or {}), **chosen})
+
+
+T = TypeVar("T")
+
+_TRIES = 6
+"""Attempts of one call while its service is busy."""
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 60.0
+_EARLY = 0.005
+"""Seconds by which a loop's timer may fire too early."""
+
+
+class Gate:
+    """Lets a number of calls run at a time, first come, first served; fewer after an overload, and
+    one more again with each success.
+
+    Only running calls hold a place. A node that waits for its children holds none, so there can be
+    no deadlock.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._width = limit
+        self._running = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._resume_at = 0.0
+        self._failures = 0
+
+    async def __aenter__(self) -> None:
+        await self.enter()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.leave()
+
+    async def enter(self) -> None:
+        """Wait for a place."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        self._let_in()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if (
+                turn.done() and not turn.cancelled()
+            ):  # it got a place, and was cancelled before it resumed
+                self.leave()
+            raise
+
+    def widen(self, limit: int) -> None:
+        """Set a higher limit."""
+        self._limit = self._width = limit
+
+    def overloaded(self, at_least: float = 0.0) -> float:
+        """Make all calls wait because the service is busy. Returns the seconds."""
+        loop = asyncio.get_running_loop()
+        if (
+            self._resume_at <= loop.time()
+        ):  # calls that ran at the same time fail for the same reason
+            self._failures += 1
+            self._width = max(1, self._width // 2)
+        pause = min(_LONGEST_PAUSE, max(at_least, _FIRST_PAUSE * 2.0 ** (self._failures - 1)))
+        self._resume_at = max(self._resume_at, loop.time() + pause)
+        loop.call_at(self._resume_at, self._let_in)
+        return pause
+
+    def worked(self) -> None:
+        """Note that a call succeeded."""
+        self._failures = 0
+        self._width = min(self._limit, self._width + 1)
+
+    def _open(self) -> bool:
+        return (
+            self._running < self._width
+            and asyncio.get_running_loop().time() + _EARLY >= self._resume_at
+        )
+
+    def leave(self) -> None:
+        """Give the place to the next call."""
+        self._running -= 1
+        self._let_in()
+
+    def _let_in(self) -> None:
+        while self._waiting and self._open():
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._running += 1
+                turn.set_result(None)
+
+
+async def scheduled(
+    everyone: Gate, gate: Gate, work: Callable[[], Awaitable[T]], on_pause: Callable[[float], None]
+) -> T:
+    """Make a call when it has a place, and again after a pause if the service was busy.
+
+    everyone: the gate of all calls of a search. gate: of the model's. on_pause: called with the
+    seconds of each pause.
+    """
+    tries = 0
+    while True:
+        tries += 1
+        async with gate, everyone:
+            try:
+                result = await work()
+            except Exception as error:
+                if not is_busy(error) or tries == _TRIES:
+                    raise
+                on_pause(gate.overloaded(pause_asked_for(error)))
+            else:
+                gate.worked()
+                return result

@@ -1,16 +1,87 @@
-"""The calls of a tree while it runs, and those that can be run again."""
+"""The calls of a tree while it runs, answers that are used again, and consent before many calls."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from mahtab_tui.sandbox.text import Text, TextRun, TextSpan
+from mahtab_tui.bus.records import SearchFanOut, SearchMemo
+from mahtab_tui.sandbox.base import CallRefusedError, Text, TextRun, TextSpan
+from mahtab_tui.search.calls import Amount, Calls
 from mahtab_tui.search.conversation import Model
-from mahtab_tui.search.findings import Findings
+from mahtab_tui.search.limits import Limits
+from mahtab_tui.search.log import Events
+from mahtab_tui.search.node import shortened
+from mahtab_tui.search.requests import Request
+
+MOST = 10_000
+"""Characters that are kept of outputs, and of answers; the newest."""
+_LONGEST = 4_000
+"""Characters of one output or answer."""
+_QUERY = 200
+
+
+class Findings:
+    """The newest outputs of a node's code, and the newest answers of its sub-calls, which its code
+    may not have printed."""
+
+    def __init__(self) -> None:
+        self._printed = _Newest()
+        self.answers = _Newest()
+
+    def __bool__(self) -> bool:
+        return bool(self._printed or self.answers)
+
+    def printed(self, text: str) -> None:
+        """Add what its code printed, or what its model said instead of code."""
+        self._printed.add(text.strip())
+
+    def answered(self, query: str, index: int, of: int, answer: str) -> None:
+        """Add the answer of a sub-call: part `index` of `of`, from 0."""
+        part = f" (part {index + 1} of {of})" if of > 1 else ""
+        self.answers.add(f"{shortened(query, _QUERY)}{part}: {answer.strip()}")
+
+    @property
+    def text(self) -> str:
+        """Answers and outputs."""
+        answers = f"Answers on parts of the text:\n{self.answers.text}" if self.answers else ""
+        printed = f"Printed by its code:\n{self._printed.text}" if self._printed else ""
+        return "\n\n".join(part for part in (answers, printed) if part)
+
+    def as_answer(self, reason: str) -> str:
+        """Return a text in place of an answer. reason: a sentence saying why there is none."""
+        return f"The search ended before it had an answer. {reason} This is what it had found.\n\n{self.text}"
+
+
+class _Newest:
+    """Texts, of which the oldest are dropped when there are too many."""
+
+    def __init__(self) -> None:
+        self._texts: deque[str] = deque()
+        self._chars = 0
+        self._dropped = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._texts)
+
+    def add(self, text: str) -> None:
+        if not text:
+            return
+        self._texts.append(shortened(text, _LONGEST))
+        self._chars += len(self._texts[-1])
+        while self._chars > MOST:
+            self._chars -= len(self._texts.popleft())
+            self._dropped += 1
+
+    @property
+    def text(self) -> str:
+        dropped = [f"… {self._dropped:,} earlier left out …"] if self._dropped else []
+        return "\n".join([*dropped, *self._texts])
+
 
 EndState = Literal["done", "partial", "error", "stopped"]
 Kind = Literal["rlm", "llm"]
@@ -168,3 +239,240 @@ class EndedNodes:
             )  # others of its fan-out may still know it
             forgotten.append(oldest)
         return forgotten
+
+
+_Question = tuple[str, str, bytes, bytes]
+"""Model, kind, and digests of query and text, so that no text is held."""
+_QUICK = 1_000_000
+"""Characters whose digest takes about a millisecond; also how many are encoded at a time."""
+
+
+class Memo:
+    """The answers of one tree, and the questions that nodes are working on."""
+
+    def __init__(self) -> None:
+        self._answers: dict[_Question, tuple[str, NodeOutcome, list[TextRun]]] = {}
+        """The answering node's id, its outcome, and where its text is from."""
+        # A node waits only for a node of its own depth, or for a plain call, so that no two can
+        # wait for each other.
+        self._running: dict[
+            tuple[_Question, int], tuple[LiveNode, asyncio.Future[NodeOutcome]]
+        ] = {}
+
+    async def answer(
+        self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]], events: Events
+    ) -> NodeOutcome:
+        """Return the answer of an equal node, also of one that still runs; otherwise do the work. A
+        retry always does its own work."""
+        if node.parent is None:
+            return await work(node)
+        question = (
+            node.model.name,
+            node.kind,
+            hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest(),
+            await _digest(node.source),
+        )
+        place = (question, -1 if node.kind == "llm" else node.depth)
+        while not node.replaces:
+            if question in self._answers:
+                name, outcome, runs = self._answers[question]
+            elif place in self._running:
+                other, future = self._running[place]
+                name, runs = other.id, other.source.runs
+                outcome = await asyncio.shield(future)
+            else:
+                break
+            if outcome.state != "stopped":  # if the other one was stopped, this one goes on
+                events.send(SearchMemo(node=node.id, of_node=name))
+                return outcome._replace(spans=_moved(outcome.spans, runs, node.source.runs))
+        future = asyncio.get_running_loop().create_future()
+        self._running[place] = (node, future)
+        outcome = NodeOutcome("", "stopped")
+        try:
+            outcome = await work(node)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            outcome = NodeOutcome(str(error), "error")
+            raise
+        finally:
+            if self._running.get(place) == (node, future):  # otherwise the node has been run again
+                del self._running[place]
+            future.set_result(outcome)
+        if outcome.state == "done":
+            self._answers[question] = (node.id, outcome, node.source.runs)
+        return outcome
+
+
+def _moved(spans: Sequence[TextSpan], old: list[TextRun], new: list[TextRun]) -> Sequence[TextSpan]:
+    """Return spans of the root's text that are in one text as those of an equal text from
+    elsewhere, as far as it is from the root's text."""
+    if old == new:
+        return spans
+    inside = [
+        (
+            max(start, run.root) - run.root + run.start,
+            min(end, run.root + run.length) - run.root + run.start,
+        )
+        for start, end in spans
+        for run in old
+    ]
+    text = Text("", origin=tuple(new))
+    return text.to_root([(start, end) for start, end in inside if start < end])
+
+
+async def _digest(source: NodeSource) -> bytes:
+    return (
+        _digest_now(source)
+        if source.chars <= _QUICK
+        else await asyncio.to_thread(_digest_now, source)
+    )
+
+
+def _digest_now(source: NodeSource) -> bytes:
+    """Compute the digest piece by piece: copies of all parts of a fan-out might not fit into
+    memory."""
+    digest = hashlib.blake2b(digest_size=16)
+    text = source.text.text
+    for number, (start, end) in enumerate(source.places or ((0, len(text)),)):
+        if number:
+            digest.update(b"\n")
+        for place in range(start, end, _QUICK):
+            digest.update(text[place : min(end, place + _QUICK)].encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+_CALLS_OF_AN_EXPLORATION = 3
+"""Estimated calls of a node that explores its text."""
+_CHARS_OF_A_CALL = 12_000
+"""Characters that each of these calls is estimated to read."""
+
+
+class ConsentRequest(NamedTuple):
+    """A fan-out that needs consent."""
+
+    request: str
+    """Its id."""
+    parts: int
+    estimate: Amount
+    priced: bool
+    """Whether the estimate in dollars is meaningful."""
+
+
+Consent = Callable[[ConsentRequest], Awaitable[bool]]
+
+
+class FanOuts:
+    """The fan-outs of one tree. Consent counts for the whole tree, however its code spreads
+    sub-calls over parts, threads, turns and depths."""
+
+    def __init__(
+        self, events: Events, limits: Limits, calls: Calls, model: Model, consent: Consent
+    ) -> None:
+        self._events = events
+        self._limits = limits
+        self._calls = calls
+        self._model = model
+        self._consent = consent
+        self._made = 0
+        """Sub-calls allowed so far."""
+        self._free = limits.ask_above
+        """Sub-calls that need no further consent."""
+        self._refused: set[tuple[str, int]] = set()
+        """Nodes and turns in which the user refused; the rest of such a turn's code is refused
+        without asking."""
+        self._asking = asyncio.Lock()
+
+    async def consented(
+        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
+    ) -> None:
+        """Wait for consent if the tree has used up its free sub-calls, at most until the parent
+        ends. Raises `CallRefusedError`.
+
+        Consent covers these parts, and then as many sub-calls again as there have been.
+        """
+        parts = len(sources)
+        if self._take_free(parts):
+            return
+        asking = asyncio.ensure_future(self._ask(parent, request, sources, batch))
+        parent.asking.add(asking)
+        try:
+            await asyncio.wait((asking,))
+        finally:  # also if nobody waits for an answer any more
+            asking.cancel()
+            parent.asking.discard(asking)
+        if asking.cancelled() or not asking.result():
+            raise CallRefusedError(self._refusal(parts))
+
+    def _take_free(self, parts: int) -> bool:
+        """Count sub-calls that need no consent; False if they need it."""
+        if parts > self._free:
+            return False
+        self._free -= parts
+        self._made += parts
+        return True
+
+    async def _ask(
+        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
+    ) -> bool:
+        parts = len(sources)
+        async with self._asking:  # one question at a time: its answer may cover those that wait
+            if self._take_free(parts):
+                return True
+            if (turn := (parent.id, parent.turn)) in self._refused:
+                return False
+            run = await self._question(parent, request, sources, batch)
+            if run:
+                self._made += parts
+                self._free = max(self._limits.ask_above, self._made)
+            else:
+                self._refused.add(turn)
+            return run
+
+    async def _question(
+        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
+    ) -> bool:
+        fan_out = ConsentRequest(
+            f"{self._events.tree}-{parent.id}-{batch}",
+            len(sources),
+            self._estimate(parent, request, sources),
+            self._model.priced,
+        )
+        calls, tokens, usd = fan_out.estimate
+        asked = SearchFanOut(
+            node=parent.id,
+            request=fan_out.request,
+            batch=batch,
+            calls=calls,
+            tokens=tokens,
+            usd=usd if fan_out.priced else None,
+        )
+        self._events.send(asked.changed(made=self._made, state="waiting"))
+        run = False
+        try:
+            run = await self._consent(fan_out)
+        finally:
+            self._events.send(asked.changed(made=self._made, state="run" if run else "refused"))
+        return run
+
+    def _refusal(self, parts: int) -> str:
+        what = f"{parts:,} parts at once were" if parts > 1 else "Another sub-call was"
+        rest = (
+            f"at most {self._free:,} more may be handed on in this search"
+            if self._free
+            else "no more sub-calls are allowed in this search"
+        )
+        return f"{what} not allowed. {self._made:,} sub-calls have been made, and {rest}. Filter by code first, or answer with what you have found."
+
+    def _estimate(
+        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource]
+    ) -> Amount:
+        calls = zip(request.queries, (source.chars for source in sources), strict=True)
+        read = [
+            len(query) + chars
+            for query, chars in calls
+            if request.plain or self._limits.is_plain(parent.depth + 1, chars)
+        ]
+        plain = self._calls.estimate(self._model, sum(read), len(read))
+        explored = _CALLS_OF_AN_EXPLORATION * (len(sources) - len(read))
+        return plain.plus(self._calls.estimate(self._model, explored * _CHARS_OF_A_CALL, explored))

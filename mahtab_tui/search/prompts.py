@@ -7,17 +7,15 @@ import inspect
 from collections.abc import Sequence
 from functools import cache
 
-from mahtab_tui.bus.escaping import escape_for_model
-from mahtab_tui.bus.formatters import defuse, escape_tags
-from mahtab_tui.bus.prompt import shorten
-from mahtab_tui.kernel.worker.sandbox.names import FUNCTIONS, SIGNATURES, SandboxFunctions
-from mahtab_tui.kernel.worker.sandbox.rlimits import BASE
-from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
-from mahtab_tui.llm.search_lines import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
-from mahtab_tui.sandbox.base import TurnResult, TurnStatus
-from mahtab_tui.sandbox.text import Document, Text
+from mahtab_tui.bus.prompt import defuse, escape_tags, shorten
+from mahtab_tui.bus.terminal_screen import escape_for_model
+from mahtab_tui.llm.prompts import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
+from mahtab_tui.sandbox.base import Document, Text, TurnResult, TurnStatus
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.node import BudgetLeft
+from mahtab_tui.worker.sandbox.confinement import BASE
+from mahtab_tui.worker.sandbox.names import FUNCTIONS, SIGNATURES, SandboxFunctions
+from mahtab_tui.worker.sandbox.tools import DescribedTool
 
 CHARACTERS_A_TOKEN = 4
 """A rule of thumb, for estimates before a model has counted."""

@@ -7,30 +7,88 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Notice, Record
-from mahtab_tui.kernel.worker.contexts import take
-from mahtab_tui.llm.providers import MakeLLM, get_llm
-from mahtab_tui.llm.sampling import Sampling
-from mahtab_tui.llm.spending import Spending, UsageStats
-from mahtab_tui.sandbox.base import Sandboxes
-from mahtab_tui.sandbox.open import open_sandboxes
-from mahtab_tui.sandbox.text import Text
-from mahtab_tui.search.callers import Caller, SearchAnswer
-from mahtab_tui.search.chosen_models import ChosenModels, GivenModel
-from mahtab_tui.search.conversation import Model
+from mahtab_tui.llm.providers import MakeLLM, Sampling, get_llm
+from mahtab_tui.llm.usage import Spending, UsageStats
+from mahtab_tui.sandbox.base import Sandboxes, Text, TextSpan
+from mahtab_tui.sandbox.process import open_sandboxes
+from mahtab_tui.search.conversation import ChosenModels, GivenModel, Model
 from mahtab_tui.search.engine import Engine
-from mahtab_tui.search.events import Emit, Events
-from mahtab_tui.search.fan_out import Consent, ConsentRequest
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.live import NodeOutcome
-from mahtab_tui.search.log import KeptLog
-from mahtab_tui.search.tools import ToolRunner, Tools
-from mahtab_tui.system.waiting import result_of
+from mahtab_tui.search.live import Consent, ConsentRequest, EndState, NodeOutcome
+from mahtab_tui.search.log import Emit, Events, KeptLog
+from mahtab_tui.search.requests import ToolRunner, Tools
+from mahtab_tui.system.processes import result_of
+from mahtab_tui.worker.answers import Result, SearchUsage
+from mahtab_tui.worker.contexts import take
+
+
+class SearchAnswer(NamedTuple):
+    """The answer of a search."""
+
+    text: str
+    """The answer, or a sentence saying why there is none."""
+    state: EndState
+    tree: str
+    usage: UsageStats
+    duration: float
+    """Seconds."""
+    spans: Sequence[TextSpan] = ()
+    """Spans of the text on which the answer rests."""
+    why: str = ""
+    """A sentence saying why it is partial."""
+    log: KeptLog | None = None
+    """Its events; None if it did not start."""
+
+    def as_result(self, text: str) -> Result:
+        """Return it for the caller. text: the answer as the caller gets it."""
+        used = SearchUsage(
+            self.usage.calls,
+            self.usage.input_tokens + self.usage.output_tokens,
+            self.usage.cost,
+            self.duration,
+        )
+        return Result(
+            text,
+            self.state == "partial",
+            self.why,
+            used,
+            tuple((start, end) for start, end in self.spans),
+            self.packed,
+        )
+
+    def packed(self) -> bytes:
+        """Return its log as `worker.search_log.unpacked` reads it."""
+        return b"" if self.log is None else self.log.packed()
+
+
+class Caller:
+    """Somebody who waits for a search, and whom another thread may make give up."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._future: Future[SearchAnswer] | None = None
+        self._stopped = False
+
+    def waits_for(self, future: Future[SearchAnswer]) -> None:
+        """Note what the caller waits for now."""
+        with self._lock:
+            self._future = future
+            if self._stopped:
+                future.cancel()
+
+    def stop(self) -> None:
+        """Stop the search for which the caller waits, and all that it would start."""
+        with self._lock:
+            self._stopped = True
+            if self._future is not None:
+                self._future.cancel()
+
 
 T = TypeVar("T")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
+from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import (
     Record,
     SearchBackOff,
@@ -22,18 +23,44 @@ from mahtab_tui.bus.records import (
     SearchTurn,
     Usage,
 )
-from mahtab_tui.search.attributes import count, number, spans_of
-from mahtab_tui.search.coverage import HOWS, Coverage
 from mahtab_tui.search.node import (
     FINISHED,
+    HOWS,
     BudgetLeft,
+    Coverage,
     FanOut,
     SearchNode,
     State,
     Turn,
     UsageSum,
+    count,
+    number,
     shortened,
+    spans_of,
 )
+
+
+class SearchControl(Protocol):
+    """Methods may be called from any thread and return at once. Trees and nodes have the ids of the
+    events; unknown ids are ignored."""
+
+    def stop(self, tree: str, node: str) -> None:
+        """Stop a node: its code, its model calls and its descendants. Siblings go on; the parent
+        gets a value marked as failed."""
+
+    def retry(self, tree: str, node: str, query: str | None = None) -> None:
+        """Run a node again, perhaps with another query. If its parent no longer waits, the new
+        answer is kept beside the old one."""
+
+    def make_variable(self, answer: str) -> None:
+        """Make an answer a variable of the namespace, by a cell of the user's."""
+
+    def text(self, tree: str, start: int, end: int) -> str | None:
+        """Return a part of the root's text, or None if it is no longer in memory."""
+
+    def answer(self, request: str, run: bool) -> None:
+        """Answer the question before a large fan-out."""
+
 
 HELD = 16_000_000
 """Characters of finished nodes that a tree keeps; beyond that, the texts of the oldest nodes are
@@ -357,3 +384,83 @@ def _ancestors(node: SearchNode) -> list[SearchNode]:
         found.append(above)
         above = above.parent
     return found
+
+
+KEPT = 50
+"""Trees that are kept; of more, the oldest finished ones are dropped."""
+
+
+class SearchProgress(NamedTuple):
+    """How far the running searches are, all together."""
+
+    begun: float
+    """When the first of them began, in seconds since the epoch."""
+    calls: int
+    """Model calls so far."""
+    finished: int
+    """Parts of their texts that have an answer."""
+    parts: int
+    """0 as long as no text was divided."""
+
+
+class Trees:
+    """Folds the bus's records of searches into trees."""
+
+    def __init__(self) -> None:
+        self._trees: dict[str, Tree] = {}
+        self._gone = 0
+
+    def __len__(self) -> int:
+        return len(self._trees)
+
+    def __iter__(self) -> Iterator[Tree]:
+        """Iterate from the newest to the oldest."""
+        return reversed(self._trees.values())
+
+    def __getitem__(self, id: str) -> Tree:
+        return self._trees[id]
+
+    @property
+    def structure(self) -> int:
+        """Grows when a node of any tree starts, ends or asks for consent."""
+        return self._gone + sum(tree.structure for tree in self._trees.values())
+
+    @property
+    def progress(self) -> SearchProgress | None:
+        """How far the running searches are; None if none runs."""
+        running = [tree for tree in self._trees.values() if tree.roots and not tree.finished]
+        if not running:
+            return None
+        batches = [
+            batch for tree in running for root in tree.roots for batch in root.batches.values()
+        ]
+        finished = sum(batch.count(state) for batch in batches for state in FINISHED)
+        begun = min(tree.roots[0].begun for tree in running)
+        return SearchProgress(
+            begun,
+            sum(tree.used.calls for tree in running),
+            finished,
+            sum(batch.of for batch in batches),
+        )
+
+    def fold(self, records: Sequence[Record]) -> bool:
+        """Fold records; returns whether any belongs to a search."""
+        found = False
+        for record in records:
+            if not (isinstance(record, SearchRecord | Usage) and record.tree):
+                continue
+            found = True
+            if record.tree not in self._trees:
+                if record.tag != tags.RLM_CALL:
+                    continue
+                self._trees[record.tree] = Tree(record.tree)
+                self._forget()
+            self._trees[record.tree].fold(record)
+        return found
+
+    def _forget(self) -> None:
+        for tree in [tree for tree in self._trees.values() if tree.finished][
+            : max(0, len(self._trees) - KEPT)
+        ]:
+            self._gone += tree.structure + 1
+            del self._trees[tree.id]

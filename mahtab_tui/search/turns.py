@@ -2,26 +2,249 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import warnings
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from mahtab_tui.bus.answers import fences, parse_response
 from mahtab_tui.bus.records import SearchChat, SearchReplIn, SearchReplOut
 from mahtab_tui.llm.base import ContextTooLong
 from mahtab_tui.llm.failures import explained
-from mahtab_tui.sandbox.base import Sandbox, SandboxError, Sandboxes, TurnResult
-from mahtab_tui.sandbox.text import Text
+from mahtab_tui.sandbox.base import (
+    CallRefusedError,
+    Sandbox,
+    SandboxError,
+    Sandboxes,
+    Text,
+    TextSpan,
+    TurnResult,
+)
 from mahtab_tui.search import prompts
-from mahtab_tui.search.answer_code import AnswerCode, code_of, last_answer
-from mahtab_tui.search.budget import Amount, BudgetSpent, Deadline
-from mahtab_tui.search.calls import Calls
+from mahtab_tui.search.calls import Amount, BudgetSpent, Calls, Deadline
 from mahtab_tui.search.conversation import Message, Reply
-from mahtab_tui.search.events import Events
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import LiveNode, NodeOutcome
-from mahtab_tui.search.node import BudgetLeft
-from mahtab_tui.search.sandbox_calls import Ask, SandboxCalls
-from mahtab_tui.search.tools import Tools
+from mahtab_tui.search.log import Events
+from mahtab_tui.search.node import BudgetLeft, Intervals
+from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
+from mahtab_tui.search.requests import (
+    Request,
+    Tools,
+    is_quoted,
+    read_call,
+    read_final,
+    read_tool_call,
+    read_touch,
+)
+
+_BARE_LIMIT = 100_000
+"""Longer answers without a block are not tried as Python."""
+
+_ALSO_PYTHON = frozenset(("repl",))
+"""Languages on a fence that models write which were trained with other programs for searches."""
+_UNNAMED = frozenset(("", "ipython", "code"))
+"""Other names on a fence, around what may be Python."""
+_FINAL = ("FINAL", "FINAL_VAR", "SUBMIT")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCode:
+    """The code of a model's answer, or the reply to an answer without code."""
+
+    code: str | None
+    """The code to run; None if there is none."""
+    cut: bool = False
+    """Whether text after the code was dropped. It was written before the code ran, so the model
+    could only imagine the output."""
+    feedback: str = ""
+    """Message to the model if there is no code."""
+
+
+def code_of(answer: str, *, ended: bool = True) -> AnswerCode:
+    """Return the first block of Python in an answer, or all of it if it is bare Python.
+
+    ended: whether the model ended its answer itself; if not, a block without an end is not run.
+    """
+    if not answer.strip():
+        return AnswerCode(None, feedback=EMPTY_ANSWER)
+    parsed = parse_response(answer, ended=ended, also=_ALSO_PYTHON)
+    parts, answer = parsed.parts, parsed.spoken
+    for number, part in enumerate(parts):
+        if part.kind == "code":
+            if part.closed or ended:
+                return AnswerCode(part.text, cut=number + 1 < len(parts))
+            return AnswerCode(None, feedback=CUT_OFF_ANSWER)
+    return (
+        _unnamed(answer)
+        or _bare(answer, ended)
+        or AnswerCode(None, feedback=NO_CODE if ended else CUT_OFF_ANSWER)
+    )
+
+
+def last_answer(answer: str) -> str:
+    """Return an answer that should have no code; if it calls FINAL with a plain string all the
+    same, return that string."""
+    found = code_of(answer)
+    if found.code is None:
+        return answer.strip()
+    try:
+        statements = _parse(found.code).body
+        call = statements[-1].value if statements and isinstance(statements[-1], ast.Expr) else None
+        if (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Name)
+            and call.func.id in _FINAL
+            and len(call.args) == 1
+        ):
+            return str(ast.literal_eval(call.args[0]))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        pass
+    return answer.strip()
+
+
+def _unnamed(answer: str) -> AnswerCode | None:
+    """Return the first block whose fence names no language, if it is Python."""
+    text = answer.replace("\r\n", "\n")
+    fence = next((fence for fence in fences(text) if fence.info.lower() in _UNNAMED), None)
+    if fence is None or not fence.closed or not _is_code(fence.code):
+        return None
+    rest = text.split("\n")[fence.end :]
+    return AnswerCode(fence.code.rstrip(), cut=any(line.strip() for line in rest))
+
+
+def _bare(answer: str, ended: bool) -> AnswerCode | None:
+    return AnswerCode(answer.strip()) if ended and _is_code(answer.strip()) else None
+
+
+def _is_code(text: str) -> bool:
+    """Tell whether a text is Python that does something. Short sentences may be valid Python too:
+    "Hello", "not found", "Answer: yes"."""
+    if len(text) > _BARE_LIMIT:
+        return False
+    try:
+        tree = _parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return any(_does_something(statement) for statement in tree.body)
+
+
+def _does_something(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Expr | ast.Return | ast.Assert | ast.Delete | ast.Raise):
+        return any(
+            isinstance(node, ast.Call | ast.NamedExpr | ast.Await) for node in ast.walk(statement)
+        )
+    if isinstance(statement, ast.AnnAssign):
+        return statement.value is not None
+    return not isinstance(
+        statement, ast.Pass | ast.Break | ast.Continue | ast.Global | ast.Nonlocal
+    )
+
+
+def _parse(code: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # warnings about escapes in strings would go to stderr
+        return ast.parse(code)
+
+
+_MAX_GROUNDS = 4_096
+"""Spans on which one answer may rest."""
+_SHORTEST_QUOTE = 16
+"""Characters of a sub-call's answer that is looked for in the answer; shorter ones stand in many
+answers by chance."""
+_MAX_TOUCHES = 20_000
+"""Spans that one node may report as seen."""
+
+Ask = Callable[[Request, Text], Awaitable[list[NodeOutcome]]]
+"""Starts sub-calls and returns their outcomes."""
+
+
+class SandboxCalls:
+    """Implements `SandboxHost` for one node."""
+
+    def __init__(
+        self,
+        node: LiveNode,
+        text: Text,
+        events: Events,
+        ask: Ask,
+        limits: Limits,
+        tools: Tools | None,
+    ) -> None:
+        self.final: NodeOutcome | None = None
+        self.answered = asyncio.Event()
+        self._node = node
+        self._text = text
+        self._events = events
+        self._ask = ask
+        self._limits = limits
+        self._longest_answer = limits.answer_at(node.depth)
+        self._tools = tools
+        self._touches = 0
+        self._answers: dict[str, Sequence[TextSpan]] = {}
+        """The parts of the root's text on which each answer of a sub-call rests; none if equal
+        answers rest on different ones."""
+        self._tool_turn = 0
+        self._tool_seconds = 0.0
+        """Seconds left in that turn for its calls of tools."""
+
+    async def call(self, name: str, args: dict[str, Any]) -> Any:
+        if name == "tool":
+            return {"value": await self._call_tool(*read_tool_call(args))}
+        request = read_call(name, args, self._text)
+        outcomes = await self._ask(request, self._text)
+        return {"answers": [self._answer(outcome) for outcome in outcomes]}
+
+    def _answer(self, outcome: NodeOutcome) -> dict[str, Any]:
+        """Return an answer for the code, and remember what it rests on."""
+        if self._answers.setdefault(outcome.text, outcome.spans) != outcome.spans:
+            self._answers[outcome.text] = ()
+        text = f"[partial] {outcome.text}" if outcome.state == "partial" else outcome.text
+        return {"text": text, "failed": outcome.failed}
+
+    async def _call_tool(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Call a function of the caller within the time of the turn. Raises `CallRefusedError`."""
+        if self._tools is None:
+            raise CallRefusedError("There is no such tool.")
+        if self._tool_turn != self._node.turn:
+            self._tool_turn, self._tool_seconds = self._node.turn, self._limits.turn_seconds
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            async with asyncio.timeout(self._tool_seconds):
+                return await self._tools.call(name, args, kwargs)
+        except TimeoutError:
+            seconds = self._limits.turn_seconds
+            raise CallRefusedError(
+                f"{name} took too long and was ended: the tools have {seconds:g} s together in a turn."
+            ) from None
+        finally:
+            self._tool_seconds = max(0.0, self._tool_seconds - (loop.time() - began))
+
+    def tell(self, name: str, args: dict[str, Any]) -> None:
+        if (
+            name == "final"
+            and self.final is None
+            and (final := read_final(args, self._text, self._longest_answer)) is not None
+        ):
+            rests_on = Intervals(limit=_MAX_TOUCHES)
+            rests_on.add(self._text.to_root(final.spans))
+            for answer, spans in self._answers.items():
+                if answer.strip() == final.text.strip() or (
+                    len(answer) >= _SHORTEST_QUOTE and is_quoted(answer, final.text)
+                ):
+                    rests_on.add(spans)
+            self.final = NodeOutcome(final.text, "done", list(rests_on)[:_MAX_GROUNDS])
+            self.answered.set()
+        elif name == "touch" and (touch := read_touch(args, self._text)) is not None:
+            how, spans = touch
+            self._touches += len(spans)
+            if self._touches <= _MAX_TOUCHES:
+                self._events.touch(self._node.id, how, self._text.to_root(spans))
+
 
 _OUTPUT = 10_000
 """Characters of a turn's output that a model gets at most."""

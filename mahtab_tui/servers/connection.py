@@ -16,12 +16,18 @@ from pydantic import ValidationError
 
 from mahtab_tui import __version__
 from mahtab_tui.kernel.endings import describe_end
-from mahtab_tui.servers.arguments import ArgumentChecker, ArgumentsError
-from mahtab_tui.servers.kept_logins import KeptLogins
 from mahtab_tui.servers.login import LOGIN_SECONDS, login_to
-from mahtab_tui.servers.results import error_text, parts_of
-from mahtab_tui.servers.signatures import ToolSignature, identifier, signature_of, with_required
-from mahtab_tui.servers.state import ServerError, ServerState
+from mahtab_tui.servers.schema import (
+    ArgumentChecker,
+    ArgumentsError,
+    ToolSignature,
+    error_text,
+    identifier,
+    parts_of,
+    signature_of,
+    with_required,
+)
+from mahtab_tui.servers.servers import KeptLogins, ServerError, ServerState
 from mahtab_tui.servers.transport import Closed, PipeTransport, http_transport
 from mahtab_tui.settings.mcp_servers import McpServer
 

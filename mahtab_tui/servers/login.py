@@ -21,7 +21,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, BaseModel, ValidationError
 
-from mahtab_tui.servers.kept_logins import KeptLogins
+from mahtab_tui.servers.servers import KeptLogins
 
 Kept = TypeVar("Kept", bound=BaseModel)
 

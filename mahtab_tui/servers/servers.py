@@ -1,24 +1,249 @@
-"""All servers of a session, on a thread of their own. Any other thread may call."""
+"""All servers of a session and their state."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
+import os
+import re
+import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from mahtab_tui.servers.kept_logins import KeptLogins
-from mahtab_tui.servers.signatures import ToolSignature, identifier
-from mahtab_tui.servers.state import ServerError, ServerState
+from mahtab_tui.servers.schema import ToolSignature, identifier
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.system.imports import IMPORTS
 
 if TYPE_CHECKING:
+    from mahtab_tui.knowledge.semantic_index import SemanticIndex
     from mahtab_tui.servers.connection import Connection
+
+_LARGEST = 1_000_000
+"""Bytes of the file."""
+_SECRET = ("access_token", "refresh_token", "client_secret")
+
+
+class KeptLogins:
+    """Saved logins by the server's address. Any thread may call it."""
+
+    def __init__(self, path: Path | None, add_secret: Callable[[str], None]) -> None:
+        """path: None keeps logins for this session only. add_secret: called with what has to be
+        masked from now on."""
+        self._path = path
+        self._add_secret = add_secret
+        self._lock = threading.Lock()
+        self._logins: dict[str, dict[str, Any]] = {}
+        """Logins of this session, if there is no file."""
+
+    def get(self, url: str) -> dict[str, Any]:
+        """Return what is kept of the login to a server; empty if nothing is."""
+        with self._lock:
+            kept = self._read().get(url)
+        self._mask(kept)
+        return kept if isinstance(kept, dict) else {}
+
+    def keep(self, url: str, **changes: Any) -> None:
+        """Change what is kept of a login. Raises `OSError`."""
+        self._mask(changes)
+        with self._lock:
+            logins = self._read()
+            before = logins.get(url)
+            logins[url] = {**(before if isinstance(before, dict) else {}), **changes}
+            self._write(logins)
+
+    def _read(self) -> dict[str, Any]:
+        if self._path is None:
+            return self._logins
+        try:
+            with self._path.open("rb") as file:
+                logins = json.loads(file.read(_LARGEST))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return logins if isinstance(logins, dict) else {}
+
+    def _write(self, logins: dict[str, Any]) -> None:
+        if self._path is None:
+            return
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)
+        handle, draft = tempfile.mkstemp(
+            dir=self._path.parent, prefix=".logins"
+        )  # which only the user can read
+        try:
+            with os.fdopen(handle, "w") as file:
+                json.dump(logins, file)
+            os.replace(draft, self._path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(draft)
+            raise
+
+    def _mask(self, kept: object) -> None:
+        if isinstance(kept, dict):
+            for name, value in kept.items():
+                if name in _SECRET and isinstance(value, str):
+                    self._add_secret(value)
+                self._mask(value)
+
+
+_USED = 8
+"""Tools that the model is told of, because it has used them."""
+_LONGEST_LINE = 200
+_KEPT = 200_000
+"""Characters of its messages that are kept, at least."""
+
+
+class ServerError(Exception):
+    """A server or its tool cannot do this; the message is a sentence, or the tool's own words."""
+
+
+class ServerMessages:
+    """Newest output of a server on stderr and in its log. Any thread may call it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pieces: deque[str] = deque()
+        self._size = 0
+
+    def add(self, text: str) -> None:
+        with self._lock:
+            self._pieces.append(text[-_KEPT:])
+            self._size += len(self._pieces[-1])
+            while self._size - len(self._pieces[0]) >= _KEPT:
+                self._size -= len(self._pieces.popleft())
+
+    def add_line(self, line: str) -> None:
+        """Add a line of our own."""
+        self.add(
+            f"{line}\n" if not self._pieces or self._pieces[-1].endswith("\n") else f"\n{line}\n"
+        )
+
+    @property
+    def text(self) -> str:
+        with self._lock:
+            return "".join(self._pieces)
+
+    @property
+    def last_line(self) -> str:
+        return next(
+            (
+                line.strip()[:300]
+                for line in reversed(self.text[-10_000:].splitlines())
+                if line.strip()
+            ),
+            "",
+        )
+
+
+class ServerState:
+    """A server as cells, the model and the user see it. Written on the loop, read by any thread."""
+
+    def __init__(self, name: str, python: str, where: str) -> None:
+        """python: its name in the namespace. where: its command or address."""
+        self.name = name
+        self.python = python
+        self.where = where
+        self.phase: Literal["not started", "starting", "running", "ended"] = "not started"
+        self.why = ""
+        """Why it has ended: a sentence."""
+        self.login = ""
+        """The address at which the user has to log in now; empty if it is not waited for that."""
+        self.ran = False
+        """Whether it was ready since the user has last started it."""
+        self.about = ""
+        """Its own words, one line."""
+        self.stale = False
+        """Whether the server says that its tools have changed."""
+        self.tools: Mapping[str, ToolSignature] = {}
+        """By the server's own names."""
+        self.revision = 0
+        """Counts the changes of the tools."""
+        self.used: dict[str, None] = {}
+        """The tools that were called, in the order of their first call: what the model is told
+        changes seldom."""
+        self.messages = ServerMessages()
+
+    @property
+    def told(self) -> str:
+        """Return its line for the model."""
+        return (
+            f"{self.about or self.name} ({len(self.tools):,} tools)"
+            if self.revision
+            else ("" if self.name == self.python else self.name)
+        )
+
+    def used_tools(self) -> list[str]:
+        """Return how the tools that were called are called, and what they do; of many, those that
+        came last."""
+        tools = (self.tools.get(wire) for wire in list(self.used)[-_USED:])
+        return [
+            f"{tool.name}{tool.written}: {tool.summary}"[:_LONGEST_LINE]
+            for tool in tools
+            if tool is not None
+        ]
+
+    def change(self, tools: Mapping[str, ToolSignature]) -> None:
+        if tools != self.tools:
+            self.tools = tools
+            self.revision += 1
+
+
+_WORD = re.compile(r"[a-z0-9]+")
+_MOST = 100
+_PATIENCE = 10.0
+"""Seconds to wait for servers that start."""
+
+
+def found(servers: Servers, words: str, most: int, meaning: SemanticIndex | None = None) -> str:
+    """Return the tools that fit, the best first, one a line; and a line for each server that cannot
+    be started. Starts all servers.
+
+    meaning: None to find them by words alone.
+    """
+    starting: dict[str, Future[None]] = {name: servers.ready(name) for name in servers.states}
+    wait(starting.values(), _PATIENCE)
+    failed = []
+    for name, future in starting.items():
+        if not future.done():
+            failed.append(f"The server {name} is still starting; search again for its tools.")
+        elif (error := future.exception()) is not None:
+            failed.append(str(error))
+    wanted = _WORD.findall(words.lower())
+    tools = {
+        f"{name}.{tool.name}": tool
+        for name, state in servers.states.items()
+        for tool in state.tools.values()
+    }
+    scores = {name: _score(wanted, tool) for name, tool in tools.items()}
+    fitting = sorted(
+        (name for name, score in scores.items() if score or not wanted),
+        key=lambda name: -scores[name],
+    )
+    if meaning is not None and wanted:
+        from mahtab_tui.knowledge.semantic_index import joined
+
+        fitting = joined(
+            fitting,
+            meaning.nearest(
+                "tools", words, {name: f"{name}: {tool.doc}" for name, tool in tools.items()}
+            ),
+        )
+    most = max(1, min(most, _MOST))
+    lines = [f"{name}{tools[name].written}: {tools[name].summary}" for name in fitting[:most]]
+    if len(fitting) > most:
+        lines.append(f"… {len(fitting) - most:,} more")
+    return "\n".join([*(lines or [f"No tool fits {words!r}."]), *failed])
+
+
+def _score(wanted: list[str], tool: ToolSignature) -> float:
+    name, doc = tool.wire.lower(), tool.doc.lower()
+    return sum(3.0 * (word in name) + 1.0 * (word in doc) for word in wanted)
+
 
 T = TypeVar("T")
 

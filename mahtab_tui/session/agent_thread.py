@@ -1,4 +1,4 @@
-"""The thread that answers questions. It loads the model's libraries when they are first needed."""
+"""The thread that answers questions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.agent.host import ConversationSummary, KeptMessage
 from mahtab_tui.bus import records
-from mahtab_tui.bus.hidden_entries import entry_of
+from mahtab_tui.bus.prompt import entry_of
 from mahtab_tui.bus.records import (
     Agent,
     AssistantChat,
@@ -23,7 +23,7 @@ from mahtab_tui.bus.records import (
     emit,
 )
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.chunks import encodable
+from mahtab_tui.llm.messages import encodable
 from mahtab_tui.session.attachments import element_of
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import SessionInfo

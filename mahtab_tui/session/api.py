@@ -32,11 +32,10 @@ from mahtab_tui.bus.records import (
 )
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel
 from mahtab_tui.kernel.inprocess import InProcessKernel
-from mahtab_tui.kernel.restoration import Restoration
-from mahtab_tui.kernel.values import Status
+from mahtab_tui.kernel.values import Restoration, Status
 from mahtab_tui.llm.providers import model_label
-from mahtab_tui.llm.spending import UsageStats
-from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.llm.usage import UsageStats
+from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.session import Session
 from mahtab_tui.settings.model import load_settings
 

@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from mahtab_tui.bus.formatters import to_xml
+from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus.prompt import to_xml
 from mahtab_tui.bus.records import UserAttachment
-from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.kernel.base import Kernel, KernelError
-from mahtab_tui.kernel.code_help import Completions
-from mahtab_tui.knowledge.encodings import BinaryFile
+from mahtab_tui.kernel.values import Completions
+from mahtab_tui.knowledge.confined_folder import BinaryFile
 from mahtab_tui.llm.pictures import MOST, EncodedPicture, PictureError
-from mahtab_tui.session import attached_pictures as pictures
-from mahtab_tui.session import attached_texts as texts
-from mahtab_tui.session.mentions import Mention, MentionChip, is_large, mention_before, mentions
+from mahtab_tui.session import attached as pictures
+from mahtab_tui.session import attached as texts
+from mahtab_tui.session.attached import Mention, MentionChip, is_large, mention_before, mentions
 from mahtab_tui.session.private_names import PrivateNames
 
 CELL = "cell"

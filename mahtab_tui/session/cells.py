@@ -13,10 +13,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.records import emit
+from mahtab_tui.bus.records import Namespace, Record, ReplIn, ReplOut, emit
 from mahtab_tui.kernel.base import Kernel, KernelError, KernelState, OnDisplay, OnOutput
-from mahtab_tui.kernel.bounded import BoundedCell
-from mahtab_tui.kernel.provenance import Provenance
+from mahtab_tui.kernel.cells import BoundedCell
 from mahtab_tui.kernel.values import (
     CellResult,
     Change,
@@ -24,15 +23,50 @@ from mahtab_tui.kernel.values import (
     Lock,
     Origin,
     OutputKind,
+    Provenance,
     Status,
     Variable,
 )
-from mahtab_tui.session.changes import change_row, variable_row
-from mahtab_tui.session.frontend import Frontend
+from mahtab_tui.session.info import Frontend, change_row, variable_row
+from mahtab_tui.session.knowledge import ToolCalls
 from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.private_names import PrivateNames
-from mahtab_tui.session.reattach import attrs_of
-from mahtab_tui.session.tool_calls import ToolCalls
+
+
+def unfinished(past: Sequence[Record]) -> list[ReplIn]:
+    """Return the cells whose end is not in the records, the oldest first."""
+    ended = {record.cell for record in past if isinstance(record, ReplOut) and not record.late}
+    return [
+        record
+        for record in past
+        if isinstance(record, ReplIn) and record.cell is not None and record.cell not in ended
+    ]
+
+
+def attrs_of(started: ReplIn) -> dict[str, Any]:
+    """Return the fields that the record of a cell's output shares with that of its code."""
+    names = ("cell", "party", "turn", "step", "block", "guest", "call")
+    return {name: value for name in names if (value := getattr(started, name)) is not None}
+
+
+def makers(past: Sequence[Record]) -> dict[str, Namespace]:
+    """Return for each name that a cell has made the record of the last cell that did."""
+    found: dict[str, Namespace] = {}
+    told = [record for record in past if isinstance(record, Namespace)]
+    if (
+        told and told[-1].fresh and told[-1].cell
+    ):  # the screen before has left the kernel, not lost it
+        told.pop()
+    for record in told:
+        if record.fresh:
+            found.clear()
+        for change in record.changes:
+            if change.change == "deleted" or not record.cell:
+                found.pop(change.name, None)
+            elif change.change != "perhaps":
+                found[change.name] = record
+    return found
+
 
 YOU = "you"
 
@@ -411,7 +445,7 @@ class Cells:
         self._tell_hidden_tools([change.name for change in changes if change.change == "added"])
 
     def _tell_hidden_tools(self, new: Sequence[str]) -> None:
-        from mahtab_tui.kernel.worker import toolbox
+        from mahtab_tui.worker import toolbox
 
         for name in (toolbox.NAMES | self._tools.names | self.servers).intersection(new):
             text = f"{name} hides the tool of that name from now on, for the model too. `del {name}` brings it back."

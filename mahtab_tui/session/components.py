@@ -1,53 +1,128 @@
-"""Builds the parts of a session that work: loaded when the first of them is wanted, so that the
-first picture of a screen waits for none."""
+"""Builds the parts of a session that work."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.decision import Decision
+from mahtab_tui.bus.logger import close_logging, setup_logging
 from mahtab_tui.bus.masking import MaskingFilter, Secrets
-from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.setup import close_logging, setup_logging
+from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.masked import MaskedKernel
-from mahtab_tui.llm.spending import Spending
+from mahtab_tui.llm.usage import Spending
+from mahtab_tui.session.agent_calls import JoinedAgents
 from mahtab_tui.session.agent_thread import AgentThread
 from mahtab_tui.session.attachments import Attachments
-from mahtab_tui.session.backend import SessionBackend
-from mahtab_tui.session.broadcast import Broadcast, past_for_watchers
-from mahtab_tui.session.cell_thread import CellThread
 from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.entries import Entries
-from mahtab_tui.session.frontend import Frontend
-from mahtab_tui.session.inbox import Inbox
-from mahtab_tui.session.info import SessionInfo
-from mahtab_tui.session.joined_agents import JoinedAgents
-from mahtab_tui.session.kernel_host import SessionKernelHost
-from mahtab_tui.session.knowledge import Knowledge
+from mahtab_tui.session.inbox import Entries, Inbox
+from mahtab_tui.session.info import Frontend, SessionBackend, SessionInfo, UserRequests
+from mahtab_tui.session.kernel import CellThread, SessionKernelHost
+from mahtab_tui.session.knowledge import Knowledge, ToolCalls
 from mahtab_tui.session.models import Models
 from mahtab_tui.session.namespace_store import NamespaceStore
-from mahtab_tui.session.private_names import PrivateNames
-from mahtab_tui.session.requests import UserRequests
+from mahtab_tui.session.private_names import PrivateNames, Rebuilding
 from mahtab_tui.session.searches import Searches
-from mahtab_tui.session.tool_calls import ToolCalls
+from mahtab_tui.session.sharing import Broadcast, SharingError, past_for_watchers, running_sessions
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.session.undo import Undo
-from mahtab_tui.session.variable_history import Rebuilding
 from mahtab_tui.settings.model import Settings
+from mahtab_tui.store.database import locked_sessions, remove_unfinished, suppress_all_but_damage
+from mahtab_tui.store.resume import database
 
 if TYPE_CHECKING:
     import logging
 
     from mahtab_tui.export.reading import NotebookFile
     from mahtab_tui.session.loading import DataFile
+    from mahtab_tui.session.models import Suggestions
     from mahtab_tui.session.notebooks import Notebook
-    from mahtab_tui.session.server_calls import ServerCalls
-    from mahtab_tui.session.suggestions import Suggestions
+    from mahtab_tui.session.searches import ServerCalls
+
+_PARTS = {
+    "program": ("How to work here", ""),
+    "instructions": ("Your instructions", "/instructions"),
+    "skills": ("Names of skills", "/skills"),
+    "loaded-skills": ("Loaded skills", "/unload"),
+    "mcp-servers": ("MCP servers", "/mcp"),
+    "earlier-conversation": ("Summary of earlier questions", "/compact"),
+    "words": ("Questions, answers, code", "/compact, or m on it"),
+    "outputs": ("Outputs of cells", "/compact, or m on it"),
+    "variables": ("Variables", "del, or call it _name"),
+    "attachments": ("Attached texts", "m in the entry's menu"),
+    "pictures": ("Pictures", "m in the entry's menu"),
+}
+"""Name of each part, and what shortens it."""
+
+
+class ContextPart(NamedTuple):
+    name: str
+    tokens: int
+    advice: str
+    """Way to shorten it; empty if there is none."""
+
+
+class ContextUse(NamedTuple):
+    """Use of the model's window."""
+
+    room: int
+    """Tokens that may be sent."""
+    parts: tuple[ContextPart, ...]
+
+    @property
+    def tokens(self) -> int:
+        return sum(part.tokens for part in self.parts)
+
+
+def context_use(room: int, sizes: Mapping[str, int]) -> ContextUse:
+    """Describe sizes, from `ReplAgent.context_sizes`."""
+    return ContextUse(
+        room,
+        tuple(
+            ContextPart(name, sizes[key], advice)
+            for key, (name, advice) in _PARTS.items()
+            if sizes.get(key)
+        ),
+    )
+
+
+_OLD = 24 * 60 * 60
+"""Age in seconds after which temporary files and folders are removed."""
+
+
+def remove_leftovers() -> None:
+    """Remove unused lock files and sockets, records of sessions that were never finished, old
+    temporary pictures, and folders that earlier versions made for `claude`. Waits for sockets.
+    Raises `StoreError` if the session file was damaged."""
+    locked_sessions()
+    with contextlib.suppress(SharingError):
+        running_sessions()
+    try:
+        temporary = Path(tempfile.gettempdir())
+    except OSError:  # nothing can be written anywhere
+        return
+    for left in (*temporary.glob("mahtab-claude-*"), *temporary.glob("mahtab-picture-*")):
+        with contextlib.suppress(OSError):
+            found = left.lstat()
+            if found.st_uid != os.getuid() or time.time() - found.st_mtime <= _OLD:
+                continue
+            if stat.S_ISREG(found.st_mode):
+                left.unlink()
+            else:
+                shutil.rmtree(left)
+    with suppress_all_but_damage():
+        remove_unfinished(database())
+
 
 _PATIENCE, _HURRY = 5.0, 0.5
 """Seconds to wait for the variables to be written when the user leaves, and when a signal ends the
@@ -145,7 +220,7 @@ class Components:
         self.joined_agents = JoinedAgents(log, inbox, self.approvals, profile)
         self.suggestions: Suggestions | None = None
         if suggesting := settings.suggestion_model:
-            from mahtab_tui.session.suggestions import Suggestions
+            from mahtab_tui.session.models import Suggestions
 
             make = partial(self.models.make, suggesting, thinking=False)
             self.suggestions = Suggestions(
@@ -153,7 +228,7 @@ class Components:
             )
         servers: ServerCalls | None = None
         if settings.mcp:
-            from mahtab_tui.session.server_calls import ServerCalls
+            from mahtab_tui.session.searches import ServerCalls
 
             servers = ServerCalls(
                 log, self.knowledge, self.cells, profile, self.approvals, self.agent.stop

@@ -1,4 +1,4 @@
-"""The queue of inputs: cells and questions that wait, are displayed, and can be cancelled."""
+"""The queue of inputs, and the user's actions on entries."""
 
 from __future__ import annotations
 
@@ -7,9 +7,56 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from mahtab_tui.bus.records import Queue, QueueItem, emit
+from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus.records import Hide, Pin, Queue, QueueItem, Replace, emit
+from mahtab_tui.store.resume import database
+from mahtab_tui.store.session_index import rename_session as rename_saved
+from mahtab_tui.store.session_index import title_of
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.session import Session
+
+_REPLACED = "The greyed entries are removed from the conversation; the namespace stays as it is."
+
+
+class Entries:
+    """Hides, pins and replaces entries. entry: its name, from `bus.left_out`."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+
+    def hide(self, entry: str, hidden: bool) -> None:
+        """Hide an entry from the model from the next question on, or unhide it."""
+        emit(self._log, Hide(entry=entry, hidden=hidden))
+
+    def pin(self, entry: str, pinned: bool) -> None:
+        """Pin an entry to the top of the transcript, or unpin it."""
+        emit(self._log, Pin(entry=entry, pinned=pinned))
+
+    def replace(self, entry: str) -> None:
+        """Remove an entry from the model's conversation with all after it. The namespace stays."""
+        emit(self._log, Replace(_REPLACED, entry=entry))
+
+
+def rename_session(session: Session, title: str) -> None:
+    """Change the title on a thread; a notice tells how it went."""
+    saved, masked = session.saved_id, title_of(session.secrets.mask(title))
+    if not saved:
+        session.notice("This session is not saved, so it has no title.", "warning")
+        return
+
+    def work() -> None:
+        try:
+            rename_saved(database(), saved, masked)
+        except StoreError as error:
+            session.notice(str(error), "warning")
+        else:
+            session.notice(f"This session is now called: {masked}")
+
+    threading.Thread(target=work, name="rename", daemon=True).start()
+
 
 Mode = Literal["python", "ask"]
 

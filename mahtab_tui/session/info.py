@@ -1,16 +1,25 @@
-"""A session's name, model, and approval mode."""
+"""What the parts of a session share: its name and model, its backend and frontend, open requests."""
 
 from __future__ import annotations
 
+import itertools
 import logging
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from mahtab_tui.bus.records import Notice, Session, emit
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import Approval, Decision, Notice, Session, emit
+from mahtab_tui.kernel.values import Change, ChangeKind, Variable
 from mahtab_tui.llm.providers import model_label
 from mahtab_tui.settings.model import ApprovalMode, Settings
 
 if TYPE_CHECKING:
+    from mahtab_tui.bus.logger import Store
+    from mahtab_tui.kernel.base import Kernel
     from mahtab_tui.settings.approval_rules import Rule
+    from mahtab_tui.store.database import SessionLock
 
 _RIGHTS: dict[ApprovalMode, str] = {
     "auto": "The model's code now runs without asking, with your permissions: it can read, change and delete whatever you can.",
@@ -81,3 +90,157 @@ class SessionInfo:
                 approval="plan" if self.planning else self.approval,
             ),
         )
+
+
+class Frontend(Protocol):
+    """Called from the session's threads, never from the face's own."""
+
+    can_ask: bool
+    """Whether a user sees the questions on the bus and can answer them."""
+
+    def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
+        """Give the terminal to a program until it ends; returns its exit code. Raises
+        `RuntimeError` if there is no terminal."""
+
+    def leave(self) -> None:
+        """Leave, because code called `exit()`. Confirm first if it was the model's code."""
+
+
+class HeadlessFrontend:
+    """A session without a screen: no terminal to lend, nobody to ask."""
+
+    can_ask = False
+
+    def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
+        raise RuntimeError("This needs a terminal, and the session has no screen.")
+
+    def leave(self) -> None:
+        """Do nothing: there is no screen to close."""
+
+
+MakeKernel = Callable[[str], "Kernel"]
+"""Creates a kernel at an address; empty for this machine. Raises `KernelError`."""
+
+
+class SessionBackend(NamedTuple):
+    """Kernel, store and lock of a session."""
+
+    kernel: Kernel
+    store: Store | None = None
+    """None: nothing is kept."""
+    claim: SessionLock | None = None
+    """The right to write the session in the store; None if it needs none."""
+    make_kernel: MakeKernel | None = None
+    """Creates a kernel at another place; None if this one cannot be left."""
+
+    def release(self) -> None:
+        """Give up the right to write the session."""
+        if self.claim is not None:
+            self.claim.release()
+
+
+def change_row(change: Change, before: Variable | None) -> records.Change:
+    """Convert a change for the `namespace` record. before: the previous description of the name."""
+    now = change.variable
+    if now is None:
+        return records.Change(change.name, change.change)
+    row = variable_row(now, change.change)
+    if before is not None and (before.type, before.summary) != (now.type, now.summary):
+        row = row._replace(was_type=before.type, was=before.summary)
+    return row
+
+
+def variable_row(variable: Variable, change: ChangeKind = "added") -> records.Change:
+    return records.Change(
+        variable.name, change, type=variable.type, summary=variable.summary, kind=variable.kind
+    )
+
+
+T = TypeVar("T")
+
+
+class RequestCancelled(Exception):
+    """The question was withdrawn before the user answered it."""
+
+
+class UserRequests(Generic[T]):
+    """Questions by id, asked on one thread and answered on another."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[str, Future[T]] = {}
+        self._numbers = itertools.count(1)
+
+    def new_id(self) -> str:
+        return str(next(self._numbers))
+
+    def wait(self, request: str, withdrawn: Callable[[], bool] = lambda: False) -> T:
+        """Wait for the answer to a question, unless `withdrawn()` is true. Raises
+        `RequestCancelled`."""
+        with self._lock:
+            question = self._open.setdefault(request, Future())
+            if withdrawn():
+                question.cancel()
+        try:
+            return question.result()
+        except CancelledError:
+            raise RequestCancelled from None
+        finally:
+            with self._lock:
+                self._open.pop(request, None)
+
+    def answer(self, request: str, answer: T) -> bool:
+        """Answer a question, even before `wait` is called; False if it was answered already."""
+        with self._lock:
+            question = self._open.setdefault(request, Future())
+            if question.done():
+                return False
+            question.set_result(answer)
+            return True
+
+    def cancel(self, request: str) -> None:
+        """Withdraw a question, even before `wait` is called."""
+        with self._lock:
+            self._open.setdefault(request, Future()).cancel()
+
+    def cancel_all(self) -> None:
+        with self._lock:
+            for question in self._open.values():
+                question.cancel()
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The ids of the open questions, oldest first."""
+        with self._lock:
+            return tuple(request for request, question in self._open.items() if not question.done())
+
+
+def ask_about(
+    log: logging.Logger,
+    approvals: UserRequests[Decision],
+    about: Approval,
+    stop: Callable[[], object],
+) -> Decision | str:
+    """Ask the user about a call that waits. Returns their decision to let it go on, or the end of a
+    sentence that says that they did not.
+
+    stop: stops the model's turn, if they want that. Raises `RequestCancelled`.
+    """
+    emit(log, about.changed(state="waiting"))
+    try:
+        decision = approvals.wait(about.request)
+    except RequestCancelled:
+        emit(log, about.changed(state="stopped"))
+        raise
+    if decision.action in ("run", "all", "keep"):
+        emit(log, about.changed(state="run"))
+        return decision
+    emit(
+        log,
+        about.changed(
+            state="skipped" if decision.action == "skip" else "stopped", reason=decision.reason
+        ),
+    )
+    if decision.action == "stop":
+        stop()
+    return f": {decision.reason}" if decision.reason.strip() else "."

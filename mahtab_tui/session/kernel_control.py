@@ -1,20 +1,172 @@
-"""Actions of the user on the kernel itself: reset it, kill it, take another one. All of it on
-threads; errors become notices."""
+"""Actions of the user on the kernel, and kernels that wait for a screen."""
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 
-from mahtab_tui.bus.records import Notice, emit
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Notice, ReplIn, emit
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.detached import WaitingKernel, stop, waiting_kernels
 from mahtab_tui.kernel.masked import MaskedKernel
-from mahtab_tui.session.backend import MakeKernel
+from mahtab_tui.kernel.remote.stations import Noted, noted_kernels
 from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.info import MakeKernel
 from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.undo import Undo
+from mahtab_tui.store.database import locked_sessions, suppress_all_but_damage
+from mahtab_tui.store.resume import database
+from mahtab_tui.store.sqlite import list_sessions, records_of
+
+MOST_WAITING = 5
+"""Kernels that wait at most, except those that run a cell."""
+
+_CODE = 60
+"""Characters of a cell's code that are shown."""
+
+
+def waiting_elsewhere() -> list[Noted]:
+    """Return the kernels on other machines whose sessions no program has open, without asking
+    whether they are still there."""
+    open_now = locked_sessions()
+    return [noted for noted in noted_kernels() if noted.session not in open_now]
+
+
+def waiting_here() -> list[WaitingKernel]:
+    """Return the kernels of this machine without a screen, the longest wait first."""
+    open_now = locked_sessions()
+    found = [
+        each for each in waiting_kernels() if not each.has_host and each.session not in open_now
+    ]
+    return sorted(found, key=lambda kernel: kernel.since)
+
+
+def end_surplus_kernels() -> None:
+    """End the kernels that have been idle longest, if too many wait."""
+    idle = [kernel for kernel in waiting_here() if kernel.has_run and not kernel.cell]
+    for kernel in idle[: max(0, len(idle) - MOST_WAITING)]:
+        with suppress(OSError):
+            stop(kernel)
+
+
+def facts_about_waiting_kernels() -> dict[str, str]:
+    """Return what each kernel without a screen does, how long it has computed and its memory, by
+    session."""
+    here = {kernel.session: f"{work(kernel)}, {_use(kernel)}" for kernel in waiting_here()}
+    return {
+        noted.session: f"started {begun(noted)} ago on {one_line(noted.station.label)}"
+        for noted in waiting_elsewhere()
+    } | here
+
+
+def stop_waiting_kernel(session: str) -> str:
+    """End the kernel of this machine that waits for a session; return the outcome as a sentence."""
+    kernel = next((kernel for kernel in waiting_here() if kernel.session == session), None)
+    if kernel is None:
+        return f"No kernel of this machine waits for it. To end one elsewhere: mahtab-tui sessions stop {session}"
+    try:
+        return (
+            "Its kernel has ended."
+            if stop(kernel)
+            else f"Its kernel (process {kernel.pid}) has not ended yet."
+        )
+    except OSError as error:
+        return f"Its kernel cannot be reached: {error.strerror or error}."
+
+
+def _use(kernel: WaitingKernel) -> str:
+    return f"CPU {_age(cpu_seconds(kernel.pid))}, {memory(kernel.pid)}"
+
+
+def sentences_about_waiting_kernels() -> Iterator[str]:
+    """Yield a sentence for each kernel without a screen: what it does, where, and how to resume or
+    stop it."""
+    for kernel in waiting_here():
+        if kernel.has_run:
+            code = f"still running cell {kernel.cell} in the background. Code: {_code(kernel)}"
+            where = f"{code if kernel.cell else 'idle in the background'}{folder(kernel.session)}"
+            use = f"{_age(time.time() - kernel.since)}, {_use(kernel)}"
+            yield f"Session {kernel.session} is {where} ({use}). {_ways(kernel.session)}"
+    for noted in waiting_elsewhere():
+        where = f"{one_line(noted.station.label)}{folder(noted.session)}"
+        yield f"Session {noted.session} still has a kernel on {where}. {_ways(noted.session)}"
+
+
+def _ways(session: str) -> str:
+    return f"Resume: mahtab-tui --resume {session}. Stop: mahtab-tui sessions stop {session}"
+
+
+def work(kernel: WaitingKernel) -> str:
+    """Say what a kernel does, and since when."""
+    age, code = _age(time.time() - kernel.since), _code(kernel)
+    return (
+        f"running cell {kernel.cell} for {age}{f': {code}' if code else ''}"
+        if kernel.cell
+        else f"idle for {age}"
+    )
+
+
+def begun(noted: Noted) -> str:
+    """Say how long ago a kernel elsewhere began."""
+    return _age(time.time() - noted.since)
+
+
+def folder(session: str) -> str:
+    """Return the folder of a session, if it is not this one: kernels of all folders are listed."""
+    row = None
+    with suppress_all_but_damage():
+        row = next(
+            (row for row in list_sessions(database(), None, begins=session) if row.id == session),
+            None,
+        )
+    return "" if row is None or row.project == str(Path.cwd()) else f"  in {one_line(row.project)}"
+
+
+def memory(pid: int) -> str:
+    """Return how much memory a process uses, as text."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return "? MB"
+    return f"{pages * 4096 / 2**20:,.0f} MB"
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return for how long a process has computed; 0 if that is not known."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def _code(kernel: WaitingKernel) -> str:
+    """Return the beginning of the code of the cell that a kernel runs, in one line."""
+    kinds = (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN)
+    cells = []
+    with suppress_all_but_damage():
+        cells = [cell for tag in kinds for cell in records_of(database(), kernel.session, tag)]
+    found = next(
+        (cell.text for cell in cells if isinstance(cell, ReplIn) and cell.cell == kernel.cell), ""
+    )
+    code = " ".join(found.split())
+    return one_line(code if len(code) <= _CODE else f"{code[: _CODE - 1]}…")
+
+
+def _age(seconds: float) -> str:
+    minutes = max(0, int(seconds)) // 60
+    if minutes < 1:
+        return f"{max(0, int(seconds))} s"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
 
 _PATIENCE = 5.0
 """Seconds to wait for the variables to be written."""

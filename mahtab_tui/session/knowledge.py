@@ -1,25 +1,25 @@
-"""The skills, source and tools of a session, each loaded when it is first needed."""
+"""The skills, source and tools of a session."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Notice, Record, emit
+from mahtab_tui.kernel.base import HostFunction
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.settings.sources import SettingsError, home_folder, project_folder
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Usage
     from mahtab_tui.knowledge.instructions import Found
-    from mahtab_tui.knowledge.library import SkillLibrary
-    from mahtab_tui.knowledge.loaded import LoadedSkills
+    from mahtab_tui.knowledge.library import LoadedSkills, SkillLibrary
     from mahtab_tui.knowledge.semantic_index import SemanticIndex
     from mahtab_tui.llm.prompts import ListedServer
-    from mahtab_tui.llm.spending import Spending
+    from mahtab_tui.llm.usage import Spending
     from mahtab_tui.servers.servers import Servers
     from mahtab_tui.tools.toolset import Toolset
 
@@ -96,7 +96,7 @@ class Knowledge:
         with self._making:
             if self._skills is None:
                 from mahtab_tui.knowledge.library import SkillLibrary
-                from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
+                from mahtab_tui.knowledge.skills import SkillsLoader, skill_folders
 
                 folders = skill_folders(
                     project_folder(),
@@ -115,7 +115,7 @@ class Knowledge:
     def toolset(self) -> Toolset:
         with self._making:
             if self._toolset is None:
-                from mahtab_tui.knowledge.loaded import LoadedSkills
+                from mahtab_tui.knowledge.library import LoadedSkills
                 from mahtab_tui.tools.toolset import Toolset
 
                 loaded = LoadedSkills(lambda: self.skills, self._settings.skills_budget, self._log)
@@ -143,7 +143,7 @@ class Knowledge:
             if self._meaning is None:
                 from mahtab_tui.knowledge.semantic_index import SemanticIndex
                 from mahtab_tui.llm.embedding import EmbeddingModel
-                from mahtab_tui.store.vectors import Vectors
+                from mahtab_tui.store.session_search import Vectors
 
                 path = None if self._no_trace else home_folder() / "vectors.db"
                 keys = settings.model_access()["api_keys"]
@@ -172,9 +172,8 @@ class Knowledge:
             if self._servers is None:
                 import builtins
 
-                from mahtab_tui.kernel.worker.toolbox import NAMES
-                from mahtab_tui.servers.kept_logins import KeptLogins
-                from mahtab_tui.servers.servers import Servers
+                from mahtab_tui.servers.servers import KeptLogins, Servers
+                from mahtab_tui.worker.toolbox import NAMES
 
                 reserved = {
                     *dir(builtins),
@@ -215,3 +214,37 @@ class Knowledge:
 
     def _warn(self, problem: str) -> None:
         emit(self._log, Notice(problem, level="warning"))
+
+
+class ToolCalls:
+    """Calls tools for cells, and cancels a call when its cell no longer waits."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._knowledge = knowledge
+        self.names: frozenset[str] = frozenset()
+        """Names of the functions in the current namespace."""
+        self._waiting: set[tuple[str, threading.Event]] = set()
+
+    def functions(self) -> Sequence[HostFunction]:
+        """Return the functions for a new namespace."""
+        functions = self._knowledge.toolset.functions()
+        self.names = frozenset(function.name for function in functions)
+        return functions
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._knowledge.toolset.tools
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """Run a tool and return its result. Raises `ToolError`."""
+        waiting = (name, threading.Event())
+        self._waiting.add(waiting)
+        try:
+            return self._knowledge.toolset.run(name, arguments, waiting[1])
+        finally:
+            self._waiting.discard(waiting)
+
+    def cancel(self, name: str) -> None:
+        """Cancel the calls of a tool: their cell no longer waits."""
+        for called, cancelled in list(self._waiting):
+            if called == name:
+                cancelled.set()

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.kernel.worker import toolbox
-from mahtab_tui.knowledge.encodings import decoded, marked_encoding, single_byte_encoding
+from mahtab_tui.knowledge.confined_folder import decoded, marked_encoding, single_byte_encoding
+from mahtab_tui.worker import toolbox
 
 MOST_BYTES = 500_000_000
 """Largest file that is loaded. A larger one might take all memory, so its variable is its path."""

@@ -1,20 +1,170 @@
-"""Creates the models of a session from the current settings."""
+"""The models of a session, its live settings, and suggestions."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Notice, emit
-from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.bus.sanitize import plain, visible
+from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.kernel.values import Variable
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.providers import OnNotice, get_llm
+from mahtab_tui.llm.prompts import suggestion_request
+from mahtab_tui.llm.providers import OnNotice, check_model, default_model, get_llm
+from mahtab_tui.llm.usage import (
+    Spending,
+    estimated_usage,
+    is_priced,
+    model_name,
+    told_usage,
+    worst_cost,
+)
 from mahtab_tui.session.info import SessionInfo
+from mahtab_tui.session.session import Session
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.system.imports import IMPORTS
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessageChunk
+
+_OF_THE_MODEL = frozenset(
+    {"provider", "base_url", "api_keys", "claude_api_key", "model_timeout", "max_usd"}
+)
+"""Settings that require a new model."""
+_OF_THE_AGENT = _OF_THE_MODEL | {
+    "max_turns",
+    "max_history",
+    "reflection",
+    "reflection_model",
+    "output_answers",
+}
+"""Settings that require to configure the agent again."""
+_AT_ONCE = _OF_THE_AGENT | {
+    "model",
+    "approval",
+    "approval_rules",
+    "reload",
+    "sub_model",
+    "agent_gone",
+}
+"""Settings that take effect at once, as do those that start with ``rlm_``."""
+
+
+def change_setting(session: Session, key: str, value: Any) -> bool:
+    """Change a setting for this session; returns whether it takes effect before the next start.
+    Raises `ModelError`."""
+    settings, agent = session.settings, session.agent
+    if value is not None and key.endswith("_model") and key != "embedding_model":
+        check_model(value, **settings.model_access())
+    if key == "model":
+        session.set_model(value or default_model())
+    elif key == "approval":
+        session.set_approval(value)
+    settings.change(key, value)
+    if key in _OF_THE_MODEL:
+        session.renew_model()
+    if key in _OF_THE_AGENT:
+        agent.change(
+            lambda it: it.configure(
+                settings.max_turns,
+                settings.reflection,
+                session.models.reflection(),
+                settings.max_history,
+                output_answers=settings.output_answers,
+            )
+        )
+    elif key == "reload":
+        session.kernel.set_reload(value)
+    return key in _AT_ONCE or key.startswith("rlm_")
+
+
+@dataclass(eq=False, repr=False)
+class Suggestions:
+    """Asks a model for suggestions, one at a time. After its first failure, which is reported,
+    there are no more."""
+
+    _log: logging.Logger
+    _make_llm: Callable[[], BaseChatModel]
+    _variables: Callable[[], Sequence[Variable]]
+    _spending: Spending
+    _secrets: Secrets
+
+    def __post_init__(self) -> None:
+        self._llm: BaseChatModel | None = None
+        self._failed = False
+
+    def suggest(self, text: str, python: bool, wanted: Callable[[], bool]) -> str:
+        """Return the rest of the last line; empty if there is no suggestion, or it is no longer
+        wanted. Waits for the model."""
+        if self._failed:
+            return ""
+        try:
+            return rest_of_line(text, self._said(text, python, wanted))
+        except (
+            Exception
+        ) as error:  # the outermost frame of the editor's thread: models fail in many ways
+            self._failed = True
+            emit(self._log, Notice(f"Suggestions are off: {error}", level="warning"))
+            return ""
+
+    def close(self) -> None:
+        close = getattr(self._llm, "close", None)
+        if close is not None:
+            close()
+
+    def _said(self, text: str, python: bool, wanted: Callable[[], bool]) -> str:
+        try:
+            variables = self._variables()
+        except KernelError:  # the kernel is busy
+            variables = ()
+        if self._llm is None:
+            self._llm = self._make_llm()
+        llm, request = self._llm, suggestion_request(self._secrets.told(text), variables, python)
+        with self._spending.afford(
+            model_name(llm) or llm._llm_type,
+            lambda: worst_cost(llm, (words for _, words in request)),
+        ):
+            whole: AIMessageChunk | None = None
+            try:
+                for chunk in llm.stream(request):
+                    whole = chunk if whole is None else whole + chunk
+                    if not wanted():
+                        break
+            finally:
+                if whole is not None:  # even if the call has failed
+                    used = told_usage(llm, whole.usage_metadata, whole.response_metadata)
+                    if used is None and (is_priced(llm) or not wanted()):
+                        used = estimated_usage(
+                            llm, (words for _, words in request), str(whole.text)
+                        )
+                    if used is not None:
+                        self._spending.count(used)
+                        emit(self._log, used.changed(source="suggestion"))
+        return (
+            str(whole.response_metadata.get("final_text") or whole.text)
+            if whole is not None and wanted()
+            else ""
+        )
+
+
+def rest_of_line(text: str, said: str) -> str:
+    """Return what a model's answer adds to the last line of a text: one line, without fences and
+    without repeating the line.
+
+    Empty if it holds hidden characters: the user would enter what they cannot see.
+    """
+    lines = [line for line in plain(said).strip("\n").split("\n") if not line.startswith("```")]
+    first = lines[0] if lines else ""
+    line = text.rpartition("\n")[2].strip()
+    if line and first.lstrip().startswith(line):
+        first = first.lstrip()[len(line) :]
+    return "" if visible(first) != first else first.rstrip()
+
 
 ANSWER_TOKENS = 8_192
 """Maximum tokens of an answer if the session's cost is limited: the worst cost of a call must be

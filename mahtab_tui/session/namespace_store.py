@@ -12,9 +12,8 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Namespace, Notice, Restore, emit
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import Kernel, KernelError
-from mahtab_tui.kernel.restoration import KeepResult, KeptFile, KeptNamespace, NotKept
-from mahtab_tui.kernel.values import Change, Variable
-from mahtab_tui.session.changes import change_row, variable_row
+from mahtab_tui.kernel.values import Change, KeepResult, KeptFile, KeptNamespace, NotKept, Variable
+from mahtab_tui.session.info import change_row, variable_row
 
 QUIET = 1.0
 """Seconds without a further cell after which the namespace is written."""

@@ -1,8 +1,10 @@
-"""The notebook that a session has opened: its cells, shown and run, and its file, written back."""
+"""The notebook that a session has opened, and exports of the session."""
 
 from __future__ import annotations
 
 import logging
+import os
+import shlex
 import threading
 import time
 from collections import deque
@@ -10,20 +12,139 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.mask_spans import MASK
-from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus.masking import MASK, PrivateTexts, Secrets, mask_spans
 from mahtab_tui.bus.records import Record, emit, record_of
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.bus.store_handler import StoreError
-from mahtab_tui.export import saving
-from mahtab_tui.export.entries import Cell, Conversation, Entry
+from mahtab_tui.export import writing
+from mahtab_tui.export.entries import (
+    LONGEST,
+    Cell,
+    Conversation,
+    Entry,
+    NothingToExport,
+    Selected,
+    select,
+)
 from mahtab_tui.export.reading import Node, NotebookFile, outputs_of, source_of
-from mahtab_tui.export.selection import Selected
+from mahtab_tui.export.writing import ENDINGS, write
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.session.cells import YOU, Cells
 from mahtab_tui.session.inbox import Inbox
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.session import Session
+    from mahtab_tui.store.sqlite import SessionRow
+
+
+class BadExport(Exception):
+    """The argument of ``/export`` cannot be carried out; the message is a sentence."""
+
+
+class ExportOrder(NamedTuple):
+    """Export as the user ordered it: content and file."""
+
+    file: Path
+    """As it was typed."""
+    folder: Path
+    """Folder of the file, unless its path is absolute."""
+    shown: bool = False
+    """Nothing that is hidden from the model, replaced or undone."""
+    whole: bool = False
+    """Outputs of any length."""
+
+    @property
+    def path(self) -> Path:
+        return self.folder / self.file
+
+
+def order_of(typed: str, session_name: str, folder: Path) -> ExportOrder:
+    """Read ``[FILE] [shown] [whole]``, in any order; a name with spaces is in quotes. Raises
+    `BadExport`."""
+    files, flags = list[str](), set[str]()
+    try:
+        words = shlex.split(typed)
+    except ValueError:
+        raise BadExport('A quotation mark is not closed: /export "my report.html"') from None
+    for word in words:
+        if word in ("shown", "whole"):
+            flags.add(word)
+        elif word.lower().endswith(ENDINGS):
+            files.append(word)
+        else:
+            raise BadExport(
+                f"The file's extension sets its format: {', '.join(ENDINGS)}. {word} has none of them."
+            )
+    if len(files) > 1:
+        raise BadExport("Name one file, as in /export report.html.")
+    own = (
+        Path(session_name).name.lstrip("~.") or "session"
+    )  # the name may come from a stranger's file: it leads to no other folder
+    file = files[0] if files else f"{own}.ipynb"
+    return ExportOrder(Path(os.path.expanduser(file)), folder, "shown" in flags, "whole" in flags)
+
+
+def export(session: Session, order: ExportOrder) -> None:
+    """Export on a thread; a notice tells how it went. Replaces the file."""
+
+    def work() -> None:
+        try:
+            session.notice(_exported(session, order))
+        except (StoreError, NothingToExport) as error:
+            session.notice(str(error), "warning")
+        except OSError as error:
+            session.notice(f"{order.file} cannot be written: {error.strerror}.", "error")
+
+    threading.Thread(target=work, name="export", daemon=True).start()
+
+
+def export_session(
+    row: SessionRow,
+    path: Path,
+    told: Callable[[str], str],
+    *,
+    shown: bool = False,
+    whole: bool = False,
+    over: bool = False,
+) -> str:
+    """Export a saved session, and say so in a sentence. told: covers what must not be written. The
+    others: as in `ExportOrder`.
+
+    Raises `StoreError`, `NothingToExport`, `OSError`; `FileExistsError` if the file is there and
+    not `over`.
+    """
+    from mahtab_tui.store.resume import database
+    from mahtab_tui.store.sqlite import ALL, load_records
+
+    if path.suffix.lower() not in ENDINGS:
+        raise NothingToExport(f"The file's extension sets its format: {', '.join(ENDINGS)}.")
+    page = load_records(database(), row.id, limit=ALL)
+    conversation = Conversation((record for _, record in page.records), asides=True)
+    private = PrivateTexts()
+    private.add(conversation.private_texts())
+    conversation.cover(told)
+    conversation.cover(lambda text: mask_spans(text, private.spans(text)))
+    chosen = select(conversation, row.id, shown=shown, longest=None if whole else LONGEST)
+    write(chosen, path, over=over)
+    lost = (
+        f" {page.unreadable:,} records cannot be read and are left out." if page.unreadable else ""
+    )
+    return chosen.sentence(str(path)) + lost
+
+
+def _exported(session: Session, order: ExportOrder) -> str:
+    """Write the file, and say so in a sentence."""
+    conversation = Conversation(session.everything(), asides=True)
+    conversation.cover(session.secrets.told)
+    chosen = select(
+        conversation, session.saved_id, shown=order.shown, longest=None if order.whole else LONGEST
+    )
+    write(chosen, order.path, over=True)
+    return chosen.sentence(str(order.file))
+
 
 LONGEST_FILE = 1_000_000
 """Characters of one cell's output that are written."""
@@ -317,20 +438,20 @@ class Notebook(logging.Handler):
         with self._lock:
             changes = self._changes
             content = self._now()
-            text = saving.text_of(self._file, content)
-            now = saving.digest_of(self.path)
+            text = writing.text_of(self._file, content)
+            now = writing.digest_of(self.path)
             # A script has no outputs, so it may be the same although cells ran.
             same = content == self._content or (
-                self._file.form != "ipynb" and text == saving.text_of(self._file, self._content)
+                self._file.form != "ipynb" and text == writing.text_of(self._file, self._content)
             )
             sentence = ""
             if now not in (self._digest, ""):
-                beside = saving.free_name(self.path)
-                self._digest = saving.write_text(beside, text, self._file.style.encoding)
+                beside = writing.free_name(self.path)
+                self._digest = writing.write_text(beside, text, self._file.style.encoding)
                 sentence = f"Another program has changed {self.label}, so this session is now saved in {one_line(beside.name)}."
                 self._file = replace(self._file, path=beside)
             elif now != self._digest or not same:
-                self._digest = saving.write_text(self.path, text, self._file.style.encoding)
+                self._digest = writing.write_text(self.path, text, self._file.style.encoding)
                 sentence = f"Saved {self.label}."
             if sentence:
                 self._content = content
@@ -379,8 +500,8 @@ class Notebook(logging.Handler):
     def save_copy(self, path: Path) -> None:
         """Write the notebook as it is now into another file. Raises `OSError`."""
         with self._lock:
-            saving.write_text(
-                path, saving.text_of(self._file, self._now()), self._file.style.encoding
+            writing.write_text(
+                path, writing.text_of(self._file, self._now()), self._file.style.encoding
             )
 
     def _fold(self) -> None:
@@ -418,4 +539,4 @@ class Notebook(logging.Handler):
             conversation.private,
             LONGEST_FILE,
         )
-        return saving.content_of(self._file, ran, besides, selected, self._secrets.told)
+        return writing.content_of(self._file, ran, besides, selected, self._secrets.told)

@@ -1,16 +1,56 @@
-"""The user's private variables: no model or agent is told what is in them."""
+"""The user's private variables, and the cells that made a variable."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from mahtab_tui.bus.hidden_entries import HELD_BACK, HiddenEntries, cell_entry
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import Notice, Private, Record, ReplIn, emit, record_of
+from mahtab_tui.bus.prompt import HELD_BACK, HiddenEntries, cell_entry
+from mahtab_tui.bus.records import Namespace, Notice, Private, Record, ReplIn, Undo, emit, record_of
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.values import CellResult, Change, PrivateUse, Variable
+
+
+class Rebuilding(logging.Handler):
+    """Folds the records of cells and of what they changed."""
+
+    def __init__(self, past: Iterable[Record] = ()) -> None:
+        super().__init__()
+        self._codes: dict[int, str] = {}
+        self._changes: dict[int, dict[str, str]] = {}
+        """How each cell changed names."""
+        self._undone: set[int] = set()
+        for record in past:
+            self._take(record)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._take(record_of(record))
+
+    def _take(self, record: Record) -> None:
+        if isinstance(record, ReplIn) and record.cell is not None:
+            self._codes[record.cell] = record.text
+        elif isinstance(record, Undo):
+            (self._undone.update if record.undone else self._undone.difference_update)(record.cells)
+        elif isinstance(record, Namespace) and record.cell and not record.restored:
+            self._changes.setdefault(record.cell, {}).update(
+                (change.name, change.change) for change in record.changes
+            )
+
+    def code_for(self, name: str, missing: Collection[str]) -> str:
+        """Return the cells that made a variable, in order, as one cell, with those that made what
+        they need; empty if they are not known.
+
+        missing: the variables that are not there.
+        """
+        from mahtab_tui.bus.slicing import Step, steps_for
+
+        cells = sorted(self._changes.keys() & self._codes.keys() - self._undone)
+        steps = [Step(cell, self._codes[cell], self._changes[cell]) for cell in cells]
+        chosen = steps_for(name, steps, missing.__contains__)
+        return "\n\n".join(f"# cell {step.cell}\n{step.code.rstrip()}" for step in chosen)
+
 
 _MARKED = "{name} is private: models and agents know it exists, but not what it contains."
 _NOT_THERE = " There is no such variable yet."
@@ -111,7 +151,7 @@ class PrivateNames(logging.Handler):
         values may have passed. Waits for the kernel."""
         if not self.names:
             return list(names)
-        from mahtab_tui.kernel.worker.private_use import mentioned
+        from mahtab_tui.worker.private_use import mentioned
 
         data, related = frozenset(data), {*self.names, *self._aliases}
         for cell, code in list(self._codes.items()):
@@ -157,7 +197,7 @@ class PrivateNames(logging.Handler):
         try:
             return self._kernel.private_use(names, codes)
         except KernelError:
-            from mahtab_tui.kernel.worker.private_use import mentioned, reaches_everything
+            from mahtab_tui.worker.private_use import mentioned, reaches_everything
 
             found = map(mentioned, codes)
             used = tuple(

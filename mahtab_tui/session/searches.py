@@ -1,4 +1,4 @@
-"""Runs the recursive searches that cells start, and logs their events."""
+"""Searches and calls of MCP servers that cells start."""
 
 from __future__ import annotations
 
@@ -6,31 +6,124 @@ import base64
 import contextlib
 import itertools
 import logging
+import queue
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import Notice, Record, SearchBegin, SearchFinal, Usage, emit
-from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.base import Kernel, KernelError
-from mahtab_tui.llm.spending import Spending
+from mahtab_tui.bus.records import (
+    Approval,
+    Decision,
+    Notice,
+    Record,
+    SearchBegin,
+    SearchFinal,
+    Usage,
+    emit,
+)
+from mahtab_tui.bus.sanitize import plain, visible
+from mahtab_tui.kernel.base import HostServer, Kernel, KernelError
+from mahtab_tui.llm.usage import Spending
+from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.session.info import RequestCancelled, SessionInfo, UserRequests, ask_about
+from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.models import Models
+from mahtab_tui.settings.approval_rules import Call
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.system.imports import IMPORTS
+from mahtab_tui.worker.sandbox.tools import DescribedTool
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from mahtab_tui.kernel.worker.contexts import NamedContext
-    from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
-    from mahtab_tui.search.callers import SearchAnswer
-    from mahtab_tui.search.search import Asking, Search
-    from mahtab_tui.session.search_tools import KernelTools
+    from mahtab_tui.search.search import Asking, Search, SearchAnswer
+    from mahtab_tui.servers.schema import ToolSignature
+    from mahtab_tui.servers.servers import Servers
+    from mahtab_tui.worker.contexts import NamedContext
+
+_LONGEST = 2_000
+_MOST = 50
+
+
+class KernelTools:
+    """Implements `search.tools.ToolRunner` by requests that the kernel fetches. Any thread may call
+    it."""
+
+    def __init__(self) -> None:
+        self.described: list[DescribedTool] = []
+        self._requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._open: dict[int, Callable[[Mapping[str, Any]], None]] = {}
+        self._ended = False
+
+    def start(
+        self,
+        call: int,
+        name: str,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        done: Callable[[Mapping[str, Any]], None],
+    ) -> None:
+        """Ask the kernel to call a function."""
+        with self._lock:
+            if not self._ended:
+                self._open[call] = done
+                self._requests.put(
+                    {"call": call, "name": name, "args": list(args), "kwargs": dict(kwargs)}
+                )
+                return
+        done({"error": "The cell that has the function has ended."})
+
+    def stop(self, call: int) -> None:
+        """Ask the kernel to end a call."""
+        with self._lock:
+            if self._open.pop(call, None) is not None:
+                self._requests.put({"stop": call})
+
+    def next(self) -> dict[str, Any] | None:
+        """Wait for the next request; None at the end."""
+        request = self._requests.get()
+        if request is None:
+            self._requests.put(None)  # for others, and for whoever comes later
+        return request
+
+    def done(self, call: object, result: object) -> None:
+        """Take the result of a call from the kernel, which is not believed."""
+        with self._lock:
+            waiting = self._open.pop(call, None) if isinstance(call, int) else None
+        if waiting is not None:
+            waiting(
+                result if isinstance(result, Mapping) else {"error": "The kernel did not answer."}
+            )
+
+    def end(self) -> None:
+        """End all calls: the cell, or its kernel, has ended."""
+        with self._lock:
+            self._ended = True
+            waiting, self._open = self._open, {}
+            self._requests.put(None)
+        for done in waiting.values():
+            done({"error": "The cell that has the function has ended."})
+
+
+def described_tools(given: Iterable[Any]) -> list[DescribedTool]:
+    """Read descriptions of functions from the kernel. Raises `ValueError`."""
+    from mahtab_tui.worker.sandbox.names import why_not_a_name
+
+    tools = [
+        DescribedTool(str(name), str(signature)[:_LONGEST], str(doc)[:_LONGEST])
+        for name, signature, doc in given
+    ]
+    for tool in tools:
+        if why := why_not_a_name(tool.name):
+            raise ValueError(f"tools: a tool cannot be named {tool.name!r}: {why}.")
+    return tools[:_MOST]
 
 
 _LARGE = 2_000_000
@@ -98,13 +191,11 @@ class Searches:
         If there is no answer, the dict has `failed`, a sentence. Raises `RuntimeError` with a
         sentence if it cannot run.
         """
-        from mahtab_tui.kernel.worker.contexts import ContextText
         from mahtab_tui.llm.base import ModelError
-        from mahtab_tui.llm.sampling import sampling_of
-        from mahtab_tui.sandbox.base import SandboxError
-        from mahtab_tui.sandbox.text import Text
+        from mahtab_tui.llm.providers import sampling_of
+        from mahtab_tui.sandbox.base import SandboxError, Text
         from mahtab_tui.search.limits import limits_of
-        from mahtab_tui.session.search_tools import described_tools
+        from mahtab_tui.worker.contexts import ContextText
 
         about = {"cell": cell, "source": "cell"}
         tree, options = str(args["tree"]), dict(args["options"])
@@ -165,7 +256,6 @@ class Searches:
     def tools_of(self, tree: str, described: Sequence[DescribedTool] | None = None) -> KernelTools:
         """Return the way to the functions of a cell that a search may call; the kernel may ask
         before its search begins."""
-        from mahtab_tui.session.search_tools import KernelTools
 
         with self._making:
             for old in list(self._tools)[:-_KEPT_TOOLS]:
@@ -293,7 +383,7 @@ def _parts(given: Iterable[Any]) -> tuple[tuple[str, int, int], ...]:
 
 
 def _contexts(given: Iterable[Any]) -> tuple[NamedContext, ...]:
-    from mahtab_tui.kernel.worker.contexts import NamedContext
+    from mahtab_tui.worker.contexts import NamedContext
 
     return tuple(
         NamedContext(str(name), str(kind), int(start), int(end), _parts(parts), str(about))
@@ -307,3 +397,173 @@ def _read(file: Path) -> str:
     with contextlib.suppress(OSError):  # it is in memory, and the kernel's
         file.unlink()
     return text
+
+
+_LONGEST_ASKED = 200_000
+"""Characters of a call that the user can be asked about."""
+
+
+class _OpenCall:
+    """A call that a cell waits for."""
+
+    def __init__(self, cell: int) -> None:
+        """cell: the newest cell when it began."""
+        self.cell = cell
+        self._lock = threading.Lock()
+        self._cancel: Callable[[], object] | None = None
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """End what it waits for, now and later."""
+        with self._lock:
+            self.cancelled = True
+            cancel = self._cancel
+        if cancel is not None:
+            cancel()
+
+    def wait_with(self, cancel: Callable[[], object]) -> None:
+        """Let `cancel` call this from now on."""
+        with self._lock:
+            self._cancel = cancel
+            cancelled = self.cancelled
+        if cancelled:
+            cancel()
+
+
+@dataclass(eq=False, repr=False)
+class ServerCalls:
+    """Serves what code in the kernel asks of MCP servers."""
+
+    _log: logging.Logger
+    _knowledge: Knowledge
+    _cells: Cells
+    _profile: SessionInfo
+    _approvals: UserRequests[Decision]
+    _stop: Callable[[], object]
+    """Stops the model's turn."""
+
+    def __post_init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._open: dict[str, _OpenCall] = {}
+        self._cells.interrupted.append(self.cancel)
+
+    def servers(self) -> Sequence[HostServer]:
+        """Return the servers for a new namespace."""
+        servers = self._knowledge.servers
+        if servers is None:
+            return []
+        self._cells.servers = frozenset({*servers.states, "tools"})
+        return [
+            HostServer(state.python, visible(state.where)[:200])
+            for state in servers.states.values()
+        ]
+
+    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+        """Answer a call of the kernel: ``mcp_tools``, ``mcp_call``, ``mcp_cancel`` or
+        ``mcp_search``."""
+        from mahtab_tui.servers.servers import ServerError
+
+        if name == "mcp_cancel":
+            if (open_call := self._open.get(str(args["call"]))) is not None:
+                open_call.cancel()
+            return None
+        servers = self._knowledge.servers
+        if servers is None:
+            raise RuntimeError("There are no MCP servers in this session.")
+        try:
+            if name == "mcp_search":
+                from mahtab_tui.servers.servers import found
+
+                return found(
+                    servers, str(args["words"]), int(args["most"]), self._knowledge.meaning
+                )
+            if name == "mcp_tools":
+                return self._tools(servers, str(args["server"]))
+            return self._call(servers, args)
+        except ServerError as error:
+            return {"failed": str(error)}
+        except (CancelledError, RequestCancelled):
+            return {"failed": "The call was cancelled."}
+
+    def cancel(self, cell: int | None = None) -> None:
+        """Cancel the calls of a cell, also those that its threads wait for; all of them if the
+        kernel has ended."""
+        for open_call in list(self._open.values()):
+            if cell in (None, open_call.cell):
+                open_call.cancel()
+
+    def _tools(self, servers: Servers, server: str) -> dict[str, Any]:
+        servers.ready(server).result()
+        state = servers.states[server]
+        tools = [
+            {**tool._asdict(), "parameters": [each._asdict() for each in tool.parameters]}
+            for tool in state.tools.values()
+        ]
+        return {"revision": state.revision, "tools": tools}
+
+    def _call(self, servers: Servers, args: Mapping[str, Any]) -> dict[str, Any]:
+        server, wire, arguments, key = (
+            str(args["server"]),
+            str(args["tool"]),
+            dict(args["arguments"]),
+            str(args["call"]),
+        )
+        open_call = self._open[key] = _OpenCall(self._cells.last)
+
+        def waited(future: Future[Any]) -> Any:
+            open_call.wait_with(future.cancel)
+            return future.result()
+
+        try:
+            tool: ToolSignature = waited(servers.prepare(server, wire, arguments))
+            if not tool.read_only:
+                self._ask(open_call, server, tool, arguments, args.get("cell"))
+            parts = waited(servers.call(server, wire, arguments))
+            return {"parts": parts, "revision": servers.states[server].revision}
+        finally:
+            del self._open[key]
+
+    def _ask(
+        self,
+        open_call: _OpenCall,
+        server: str,
+        tool: ToolSignature,
+        arguments: Mapping[str, Any],
+        cell: int | None,
+    ) -> None:
+        """Ask the user, unless it is their own cell that calls, or a rule decides. Raises
+        `ServerError` if the call must not be made."""
+        from mahtab_tui.servers.servers import ServerError
+
+        party = self._cells.foreign_party(cell)
+        if party is None:
+            return
+        name = f"{server}.{tool.name}"
+        matching = [
+            rule for rule in self._profile.rules if rule.matches(Call(name, keywords=arguments))
+        ]
+        deciding = min(
+            matching, key=lambda rule: ("deny", "ask", "allow").index(rule.action), default=None
+        )
+        if deciding is not None and deciding.action == "deny":
+            raise ServerError(f"{name} was not called: the rule {deciding.text} forbids it.")
+        if deciding.action == "allow" if deciding is not None else self._profile.approval == "auto":
+            return
+        request = f"tool-{next(self._numbers)}"
+        given = "".join(
+            f"\n    {name if name.isidentifier() else repr(name)}={value!r},"
+            for name, value in arguments.items()
+        )
+        text = visible(f"{name}({given}\n)" if given else f"{name}()")
+        if len(text) > _LONGEST_ASKED:
+            raise ServerError(
+                f"{name} was not called: arguments of {len(text):,} characters are too long for the user to read."
+            )
+        why = f"{party} calls a tool of the MCP server {server} that may change something" + (
+            f"; the rule {deciding.text} asks" if deciding else ""
+        )
+        about = Approval(text, request=request, party=party, is_code=False, why=why)
+        open_call.wait_with(lambda: self._approvals.cancel(request))
+        decision = ask_about(self._log, self._approvals, about, self._stop)
+        if isinstance(decision, str):
+            raise ServerError(f"The user did not allow the call of {name}{decision}")

@@ -7,46 +7,38 @@ from concurrent.futures import Future
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from mahtab_tui.llm.local_servers import SERVERS, server_address
-from mahtab_tui.llm.providers import chosen_model
+from mahtab_tui.llm.providers import SERVERS, chosen_model, server_address
 from mahtab_tui.settings.model import ApprovalMode, Settings
-from mahtab_tui.system.imports import IMPORTS
-from mahtab_tui.system.lazy import Lazy
+from mahtab_tui.system.imports import IMPORTS, Lazy
 
 if TYPE_CHECKING:
     import logging
 
-    from mahtab_tui.bus.decision import Decision
+    from mahtab_tui.bus.logger import Store
     from mahtab_tui.bus.masking import Secrets
-    from mahtab_tui.bus.records import Record
-    from mahtab_tui.bus.store_handler import Store
+    from mahtab_tui.bus.records import Decision, Record
     from mahtab_tui.export.reading import NotebookFile
     from mahtab_tui.kernel.base import Kernel
-    from mahtab_tui.kernel.code_help import Completions, Explanation
     from mahtab_tui.kernel.inspector_client import InspectorClient
-    from mahtab_tui.llm.spending import Spending
+    from mahtab_tui.kernel.values import Completions, Explanation
+    from mahtab_tui.llm.usage import Spending
+    from mahtab_tui.session.agent_calls import JoinedAgents
     from mahtab_tui.session.agent_thread import AgentThread
     from mahtab_tui.session.attachments import Attachments
-    from mahtab_tui.session.backend import SessionBackend
-    from mahtab_tui.session.broadcast import Broadcast
     from mahtab_tui.session.cells import Cells
-    from mahtab_tui.session.components import Components
-    from mahtab_tui.session.context_use import ContextUse
-    from mahtab_tui.session.entries import Entries
-    from mahtab_tui.session.frontend import Frontend
-    from mahtab_tui.session.inbox import Inbox, Item, Mode
-    from mahtab_tui.session.info import SessionInfo
-    from mahtab_tui.session.joined_agents import JoinedAgents
+    from mahtab_tui.session.components import Components, ContextUse
+    from mahtab_tui.session.inbox import Entries, Inbox, Item, Mode
+    from mahtab_tui.session.info import Frontend, SessionBackend, SessionInfo, UserRequests
+    from mahtab_tui.session.kernel import SessionKernelHost
     from mahtab_tui.session.kernel_control import KernelControl
-    from mahtab_tui.session.kernel_host import SessionKernelHost
     from mahtab_tui.session.knowledge import Knowledge
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.models import Models
     from mahtab_tui.session.namespace_store import NamespaceStore
     from mahtab_tui.session.notebooks import Notebook
     from mahtab_tui.session.private_names import PrivateNames
-    from mahtab_tui.session.requests import UserRequests
     from mahtab_tui.session.searches import Searches
+    from mahtab_tui.session.sharing import Broadcast
     from mahtab_tui.session.turns import TurnHost
     from mahtab_tui.session.undo import Undo
 
@@ -101,7 +93,7 @@ class Session:
         self.no_trace = no_trace
         self.past = past
         if not isinstance(kernel, Lazy):
-            from mahtab_tui.session.backend import SessionBackend
+            from mahtab_tui.session.info import SessionBackend
 
             kernel = Lazy.of(SessionBackend(kernel, store))
         self.ground = kernel
@@ -396,7 +388,7 @@ class Session:
     def context_use(self) -> ContextUse:
         """Count what the next question would send. Waits for the kernel, and for the model's
         package. Raises `KernelError`, `ModelError`."""
-        from mahtab_tui.session.context_use import context_use
+        from mahtab_tui.session.components import context_use
 
         return context_use(*self.agent.agent.context_sizes(self.private.variables()))
 

@@ -1,4 +1,4 @@
-"""Serves the model's turns: runs code, asks the user, and tells the model what happened."""
+"""Serves the model's turns: runs code, asks the user, and reports what happened."""
 
 from __future__ import annotations
 
@@ -13,27 +13,103 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mahtab_tui.agent.host import ApprovalRequest, Execution, QuestionContext
-from mahtab_tui.bus.decision import Decision
-from mahtab_tui.bus.escaping import escape_for_model
-from mahtab_tui.bus.hidden_entries import HELD_BACK
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import AssistantChat, Record, Usage, UserAttachment, UserChat, emit
+from mahtab_tui.bus.prompt import HELD_BACK
+from mahtab_tui.bus.records import (
+    AssistantChat,
+    Decision,
+    Notice,
+    NotRestored,
+    Record,
+    Review,
+    Usage,
+    UserAttachment,
+    UserChat,
+    emit,
+)
+from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, KernelError
+from mahtab_tui.kernel.cells import taken_back
 from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.llm.pictures import EncodedPicture
-from mahtab_tui.llm.spending import Spending
+from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.attachments import Attachments, element_of
 from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.info import SessionInfo
+from mahtab_tui.session.info import RequestCancelled, SessionInfo, UserRequests
 from mahtab_tui.session.private_names import PrivateNames, why_asked
-from mahtab_tui.session.requests import RequestCancelled, UserRequests
-from mahtab_tui.session.review import Reviews
-from mahtab_tui.session.undo import Undo
+from mahtab_tui.session.undo import Undo, cells_named, not_restored_rows, restored_rows
 from mahtab_tui.session.variable_context import describe_changes, describe_for_model
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.prompt import PromptHandler
     from mahtab_tui.session.code_rules import CodeRules, Verdict
+
+_STATES = {"keep": "kept", "all": "kept", "undo": "undone", "stop": "stopped"}
+
+
+class Reviews:
+    """Asks the user about what cells of the model have changed."""
+
+    def __init__(self, log: logging.Logger, kernel: Kernel, undo: Undo) -> None:
+        self._log = log
+        self._kernel = kernel
+        self._undo = undo
+
+    def review(
+        self, cell: int, request: str, party: str, wait: Callable[[str], Decision]
+    ) -> Decision:
+        """Show what a cell has changed, and wait until the user keeps or undoes it; returns `keep`
+        at once if it has changed nothing.
+
+        request: an id for the question. wait: returns the user's decision on it. If other cells
+        have run meanwhile, an undo would take them back too, so the user is asked about all of
+        them.
+        """
+        while True:
+            asked = self._changes(cell, Review(request=f"{request}.review", party=party))
+            if not (asked.changes or asked.not_restored):
+                return Decision("keep")
+            emit(self._log, asked.changed(state="waiting"))
+            decision = wait(asked.request)
+            if decision.action == "undo" and not self._take_back(asked.cells):
+                continue
+            emit(self._log, asked.changed(state=_STATES[decision.action], reason=decision.reason))
+            return decision
+
+    def _changes(self, cell: int, about: Review) -> Review:
+        """Add what a cell, and those after it, have changed."""
+        cells = self._undo.cells_from(cell)
+        try:
+            restoration = self._undo.preview(cell)
+        except KernelError as error:
+            return about.changed(
+                cells=cells, not_restored=(NotRestored("", f"The changes are unknown. {error}"),)
+            )
+        return about.changed(
+            cells=cells,
+            changes=restored_rows(taken_back(restoration)),
+            not_restored=not_restored_rows(restoration),
+        )
+
+    def _take_back(self, cells: tuple[int, ...]) -> bool:
+        """Undo cells, unless others have run since, which the user has not seen here; returns
+        whether they were undone."""
+        now = self._undo.cells_from(cells[0])
+        if now != cells:
+            emit(
+                self._log,
+                Notice(
+                    f"Another cell has run since. An undo would now cover {cells_named(now)}.",
+                    level="warning",
+                ),
+            )
+            return False
+        try:
+            self._undo.take_back(cells[0])
+        except KernelError as error:
+            emit(self._log, Notice(f"Nothing was undone. {error}", level="error"))
+            return False
+        return True
 
 
 _PLAN = "This is a plan: nothing changes until the user accepts it."

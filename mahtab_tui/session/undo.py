@@ -11,12 +11,10 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Namespace, emit
 from mahtab_tui.bus.records import Undo as UndoRecord
 from mahtab_tui.kernel.base import Kernel, KernelError
-from mahtab_tui.kernel.provenance import Author, Provenance
-from mahtab_tui.kernel.restoration import Restoration
-from mahtab_tui.kernel.results import not_restored
-from mahtab_tui.kernel.values import Change
+from mahtab_tui.kernel.cells import not_restored
+from mahtab_tui.kernel.values import Author, Change, Provenance, Restoration
 from mahtab_tui.session.cells import YOU, Cells
-from mahtab_tui.session.changes import change_row, variable_row
+from mahtab_tui.session.info import change_row, variable_row
 from mahtab_tui.session.namespace_store import NamespaceStore
 
 BUSY = "Something is running. Wait, or press Esc, then try again."

@@ -97,7 +97,7 @@ def choose_described(
 ) -> list[str]:
     """Return the names that are worth a description, the most important first: those in the
     question, those in recent code, tables."""
-    from mahtab_tui.kernel.worker.private_use import mentioned
+    from mahtab_tui.worker.private_use import mentioned
 
     newest = [v for v in reversed(variables) if not v.underscored and not _is_whole(v)]
     names = sorted(newest, key=lambda v: v.kind != "data")

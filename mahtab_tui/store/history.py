@@ -10,8 +10,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mahtab_tui.store.corruption import file_identity, is_damage, open_file, set_aside
-from mahtab_tui.store.encoding import readable, restored, stored
+from mahtab_tui.store.corruption import (
+    file_identity,
+    is_damage,
+    open_file,
+    readable,
+    restored,
+    set_aside,
+    stored,
+)
 
 _TABLES = """
 create table if not exists input (

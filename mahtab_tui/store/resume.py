@@ -1,26 +1,34 @@
-"""New and resumed sessions on disk."""
+"""New, resumed and copied sessions on disk."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import sys
 import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import (
     Agent,
     AssistantChat,
+    Branch,
     Notice,
     Record,
     ReplOut,
     UserChat,
     UserReplIn,
 )
-from mahtab_tui.bus.store_handler import StoreError
+from mahtab_tui.kernel.values import KeepPlace
 from mahtab_tui.settings.model import home_folder
-from mahtab_tui.store.namespaces import copy_namespace, is_kept, remove_namespace
-from mahtab_tui.store.session_lock import HeldElsewhere, claim, locked_sessions
+from mahtab_tui.store.database import HeldElsewhere, claim, fetched, locked_sessions
 from mahtab_tui.store.sqlite import (
     ALL,
     SessionRow,
@@ -29,7 +37,77 @@ from mahtab_tui.store.sqlite import (
     list_sessions,
     load_records,
     records_of,
+    start_of_cell,
 )
+from mahtab_tui.worker.saving.folder import INDEX
+
+_KEY_BYTES = 32
+
+
+def keep_place(session: str, megabytes: int) -> KeepPlace | None:
+    """Return where a session's variables are kept; None if they cannot be. Creates the folder above
+    it, and the user's key."""
+    if sys.platform != "linux":  # elsewhere, forking a kernel that has loaded libraries is not safe
+        return None
+    try:
+        _above().mkdir(mode=0o700, parents=True, exist_ok=True)
+        return KeepPlace(str(_folder(session)), _key().hex(), megabytes)
+    except OSError:  # the store reports that the home folder cannot be written
+        return None
+
+
+def is_kept(session: str) -> bool:
+    """Return whether there are variables of a session."""
+    return (_folder(session) / INDEX).exists()
+
+
+def copy_namespace(session: str, copy: str) -> None:
+    """Give a new session the variables of another one. The files never change, so both share them;
+    what cannot be copied is left out."""
+    source, target = _folder(session), _folder(copy)
+    with contextlib.suppress(OSError):
+        target.mkdir(mode=0o700)
+        for file in sorted(
+            source.iterdir(), key=lambda file: file.name == INDEX
+        ):  # the index last, when all that it names is there
+            os.link(file, target / file.name)
+
+
+def remove_namespace(session: str) -> None:
+    """Remove the variables of a session."""
+    shutil.rmtree(_folder(session), ignore_errors=True)
+
+
+def kept_bytes() -> int:
+    """Return the size of the variables of all sessions, in bytes."""
+    return sum(file.stat().st_size for file in _above().glob("*/*") if file.is_file())
+
+
+def _above() -> Path:
+    return home_folder() / "namespaces"
+
+
+def _folder(session: str) -> Path:
+    return _above() / f"session-{quote(session, safe='')}"
+
+
+def _key() -> bytes:
+    """Return the key that signs what this user's sessions write; create it the first time. Raises
+    `OSError`."""
+    path = _above() / "key"
+    with contextlib.suppress(FileExistsError):
+        new = path.with_name(f"key.{os.getpid()}")
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, secrets.token_bytes(_KEY_BYTES))
+        finally:
+            os.close(descriptor)
+        try:
+            os.link(new, path)
+        finally:
+            new.unlink()
+    return path.read_bytes()
+
 
 TAIL = 5_000
 """Records of a resumed session that are loaded; older ones stay on disk."""
@@ -183,8 +261,8 @@ def forked_store(
 def remove_session(row: SessionRow) -> None:
     """Delete a session: its records and its variables. Raises `NoSession` if a program has it open
     or its kernel waits, `StoreError`."""
-    from mahtab_tui.kernel.detached.waiting import last_outputs, waiting_kernels
-    from mahtab_tui.kernel.remote.notes import noted_kernels
+    from mahtab_tui.kernel.detached import last_outputs, waiting_kernels
+    from mahtab_tui.kernel.remote.stations import noted_kernels
     from mahtab_tui.store.session_index import delete_session
 
     if any(not kernel.has_host for kernel in waiting_kernels(row.id)) or (
@@ -211,3 +289,64 @@ def remove_session(row: SessionRow) -> None:
 
 def _notice(text: str, level: str = "info") -> Record:
     return Notice(text, level=level, time=time.time())
+
+
+_ENTRY = re.compile(r"(cell|question|answer|code|tool) (\d{1,9})\b")
+_QUESTION = (
+    "select number from record where session = ? and tag = ? and json_extract(case when json_valid(attrs) then attrs else '{}' end, '$.turn') = ?"
+    " order by number limit 1"
+)
+
+
+def fork(session: str, entry: str = "") -> str:
+    """Make a new session that begins as another one, or as it was before an entry (as
+    `bus.left_out` names it); returns its id.
+
+    A copy of all of it has the variables that were kept, too. Raises `StoreError`.
+    """
+    copy = new_id()
+    if not entry:
+        fork_session(database(), session, copy)
+        copy_namespace(session, copy)
+        return copy
+    start, before, cell = _start(session, entry)
+    fork_session(database(), session, copy, before=start)
+    store = SqliteStore(database(), copy)
+    text = f"This session is a copy of {session}, before {before}."
+    store.append(Branch(text, origin=session, copy=copy, cell=cell, time=time.time()))
+    marks = records_of(database(), copy, tags.PRIVATE)
+    for mark in records_of(
+        database(), session, tags.PRIVATE
+    ):  # what is private now is private in its past, too
+        if mark not in marks:
+            store.append(mark)
+    store.close()
+    return copy
+
+
+def _start(session: str, entry: str) -> tuple[int, str, int]:
+    """Return the number of the record with which an entry begins, its name, and its cell; 0 if it
+    is none. Raises `StoreError`."""
+    found = _ENTRY.match(entry)
+    if found is None:
+        raise StoreError(
+            "A copy begins before a cell, a question or an answer: choose one of them."
+        )
+    kind, number = found[1], int(found[2])
+    if kind == "cell":
+        start = start_of_cell(database(), session, number)
+    else:
+        start = next(
+            (
+                int(row[0])
+                for row in fetched(database(), _QUESTION, (session, tags.USER_CHAT, number))
+            ),
+            None,
+        )
+    if start is None:
+        raise StoreError("The session has no record of this entry.")
+    return (
+        start,
+        f"{kind} {number}" if kind == "cell" else f"question {number}",
+        number if kind == "cell" else 0,
+    )

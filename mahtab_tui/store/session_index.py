@@ -1,11 +1,9 @@
-"""Index of sessions, for facts without reading their records: title, model, cost, size, and an
-index of the words.
+"""Index of sessions, for facts without reading their records.
 
 A digest is written in the transaction that writes a record. Sessions of older versions, and copies,
 are behind: `catch_up` reads them in small steps. The index has a row for each record with words,
 and one (`_ABOUT`) for the session's id, folder and title. It holds no texts, so a row is deleted by
-giving the same words again.
-"""
+giving the same words again."""
 
 from __future__ import annotations
 
@@ -19,14 +17,35 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from mahtab_tui.bus import records
+from mahtab_tui.bus import records, tags
+from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus.prompt import HiddenEntries, cell_entry, entry_of
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.store_handler import StoreError
-from mahtab_tui.store.corruption import is_busy, is_damage_of_index
+from mahtab_tui.store.corruption import is_busy, is_damage_of_index, restored, stored
 from mahtab_tui.store.database import as_sentences, connect, make_index, transaction
-from mahtab_tui.store.encoding import restored, stored
-from mahtab_tui.store.reading import readable_record
+from mahtab_tui.store.sqlite import SessionRow, readable_record
+
+_UNITS = ("B", "KB", "MB", "GB")
+
+
+def day(row: SessionRow) -> str:
+    """Return when a session was last used."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(row.last))
+
+
+def cost(row: SessionRow) -> str:
+    """Return what a session has cost, as far as that is known."""
+    return f"${row.cost:.2f}" if row.cost else "–"
+
+
+def size(row: SessionRow) -> str:
+    """Return how much the records of a session take."""
+    amount, unit = float(row.size), 0
+    while amount >= 1000 and unit + 1 < len(_UNITS):
+        amount, unit = amount / 1000, unit + 1
+    return f"{amount:.0f} {_UNITS[unit]}" if row.size else "–"
+
 
 LONGEST_TITLE = 100
 """Characters of a title."""
@@ -362,3 +381,67 @@ def delete_session(path: Path, session: str) -> None:
                 if not more:
                     for table, column in (("partial", "session"), ("session", "id")):
                         connection.execute(f"delete from {table} where {column} = ?", (session,))
+
+
+SHOWN = 300
+"""Records that a preview shows."""
+LONGEST = 10_000
+"""Characters of an output that it shows: half of them from the beginning, half from the end."""
+LONGEST_SAID = 20_000
+"""Records of a question, an answer or a cell: reading a long answer's Markdown would keep the
+screen busy."""
+PRIVATE = "# This cell uses a private variable, so it is left out."
+
+_COUNT = "select count(*) from record where session = ?"
+_PAGE = (
+    "select time, tag, attrs, text from record where session = ? order by number limit ? offset ?"
+)
+_MARKS = "select time, tag, attrs, text from record where session = ? and tag = ? order by number"
+
+
+def preview(path: Path, session: str, place: int = 0) -> list[Record]:
+    """Return the last records of a session, or those around the one at a place (from 1), without
+    cells that use private variables.
+
+    Those that cannot be read are counted in a notice. Raises `StoreError`.
+    """
+    with as_sentences(path), contextlib.closing(connect(path)) as connection:
+        (count,) = connection.execute(_COUNT, (session,)).fetchone()
+        first = max(0, min(count - SHOWN, place - SHOWN // 2 if place else count))
+        rows = [readable_record(row) for row in connection.execute(_PAGE, (session, SHOWN, first))]
+        marks = [
+            readable_record(row) for row in connection.execute(_MARKS, (session, tags.PRIVATE))
+        ]
+    found = [_shortened(record) for record in rows if record is not None]
+    left_out = HiddenEntries()
+    for record in (*found, *(mark for mark in marks if mark is not None)):
+        left_out.fold(record)
+    shown = [kept for record in found if (kept := without_private(record, left_out)) is not None]
+    notices = [records.Notice(f"{first:,} earlier records are not shown here.")] if first else []
+    if unreadable := rows.count(None):
+        shown.append(records.Notice(f"{unreadable:,} records cannot be read.", level="warning"))
+    return [*notices, *shown]
+
+
+def _shortened(record: Record) -> Record:
+    if isinstance(record, records.ReplOut) and len(record.text) > LONGEST:
+        return record.changed(text=shortened(record.text, LONGEST), kinds=None, frames=None)
+    if isinstance(record, SAID) and len(record.text) > LONGEST_SAID:
+        return record.changed(text=shortened(record.text, LONGEST_SAID))
+    return record
+
+
+def without_private(record: Record, left_out: HiddenEntries) -> Record | None:
+    """Return what of a record may be shown to others than the user: nothing of private variables
+    and of cells that use them."""
+    if isinstance(record, records.Display) and record.cell is not None:
+        return None if left_out.held_back(cell_entry(record.cell)) else record
+    if isinstance(record, records.Namespace | records.Review):
+        return record.changed(
+            changes=tuple(
+                change for change in record.changes if change.name not in left_out.private
+            )
+        )
+    if not left_out.held_back(entry_of(record)):
+        return record
+    return record.changed(text=PRIVATE) if isinstance(record, records.ReplIn) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 import threading
 import time
@@ -11,18 +12,86 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahtab_tui.bus import records, tags
-from mahtab_tui.bus.codec import InvalidRecord
-from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.records.base import encode
-from mahtab_tui.bus.store_handler import StoreError
-from mahtab_tui.store.corruption import file_identity, is_damage_of_index
-from mahtab_tui.store.database import as_sentences, connect, fetched, new_session, transaction
-from mahtab_tui.store.encoding import as_json, restored, stored
-from mahtab_tui.store.reading import StoredRow, decoded
-from mahtab_tui.store.session_lock import SessionLock
+from mahtab_tui.bus.codec import InvalidRecord, decode
+from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus.records import Record, encode
+from mahtab_tui.store.corruption import as_json, file_identity, is_damage_of_index, restored, stored
+from mahtab_tui.store.database import (
+    SessionLock,
+    as_sentences,
+    connect,
+    fetched,
+    new_session,
+    transaction,
+)
 
 if TYPE_CHECKING:
     from mahtab_tui.store.session_index import SessionIndex
+
+
+class MemoryStore:
+    """Keeps every record in `records`."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.partials: dict[str, Record] = {}
+
+    def append(self, record: Record) -> None:
+        self.records.append(record)
+
+    def partial(self, key: str, record: Record | None) -> None:
+        if record is None:
+            self.partials.pop(key, None)
+        else:
+            self.partials[key] = record
+
+    def output(self, cell: int) -> str | None:
+        outputs = (
+            record for record in reversed(self.records) if isinstance(record, records.ReplOut)
+        )
+        return next(
+            (record.text for record in outputs if record.cell == cell and not record.late), None
+        )
+
+    def pictures(self, cell: int) -> list[str]:
+        shown = (
+            record
+            for record in self.records
+            if isinstance(record, records.Display) and record.cell == cell
+        )
+        return [record.data for record in shown if record.mime in tags.PICTURES]
+
+    def everything(self) -> list[Record]:
+        return list(self.records)
+
+    def close(self) -> None:
+        """Do nothing: the records stay."""
+
+
+StoredRow = tuple[Any, Any, Any, Any]
+"""Time, tag, attributes and text of a record as stored, unchecked."""
+
+
+def decoded(row: StoredRow) -> Record | None:
+    """Return a record from its time, tag, attributes and text; None if a newer version wrote it.
+    Raises `InvalidRecord`."""
+    moment, tag, attrs, text = row
+    try:
+        values = json.loads(attrs)
+    except (ValueError, TypeError, RecursionError):
+        raise InvalidRecord("The attributes are not JSON.") from None
+    if not (isinstance(tag, str) and isinstance(moment, float)):
+        raise InvalidRecord("The tag or the time is missing.")
+    return decode(tag, restored(text), values, moment)
+
+
+def readable_record(row: StoredRow) -> Record | None:
+    """Return a record; None if it cannot be read, or a newer version wrote it."""
+    try:
+        return decoded(row)
+    except InvalidRecord:
+        return None
+
 
 _FIRST = 80
 """Characters of a session's first input that a list shows."""

@@ -1,4 +1,4 @@
-"""Importing beside the main thread.
+"""Importing beside the main thread, and values that are made when they are first wanted.
 
 Python locks each module while it imports it. Where a package imports a part of itself and another
 thread imports that part, each holds what the other one wants; one of them then fails with
@@ -9,15 +9,45 @@ thread imports that part, each holds what the other one wants; one of them then 
 2. Other threads import the models' libraries in their `turn`: one thread at a time, and not before
    the main thread has what it needs.
 3. What the main thread imports later is of no library that other threads import; our own modules
-   import one another in no circle.
-"""
+   import one another in no circle."""
 
 from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Lazy(Generic[T]):
+    """Makes a value once, for whichever thread wants it first; the others wait for it. What `make`
+    raises is raised to each who asks."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._lock = threading.RLock()
+        self._values: list[T] = []
+
+    @classmethod
+    def of(cls, value: T) -> Lazy[T]:
+        """Hold a value that is made already."""
+        later = cls(lambda: value)
+        later.get()
+        return later
+
+    @property
+    def made(self) -> bool:
+        return bool(self._values)
+
+    def get(self) -> T:
+        """Return the value; make it if nobody has wanted it before."""
+        with self._lock:
+            if not self._values:
+                self._values.append(self._make())
+            return self._values[0]
 
 
 class ImportOrder:

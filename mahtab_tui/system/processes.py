@@ -1,14 +1,111 @@
-"""Ending a process: this one by a signal, as if nothing had handled it, and those that it starts
-together with it."""
+"""Processes, programs on the PATH, folders and waiting."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Sequence
-from typing import NoReturn
+from concurrent.futures import Future
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+_VARIABLES = (
+    "LANGSMITH_TRACING_V2",
+    "LANGCHAIN_TRACING_V2",
+    "LANGSMITH_TRACING",
+    "LANGCHAIN_TRACING",
+)
+"""In the order in which langsmith looks at them; the first that is not blank counts."""
+
+
+def sent_to_langsmith() -> str:
+    """Return the variable that has prompts and answers sent to LangSmith; empty if none does."""
+    asks = next((name for name in _VARIABLES if os.environ.get(name, "").strip()), "")
+    return asks if asks and os.environ[asks] == "true" else ""
+
+
+def keep_from_langsmith() -> None:
+    """Have nothing sent from this process, and from those that it starts."""
+    for name in _VARIABLES:
+        if os.environ.get(name):
+            os.environ[name] = "false"
+
+
+def safe_path() -> str:
+    """Return the PATH without its empty and relative entries, which mean the working directory."""
+    return os.pathsep.join(
+        filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
+    )
+
+
+def find_program(name: str) -> str | None:
+    """Return the file of a program on the PATH, or the file that is named; None if there is
+    none."""
+    return shutil.which(name, path=safe_path())
+
+
+T = TypeVar("T")
+
+_AGAIN = 0.5
+"""Seconds."""
+
+
+def result_of(future: Future[T]) -> T:
+    """`future.result()`, for the main thread: a signal that comes in the moment before it sleeps
+    does not wake it, so it looks up now and then."""
+    while True:
+        try:
+            return future.result(_AGAIN)
+        except TimeoutError:
+            if future.done():
+                return future.result()  # perhaps the error is its own
+
+
+_DELETED = " (deleted)"
+"""Suffix that Linux writes after the path of a folder that is gone."""
+
+
+def existing_folder(path: str) -> str:
+    """The folder itself, or the nearest one above it that exists and can be entered; the home
+    folder for a path that is not absolute."""
+    if not os.path.isabs(path):
+        return str(Path.home())
+    return next(
+        folder
+        for folder in (path, *map(str, Path(path).parents))
+        if folder == os.sep or (os.path.isdir(folder) and os.access(folder, os.X_OK))
+    )
+
+
+def moved(gone: str, now: str) -> str:
+    """The sentence that says where work goes on."""
+    return f"The {f'working directory {gone}' if gone else 'old working directory'} can no longer be used; it is now {now}."
+
+
+def leave_deleted_folder() -> str:
+    """If this process's working directory was deleted, change to the nearest folder above it;
+    returns a sentence, empty if all is well."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        gone = _deleted_folder()
+    else:
+        return ""
+    now = existing_folder(gone)
+    os.chdir(now)
+    return moved(gone, now)
+
+
+def _deleted_folder() -> str:
+    """The path that the working directory had, as the system or the shell knows it."""
+    try:
+        return os.readlink("/proc/self/cwd").removesuffix(_DELETED)
+    except OSError:  # not on Linux
+        return os.environ.get("PWD", "")
+
 
 SHELL_CODE = 128
 """A shell adds it to the number of the signal that ended a program."""

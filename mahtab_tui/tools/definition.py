@@ -32,10 +32,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from mahtab_tui.kernel.base import HostFunction
-from mahtab_tui.kernel.worker.host import make
 from mahtab_tui.knowledge.code import CodeError, CodeSearcher
-from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
-from mahtab_tui.knowledge.loaded import LoadedSkills
+from mahtab_tui.knowledge.library import LoadedSkills, NoSkill, SkillLibrary
+from mahtab_tui.worker.control import make
 
 if TYPE_CHECKING:
     from mahtab_tui.knowledge.code_parts import CodeParts

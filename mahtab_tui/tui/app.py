@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,36 +21,204 @@ from textual.widgets import Input, TextArea
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import History
-from mahtab_tui.tui.collector import EVERY, Collector
-from mahtab_tui.tui.commands.context import CommandContext
-from mahtab_tui.tui.commands.pane_command import bindings
-from mahtab_tui.tui.commands.registry import BY_ACTION, BY_ID, BY_SLASH, COMMANDS
+from mahtab_tui.tui.commands.command import CommandContext, bindings
+from mahtab_tui.tui.commands.registry import (
+    BY_ACTION,
+    BY_ID,
+    BY_SLASH,
+    COMMANDS,
+    SlashCompletions,
+    parse_slash,
+)
 from mahtab_tui.tui.commands.session import run_notebook
-from mahtab_tui.tui.interrupter import Interrupter
-from mahtab_tui.tui.late_imports import SESSION, LateImports
-from mahtab_tui.tui.live_settings import LiveSettings
+from mahtab_tui.tui.editor import EditorPane
+from mahtab_tui.tui.layout import UiState
+from mahtab_tui.tui.main_screen import Panes
+from mahtab_tui.tui.namespace import NamespacePane
 from mahtab_tui.tui.offers import Offers
-from mahtab_tui.tui.panes.editor import EditorPane
-from mahtab_tui.tui.panes.namespace import NamespacePane
-from mahtab_tui.tui.panes.screen import Panes
-from mahtab_tui.tui.quit_flow import QuitFlow
-from mahtab_tui.tui.record_pump import RATE, RecordPump
-from mahtab_tui.tui.session_port import SessionPort
-from mahtab_tui.tui.slash import SlashCompletions, parse_slash
-from mahtab_tui.tui.stdio_redirect import StdioRedirect
-from mahtab_tui.tui.terminal_app import TerminalApp
-from mahtab_tui.tui.textual_fixes.key_order import KeyOrder
-from mahtab_tui.tui.ui_state import UiState
+from mahtab_tui.tui.session_port import LiveSettings, SessionPort
+from mahtab_tui.tui.terminal_app import (
+    EVERY,
+    RATE,
+    SESSION,
+    Collector,
+    LateImports,
+    RecordPump,
+    TerminalApp,
+)
+from mahtab_tui.tui.terminal_driver import StdioRedirect
+from mahtab_tui.tui.textual_fixes import KeyOrder
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
     from mahtab_tui.tui.graphics.overlay import Overlay
-    from mahtab_tui.tui.screens.action_menu import ActionMenu
+    from mahtab_tui.tui.screens.dialog import ActionMenu
     from mahtab_tui.tui.widgets.approval_row import ApprovalRow
-    from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
-    from mahtab_tui.tui.widgets.input_row import InputRow
-    from mahtab_tui.tui.widgets.queue_row import QueueRow
-    from mahtab_tui.tui.widgets.review_row import ReviewRow
+    from mahtab_tui.tui.widgets.question_rows import (
+        FanOutRow,
+        InputRow,
+        LeaveRow,
+        QueueRow,
+        ReviewRow,
+    )
+
+SECOND_STOP = 2.0
+"""Seconds within which stopping again offers to kill the kernel."""
+
+REACTION = 0.4
+"""Seconds that a cell has to end before the user learns how to kill the kernel."""
+
+
+class Interrupter:
+    """Remembers when the user last stopped something."""
+
+    def __init__(self, app: TerminalApp[int], session: Session) -> None:
+        self._app = app
+        self._session = session
+        self._stopped_at = 0.0
+
+    def stop(self) -> None:
+        """Stop the model or the cell; a second call within two seconds offers to kill the
+        kernel."""
+        if self._session.cell_runs and time.monotonic() - self._stopped_at < SECOND_STOP:
+            self.ask_to_kill()
+            return
+        if (stopped := self._session.stop()) is not None:
+            self._stopped_at = time.monotonic()
+            if stopped == "cell":
+                self._app.set_timer(REACTION, self._tell_of_kill)
+
+    def ask_to_kill(self) -> None:
+        from mahtab_tui.tui.screens.dialog import confirm
+
+        question = "Kill the kernel? Variables that are not saved are lost; the transcript stays."
+        confirm(self._app, question, self._session.kernel_control.kill, yes="Kill", no="Wait")
+
+    def _tell_of_kill(self) -> None:
+        """Say how to kill the kernel, if the cell is still running."""
+        if self._session.cell_runs:
+            self._stopped_at = time.monotonic()
+            self._app.tell(
+                "The cell is still running. Stop it again within two seconds to kill the kernel; you are asked first.",
+                "warning",
+            )
+
+
+STOPS = "ctrl+s"
+"""Answers the question before leaving: end the cell that could go on."""
+
+HELD = 0.3
+"""Seconds within which a second press counts as the key being held down."""
+
+
+class QuitFlow:
+    """Asks once before something is lost; the next key answers."""
+
+    def __init__(
+        self, app: TerminalApp[int], session: Session, panes: Panes, *, namespace_stays: bool
+    ) -> None:
+        """namespace_stays: whether the namespace outlives the screen, because it is the
+        caller's."""
+        self._app = app
+        self._session = session
+        self._panes = panes
+        self._namespace_stays = namespace_stays
+        self._pressed = -math.inf
+        """When the user last wanted to leave."""
+        self._confirmed = False
+        """Whether the key that acts now follows the question."""
+        self.row: LeaveRow | None = None
+        """The question, while it stands."""
+
+    def leave(self) -> None:
+        """Leave; if something would be lost, ask first, and leave at the second call. A key that is
+        held down counts once."""
+        now = time.monotonic()
+        held, self._pressed = now - self._pressed < HELD, now
+        asked = self._confirmed or self.row is not None
+        if (asked and not held) or not (self._lost() or self._goes_on()):
+            self._exit()
+        elif self.row is None:
+            from mahtab_tui.tui.widgets.question_rows import LeaveRow
+
+            quit_key = next(
+                (
+                    active.binding
+                    for active in self._app.active_bindings.values()
+                    if active.binding.id == "quit"
+                ),
+                None,
+            )
+            self.row = LeaveRow(
+                self._lost,
+                self._goes_on,
+                self._app.get_key_display(quit_key) if quit_key else "The same key",
+            )
+            self._app.screen.mount(self.row)
+
+    def go_to(self, session: str, *, back: str) -> None:
+        """Ask whether to leave this session for another one, which opens in its place. back: the
+        command that lists this one then."""
+        from mahtab_tui.tui.screens.dialog import confirm
+
+        lost = self._lost()
+        losing = f" You would lose {', '.join(lost)}." if lost else ""
+        going_on = " The running cell continues." if self._goes_on() else ""
+
+        def go() -> None:
+            self._app.next_session = session
+            self._exit()
+
+        question = f"Switch to session {session}? This session is saved, and {back} returns to it.{going_on}{losing}"
+        confirm(self._app, question, go, yes="Switch", no="Stay")
+
+    def leave_by_code(self) -> None:
+        """Leave because a cell called `exit()`: at once for the user's cell, after a question for
+        the model's."""
+        if self._session.turn_runs:
+            self.leave()
+        else:
+            self._app.exit(0)
+
+    def take_key(self, key: str = "") -> bool:
+        """Remove the question, which the next key answers. Returns whether that was all that the
+        key is for."""
+        self._confirmed = self.row is not None
+        if self.row is not None:
+            self.row.remove()
+            self.row = None
+        if self._confirmed and key == STOPS and self._goes_on():
+            self._app.exit(0)
+            return True
+        return self._confirmed and key == "escape"
+
+    def _exit(self) -> None:
+        self._app.leaves_kernel = self._goes_on()
+        self._app.exit(0)
+
+    def _goes_on(self) -> bool:
+        """Whether a cell runs that can go on without the screen."""
+        return self._session.cells.running and self._session.kernel.outlives
+
+    def _lost(self) -> list[str]:
+        names = (
+            0
+            if self._namespace_stays
+            else self._session.keeping.unsaved(self._panes.namespace.made)
+        )
+        queued, notebook = self._panes.queued, self._session.notebook
+        return [
+            *(["the running cell"] if self._session.cell_runs and not self._goes_on() else []),
+            *(["the unfinished answer"] if self._session.turn_runs else []),
+            *([f"{queued} queued {'input' if queued == 1 else 'inputs'}"] if queued else []),
+            *(
+                [f"the unsaved changes of {notebook.label}"]
+                if notebook is not None and notebook.unsaved
+                else []
+            ),
+            *(["the text in the editor"] if self._panes.editor.text.strip() else []),
+            *([f"{names:,} {'name' if names == 1 else 'names'} of the namespace"] if names else []),
+        ]
 
 
 LONG_CELL = 10.0
@@ -222,7 +392,7 @@ class MahtabApp(TerminalApp[int]):
         return await super().run_action(action, default_namespace, namespaces)
 
     def action_command_palette(self) -> None:
-        from mahtab_tui.tui.textual_fixes.palette import SafeCommandPalette
+        from mahtab_tui.tui.option_list import SafeCommandPalette
 
         self.push_screen(SafeCommandPalette(id="--command-palette"))
 
@@ -283,7 +453,7 @@ class MahtabApp(TerminalApp[int]):
     # The rows that ask are loaded after the first picture: their messages are handled by name.
 
     def on_approval_row_decided(self, message: ApprovalRow.Decided) -> None:
-        from mahtab_tui.bus.decision import Decision
+        from mahtab_tui.bus.records import Decision
 
         if message.rules:
             self.settings.add_rules(message.rules)
@@ -291,7 +461,7 @@ class MahtabApp(TerminalApp[int]):
         self.editor.focus()
 
     def on_review_row_decided(self, message: ReviewRow.Decided) -> None:
-        from mahtab_tui.bus.decision import Decision
+        from mahtab_tui.bus.records import Decision
 
         self.session.decide(message.request, Decision(message.action, reason=message.reason))
         self.editor.focus()
@@ -335,7 +505,7 @@ class MahtabApp(TerminalApp[int]):
     def _is_for_editor(self, event: Key | Paste) -> bool:
         """Whether text is typed or pasted while no text field and no question has the focus. A
         space and Alt with a letter are keys of the panes."""
-        from mahtab_tui.tui.widgets.chips import Chips
+        from mahtab_tui.tui.widgets.prompt_row import Chips
 
         focused = self.focused
         if self.panes.covered or focused is None or isinstance(focused, Input | TextArea | Chips):

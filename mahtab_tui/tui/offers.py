@@ -16,11 +16,11 @@ from mahtab_tui.bus.sanitize import one_line
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
     from mahtab_tui.kernel.base import KernelInfo
-    from mahtab_tui.kernel.environments import PythonEnvironment
+    from mahtab_tui.kernel.launch import PythonEnvironment
     from mahtab_tui.session import Session
     from mahtab_tui.session.inbox import Mode
     from mahtab_tui.session.loading import DataFile
-    from mahtab_tui.tui.panes.screen import Panes
+    from mahtab_tui.tui.main_screen import Panes
     from mahtab_tui.tui.terminal_app import TerminalApp
 
 KEY = "Alt+I"
@@ -67,7 +67,7 @@ def missing_module(records: Sequence[Record]) -> str:
 
 def offer_for(module: str, environments: Sequence[PythonEnvironment]) -> Offer:
     """Offer a way to get a missing module: another environment that has it, else its package."""
-    from mahtab_tui.kernel.environments import has_package
+    from mahtab_tui.kernel.launch import has_package
 
     for found in environments:
         if has_package(found.prefix, module):
@@ -83,7 +83,7 @@ def welcome_of(
     version: str, python: str, environments: Sequence[PythonEnvironment], *, pandas: bool
 ) -> tuple[str, Offer | None]:
     """Describe the kernel's Python for the first screen, and offer a better one."""
-    from mahtab_tui.kernel.environments import prefix_of
+    from mahtab_tui.kernel.launch import prefix_of
 
     place = str(prefix_of(python) or python)
     home = os.path.expanduser("~")
@@ -226,7 +226,7 @@ class Offers:
 def _environments(info: KernelInfo) -> list[PythonEnvironment]:
     """Find the environments that the kernel could use; none for a kernel in the caller's own
     process."""
-    from mahtab_tui.kernel.environments import found_environments
+    from mahtab_tui.kernel.launch import found_environments
 
     return (
         []

@@ -8,32 +8,147 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mahtab_tui.bus.sanitize import plain
+from textual.app import SuspendNotSupported
+
+from mahtab_tui import __version__
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import Settings, home_folder, load_settings
 from mahtab_tui.store.history import History
-from mahtab_tui.system.lazy import Lazy
+from mahtab_tui.system.imports import Lazy
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.collector import Collector
-from mahtab_tui.tui.frontend import ScreenFrontend
-from mahtab_tui.tui.signal_handler import SignalHandler
-from mahtab_tui.tui.stdio_redirect import StdioRedirect, thread_failures_told
-from mahtab_tui.tui.terminal_app import TerminalApp
-from mahtab_tui.tui.ui_state import UiState
+from mahtab_tui.tui.layout import UiState
+from mahtab_tui.tui.terminal_app import Collector, TerminalApp
+from mahtab_tui.tui.terminal_driver import SignalHandler, StdioRedirect, thread_failures_told
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
     from mahtab_tui.export.reading import NotebookFile
-    from mahtab_tui.session.backend import SessionBackend
+    from mahtab_tui.session.info import SessionBackend
     from mahtab_tui.session.loading import DataFile
-    from mahtab_tui.session.share_server import ShareServer
-    from mahtab_tui.session.shared_sessions import RunningSession
+    from mahtab_tui.session.sharing import RunningSession, ShareServer
+
+_LONGEST = 500
+"""Characters of an error's message that are shown."""
+
+
+class Crash(NamedTuple):
+    """An error that has ended the application."""
+
+    error: str
+    """The error's type and message, in one line."""
+    traceback: str
+    file: Path | None
+    """The file with the traceback; None if it could not be written."""
+    by_system: bool = False
+    """Whether the system has refused something, such as another file, which the message says."""
+
+    def report(self, advice: str = "") -> str:
+        """Write the message for the user. advice: a sentence that says how to go on."""
+        if self.file or self.by_system:
+            where = f"The traceback is in {self.file}." if self.file else ""
+        else:
+            where = f"Its traceback, which is not saved:\n{self.traceback}"
+        return "\n".join(
+            filter(None, [f"mahtab-tui: The screen crashed: {self.error}", where, advice])
+        )
+
+
+def kept(error: BaseException, mask: Callable[[str], str] = str, *, saves: bool = True) -> Crash:
+    """Write an error's traceback, without the values of variables, to a file in the home folder.
+    saves: False keeps it in memory only."""
+    told = plain(mask("".join(traceback.format_exception(error))))
+    words = one_line(mask(f"{type(error).__name__}: {error}"))[:_LONGEST]
+    if not saves:
+        return Crash(words, told, None)
+    path = home_folder() / "logs" / time.strftime(f"crash-%Y%m%d-%H%M%S-{os.getpid()}.txt")
+    about = f"mahtab-tui {__version__}, Python {sys.version}, {sys.platform}\n"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+            file.write(about + told)
+    except OSError:
+        return Crash(words, told, None, by_system=isinstance(error, OSError))
+    return Crash(words, told, path)
+
+
+@contextlib.contextmanager
+def keys_that_signal_ignored() -> Iterator[None]:
+    r"""Ignore Ctrl+C and Ctrl+\, which a program that has the terminal shares with us.
+
+    This does not use `signal.SIG_IGN`, because the program would inherit it.
+    """
+    before = {
+        number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)
+    }
+    wakeup = signal.set_wakeup_fd(-1)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def run_suspended(app: TerminalApp[Any], argv: Sequence[str], cwd: str) -> int:
+    """Give the terminal to a program until it ends, on the application's thread; returns its exit
+    code. Raises `RuntimeError`."""
+    try:
+        with (
+            app.suspend(),
+            app.guard.lifted() if app.guard else contextlib.nullcontext(),
+            keys_that_signal_ignored(),
+        ):
+            return subprocess.run(list(argv), cwd=cwd, check=False).returncode
+    except SuspendNotSupported:
+        raise RuntimeError("This terminal cannot be given to another program.") from None
+    except (OSError, ValueError) as error:
+        raise RuntimeError(
+            f"{argv[0]} could not be started: {getattr(error, 'strerror', None) or error}."
+        ) from None
+
+
+class ScreenFrontend:
+    """Implements `session.face.Face`. Its `app` is set once the application exists."""
+
+    can_ask = True
+
+    def __init__(self) -> None:
+        self.app: TerminalApp[int] | None = None
+
+    def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
+        """Suspend the screen while the program runs."""
+        app = self.app
+        if app is None or not app.is_running:
+            raise RuntimeError("This needs a terminal, and the screen is not open.")
+        done: Future[int] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(run_suspended(app, argv, cwd))
+            except RuntimeError as error:
+                done.set_exception(error)
+
+        app.call_later(run)
+        return done.result()
+
+    def leave(self) -> None:
+        if self.app is not None:
+            self.app.call_later(self.app.leave_by_code)
+
 
 _PAUSE_OF_READING = 4.0
 """How much longer than each step to wait after it, while older sessions are read."""
@@ -241,7 +356,7 @@ def open_screen(
 def watch_live(what: str | None) -> int:
     """Follow a log file or a running session until the user leaves; returns the exit code. Raises
     `OSError`, `NoTerminal`."""
-    from mahtab_tui.session.shared_sessions import SharingError, session_for
+    from mahtab_tui.session.sharing import SharingError, session_for
     from mahtab_tui.tui.watch_app import WatchApp, WatchedFile
 
     settings = _prepared()
@@ -284,8 +399,7 @@ class Sharing:
             self._server.close()
 
     def _open(self) -> None:
-        from mahtab_tui.session.share_server import ShareServer
-        from mahtab_tui.session.shared_sessions import SharingError
+        from mahtab_tui.session.sharing import ShareServer, SharingError
 
         try:
             self._server = ShareServer(self._session, self._project)
@@ -312,9 +426,9 @@ def _shown(app: TerminalApp[Any]) -> int:
 
 
 def _tell_of_the_past(session: Session) -> None:
-    from mahtab_tui.bus.store_handler import StoreError
-    from mahtab_tui.session.cleanup import remove_leftovers
-    from mahtab_tui.session.detached_kernels import (
+    from mahtab_tui.bus.logger import StoreError
+    from mahtab_tui.session.components import remove_leftovers
+    from mahtab_tui.session.kernel_control import (
         end_surplus_kernels,
         sentences_about_waiting_kernels,
     )
@@ -330,7 +444,7 @@ def _tell_of_the_past(session: Session) -> None:
 
 def _read_sessions(session: Session) -> None:
     """Read the sessions of older versions into the index, slowly, so that nothing has to wait."""
-    from mahtab_tui.bus.store_handler import StoreError
+    from mahtab_tui.bus.logger import StoreError
     from mahtab_tui.store.corruption import is_damage
     from mahtab_tui.store.resume import database
     from mahtab_tui.store.session_index import catch_up

@@ -1,25 +1,214 @@
-"""The driver: keeps keys that were typed before the screen was up, and separates the terminal's
-answers from keys."""
+"""The terminal: typed keys, filtered output, signals.
+
+It has two parts: `TextOnly` removes control characters from what widgets draw, while text and style
+are still separate; the driver passes each piece that it writes through `let_out`.
+
+A native library's warning, or a child process of an in-process cell, writes to descriptors 1 and 2.
+While the screen is up both lead to a pipe, whose lines become notices; the application draws
+through a private duplicate of the terminal. Errors that end a thread are reported, too, instead of
+being printed.
+
+Python runs signal handlers on the main thread, which may be busy. So a thread does the work: it
+gets the signal's number at once through the pipe of `signal.set_wakeup_fd`. Once a second it also
+checks whether code has changed the terminal's attributes, which a cell can do that opens the
+terminal by name."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import re
 import select
 import signal
 import struct
+import sys
 import termios
+import threading
+import traceback
+import tty
 from codecs import getincrementaldecoder
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, TextIO
 
+from rich.segment import Segment
+from textual.app import App
+from textual.color import Color
 from textual.drivers.linux_driver import LinuxDriver
+from textual.filter import LineFilter
 
 from mahtab_tui.settings.model import PictureMode
+from mahtab_tui.system.processes import SHELL_CODE, exit_by_signal
 from mahtab_tui.tui.graphics.answers import KITTY_CLEARED, Protocol, TerminalAnswers
-from mahtab_tui.tui.output_filter import let_out
-from mahtab_tui.tui.textual_fixes.key_sequences import KeyParser, KeySequences
+from mahtab_tui.tui.textual_fixes import KeyParser, KeySequences
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""C0, DEL, C1, and the characters that change the direction of text. No line of the screen has
+any."""
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_RENDERED = re.compile(r"\x1b\[[\d;]*[mH]")
+"""Colours, styles and positions of the cursor."""
+_NEVER_RENDERED = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+_COMMANDS = re.compile(
+    r"(?:\x1b\[(?:\?\d+(?:[hl]|\$p)|>\d+u|<u))+"  # modes: the other screen, the mouse, pastes, the cursor, updates at once; the keyboard's
+    r"|\x07|\x1b\]22;[a-z-]*\x07"  # the bell, the pointer's shape
+    r"|\x1b\]52;c;[A-Za-z0-9+/=]*\x07"  # copying
+)
+"""The commands that Textual writes besides the screen, each in a piece of its own."""
+
+
+class TextOnly(LineFilter):
+    """Removes from what widgets draw everything that could drive a terminal: control characters,
+    and links, which are escape sequences."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        text = "".join([segment.text for segment in segments])
+        if text.isprintable() and not any(
+            style is not None and style.link for _, style, _ in segments
+        ):
+            return segments
+        return [
+            Segment(
+                _SURROGATE.sub("\ufffd", _CONTROL.sub("", text)),
+                style if style is None or not style.link else style.update_link(None),
+            )
+            for text, style, _ in segments
+        ]
+
+
+def let_out(data: str) -> str:
+    """Remove from a piece of Textual's output what only text from outside can have brought in."""
+    if not _NEVER_RENDERED.search(_RENDERED.sub("", data)) or _COMMANDS.fullmatch(data):
+        return data
+    parts = _RENDERED.split(data)
+    made = [*_RENDERED.findall(data), ""]
+    return "".join(
+        _NEVER_RENDERED.sub("", part) + sequence for part, sequence in zip(parts, made, strict=True)
+    )
+
+
+_PIPE_CHUNK = 65536
+_WRITER = "textual-output"
+"""Textual's thread that writes to the terminal."""
+
+
+class StdioRedirect:
+    """Owns descriptors 1 and 2 while the screen is up."""
+
+    def __init__(self, on_line: Callable[[str], None]) -> None:
+        self._on_line = on_line
+        self._terminal: list[int] = []
+        self._originals: tuple[TextIO | None, TextIO | None] = (None, None)
+        self._streams: list[TextIO] = []
+        self._write_end = -1
+        self._reader: threading.Thread | None = None
+
+    def __enter__(self) -> StdioRedirect:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        self._terminal = [os.dup(1), os.dup(2)]
+        read_end, self._write_end = os.pipe()
+        self._reader = threading.Thread(
+            target=self._read, args=(read_end,), name="screen-guard", daemon=True
+        )
+        self._reader.start()
+        # Textual writes to sys.__stderr__ and takes the screen's size from sys.__stdout__.
+        self._originals = (sys.__stdout__, sys.__stderr__)
+        screens = (
+            self._terminal[0],
+            self._terminal[1 if os.isatty(2) else 0],
+        )  # stderr may be closed
+        self._streams = [
+            os.fdopen(os.dup(fd), "w", encoding="utf-8", errors="replace") for fd in screens
+        ]
+        sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc, assignment]
+        self._close_off()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._open_up()
+        sys.__stdout__, sys.__stderr__ = self._originals  # type: ignore[misc, assignment]
+        for stream in self._streams:
+            with contextlib.suppress(OSError):
+                stream.close()
+        for fd in (*self._terminal, self._write_end):
+            os.close(fd)
+        if self._reader is not None:
+            # A child that still has the pipe keeps the reader alive, which is a daemon thread.
+            self._reader.join(0.2)
+
+    @contextlib.contextmanager
+    def lifted(self) -> Iterator[None]:
+        """Give descriptors 1 and 2 back to a program that takes over the terminal, and restore the
+        terminal's attributes afterwards."""
+        self._open_up()
+        try:
+            attributes = termios.tcgetattr(1)
+        except termios.error:
+            attributes = None
+        try:
+            yield
+        finally:
+            if attributes is not None:  # a killed program has not restored them
+                with contextlib.suppress(termios.error):
+                    termios.tcsetattr(1, termios.TCSANOW, attributes)
+            self._close_off()
+
+    def _close_off(self) -> None:
+        os.dup2(self._write_end, 1)
+        os.dup2(self._write_end, 2)
+
+    def _open_up(self) -> None:
+        os.dup2(self._terminal[0], 1)
+        os.dup2(self._terminal[1], 2)
+
+    def _read(self, read_end: int) -> None:
+        pending = b""
+        while chunk := os.read(read_end, _PIPE_CHUNK):
+            *lines, pending = (pending + chunk).split(b"\n")
+            if len(pending) > _PIPE_CHUNK:
+                lines, pending = [*lines, pending], b""
+            text = b"\n".join(line for line in lines if line.strip())
+            if text:
+                self._on_line(text.decode("utf-8", "replace"))
+        if pending.strip():
+            self._on_line(pending.decode("utf-8", "replace"))
+        os.close(read_end)
+
+
+@contextlib.contextmanager
+def thread_failures_told(tell: Callable[[str], None]) -> Iterator[None]:
+    """Within the block, report each thread that an error ends; `tell` is called on that thread."""
+
+    def failed(failure: threading.ExceptHookArgs) -> None:
+        if issubclass(failure.exc_type, SystemExit):
+            return
+        name = failure.thread.name if failure.thread is not None else "unknown"
+        if (
+            name == _WRITER
+            and isinstance(failure.exc_value, OSError)
+            and failure.exc_value.errno == errno.EIO
+        ):
+            return  # the terminal was closed, which ends the program
+        if isinstance(failure.exc_value, OSError):  # the system's limits, a full disk
+            tell(f"The thread {name!r} of mahtab-tui has ended: {failure.exc_value}.")
+            return
+        lines = traceback.format_exception(
+            failure.exc_type, failure.exc_value, failure.exc_traceback
+        )
+        tell(
+            f"Internal error in thread {name!r}. If something breaks, restart with --continue.\n{''.join(lines).rstrip()}"
+        )
+
+    before, threading.excepthook = threading.excepthook, failed
+    try:
+        yield
+    finally:
+        threading.excepthook = before
+
 
 _CHUNK = 4096
 _SILENCE = 0.1
@@ -163,3 +352,172 @@ def _can_be_asked() -> bool:
         not term.startswith(("tmux", "screen", "linux", "dumb"))
         and os.environ.get("TERM_PROGRAM") != "Apple_Terminal"
     )
+
+
+_NAMES = "HUP INT QUIT ABRT ALRM TERM USR1 USR2 XCPU IO PWR STKFLT".split()
+ENDING = tuple(getattr(signal, f"SIG{name}") for name in _NAMES if hasattr(signal, f"SIG{name}"))
+"""The signals that end a program which does not handle them, as far as they can be handled and are
+not used within (as SIGVTALRM is)."""
+
+SAVING, DRAWING = 5.0, 1.0
+"""Seconds for saving what is not saved yet, and for each write to the terminal."""
+
+_LOOK = 1.0
+"""Seconds between two checks of the terminal's attributes."""
+
+_GIVEN_BACK = "".join(
+    (
+        "\x1b\\",  # the end of whatever was cut off
+        "\x1b[?2026l",  # draw at once
+        "\x1b[?2004l",  # pastes are typed
+        "\x1b[?7h",  # lines wrap
+        "\x1b[?2048l\x1b[?1016l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1004l",  # size, mouse and focus are not told
+        "\x1b[<u",  # the keyboard's own protocol
+        "\x1b[?1049l\x1b[?25h\x1b[0m",  # the screen of before, with its cursor and in its colour
+    )
+).encode()
+"""Undoes everything that `LinuxDriver.start_application_mode` sends to the terminal."""
+
+
+class SignalHandler:
+    """A context in which an application runs, on the main thread."""
+
+    def __init__(
+        self,
+        app: App[Any],
+        last_words: Callable[[], object] = lambda: None,
+        on_repair: Callable[[], object] = lambda: None,
+    ) -> None:
+        """last_words: saves what is not saved yet, and ends what would go on; called on a thread,
+        for `SAVING` at most. on_repair: called after code had changed the terminal."""
+        self._app = app
+        self._last_words = last_words
+        self._on_repair = on_repair
+        self._before: dict[int, Any] = {}
+        self._wakeup_before = -1
+        self._write_end = -1
+
+    def __enter__(self) -> SignalHandler:
+        if threading.current_thread() is not threading.main_thread():
+            return self
+        read_end, self._write_end = os.pipe()
+        os.set_blocking(self._write_end, False)
+        threading.Thread(target=self._watch, args=(read_end,), name="signals", daemon=True).start()
+        self._wakeup_before = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
+        for number in ENDING:
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+                self._before[number] = signal.signal(number, self._hold)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._write_end < 0:
+            return
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup_before)
+        os.close(self._write_end)
+
+    def _hold(self, number: int, frame: FrameType | None) -> None:
+        """Stop the main thread; the other thread ends the process."""
+        os.write(
+            self._write_end, bytes([number])
+        )  # while another program has the terminal, `set_wakeup_fd` writes nothing
+        threading.Event().wait(SAVING + 3 * DRAWING)
+        os._exit(SHELL_CODE + number)
+
+    def _watch(self, read_end: int) -> None:
+        while True:
+            if not select.select([read_end], [], [], _LOOK)[0]:
+                if (driver := self._driver()) is not None and _changed_attributes(
+                    driver
+                ) is not None:
+                    self._app.call_later(self._repair)
+                continue
+            numbers = os.read(read_end, 64)
+            if not numbers:
+                os.close(read_end)
+                return
+            for number in numbers:
+                if number in self._before:
+                    self._end(number)
+
+    def _end(self, number: int) -> None:
+        try:
+            _within(SAVING, self._last_words)
+            if (driver := self._driver()) is not None:
+                writer = driver._writer_thread
+                if writer is not None:
+                    _within(DRAWING, writer.stop)  # finish what is being drawn
+                _give_back(driver)
+        finally:
+            exit_by_signal(number)
+
+    def _driver(self) -> LinuxDriver | None:
+        """The driver, while it has the terminal: not before the screen is up, after it is closed,
+        or while another program has the terminal."""
+        driver = self._app._driver
+        if (
+            isinstance(driver, LinuxDriver)
+            and (keys := driver._key_thread) is not None
+            and keys.is_alive()
+        ):
+            return driver
+        return None
+
+    def _repair(self) -> None:
+        driver = self._driver()
+        if driver is not None and (attributes := _changed_attributes(driver)) is not None:
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(driver.fileno, termios.TCSANOW, attributes)
+            self._app.refresh(layout=True)
+            self._on_repair()
+
+
+def _changed_attributes(driver: LinuxDriver) -> list[Any] | None:
+    """The attributes that the driver has set, if the terminal has others now."""
+    if driver.attrs_before is None:
+        return None
+    try:
+        now = termios.tcgetattr(driver.fileno)
+    except termios.error:
+        return None
+    wanted = list(driver.attrs_before)
+    wanted[tty.IFLAG], wanted[tty.LFLAG] = (
+        driver._patch_iflag(wanted[tty.IFLAG]),
+        driver._patch_lflag(wanted[tty.LFLAG]),
+    )
+    if now[: tty.ISPEED] == wanted[: tty.ISPEED]:
+        return None
+    wanted[tty.CC] = [
+        1 if place == termios.VMIN else value for place, value in enumerate(wanted[tty.CC])
+    ]
+    return wanted
+
+
+def _give_back(driver: LinuxDriver) -> None:
+    """Close the screen and restore the terminal's attributes, if this process still has the
+    terminal."""
+    with contextlib.suppress(OSError, termios.error):
+        if os.tcgetpgrp(driver.fileno) != os.getpgrp():
+            return
+        if driver.attrs_before is not None:
+            termios.tcsetattr(driver.fileno, termios.TCSANOW, driver.attrs_before)
+        assert driver._file is not None
+        screen = driver._file.fileno()
+        if select.select([], [screen], [], DRAWING)[
+            1
+        ]:  # a blocked terminal must not keep the program alive
+            cleared = (
+                KITTY_CLEARED
+                if isinstance(driver, TerminalDriver) and driver.graphics == "kitty"
+                else ""
+            )
+            os.write(screen, cleared.encode() + _GIVEN_BACK)
+
+
+def _within(seconds: float, work: Callable[[], object]) -> None:
+    """Do some work, and wait for it at most so long, because a hanging thread may hold what it
+    needs."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(seconds)

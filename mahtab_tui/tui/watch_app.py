@@ -16,12 +16,11 @@ from textual.widgets import RichLog, Static
 
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import styled
-from mahtab_tui.session.shared_sessions import RunningSession, follow
+from mahtab_tui.session.sharing import RunningSession, follow
 from mahtab_tui.settings.model import resource_folder
-from mahtab_tui.tui.panes.namespace import NamespacePane
-from mahtab_tui.tui.panes.transcript.view import TranscriptView
-from mahtab_tui.tui.record_pump import RATE
-from mahtab_tui.tui.terminal_app import TerminalApp
+from mahtab_tui.tui.namespace import NamespacePane
+from mahtab_tui.tui.terminal_app import RATE, TerminalApp
+from mahtab_tui.tui.transcript.view import TranscriptView
 from mahtab_tui.tui.widgets.key_line import KeyLine
 
 TAIL = 1_000_000

@@ -10,9 +10,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote.notes import noted_kernels
-from mahtab_tui.kernel.remote.place import Elsewhere
-from mahtab_tui.kernel.remote.stations import attach
+from mahtab_tui.kernel.remote.process import Elsewhere
+from mahtab_tui.kernel.remote.stations import attach, noted_kernels
 from tests.benchmarks.screen import OURS, key_echo
 from tests.benchmarks.table import Row, median, p99
 from tests.e2e.terminal import Terminal

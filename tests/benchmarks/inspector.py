@@ -11,9 +11,8 @@ from rich.console import Console
 
 from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.tui.graphics.half_blocks import half_blocks
-from mahtab_tui.tui.graphics.pictures import Picture
-from mahtab_tui.tui.screens.inspector.picture_view import decoded
+from mahtab_tui.tui.graphics.pictures import Picture, half_blocks
+from mahtab_tui.tui.inspector.array import decoded
 from tests.benchmarks.kernel import QuietHost, run
 from tests.benchmarks.screen import BARE, OURS, key_echo
 from tests.benchmarks.table import Row, median, p99, timed

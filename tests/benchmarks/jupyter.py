@@ -10,7 +10,7 @@ from pathlib import Path
 from jupyter_client.manager import start_new_kernel
 from jupyter_kernel_client.manager import KernelHttpManager
 
-from mahtab_tui.kernel.jupyter.opening import jupyter_kernel
+from mahtab_tui.kernel.jupyter.kernel import jupyter_kernel
 from tests.benchmarks.kernel import QuietHost
 from tests.benchmarks.table import Row, median, timed
 from tests.integration.jupyter import TOKEN, Server, jupyter_server

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.restoration import KeepPlace
+from mahtab_tui.kernel.values import KeepPlace
 from tests.benchmarks.kernel import QuietHost
 from tests.benchmarks.table import Row, median, timed
 

@@ -12,7 +12,7 @@ from typing import Any
 from mahtab_tui.kernel.base import HostFunction, HostServer, KernelInfo
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult, OutputKind
-from mahtab_tui.kernel.worker.variables import NamespaceTracker
+from mahtab_tui.worker.variables import NamespaceTracker
 from tests.benchmarks.table import Row, median, timed
 
 _PRINTS = "for i in range(200_000): print(i)"

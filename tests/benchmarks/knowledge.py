@@ -7,12 +7,10 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from mahtab_tui.knowledge.index import SkillsIndex
-from mahtab_tui.knowledge.library import SkillLibrary
-from mahtab_tui.knowledge.loader import SkillsLoader
+from mahtab_tui.knowledge.library import SkillLibrary, SkillsIndex
 from mahtab_tui.knowledge.semantic_index import SemanticIndex
-from mahtab_tui.knowledge.skills import Skill
-from mahtab_tui.store.vectors import Vectors
+from mahtab_tui.knowledge.skills import Skill, SkillsLoader
+from mahtab_tui.store.session_search import Vectors
 from tests.benchmarks.table import Row, median, p99, timed
 
 _SKILLS = 10_000

@@ -19,8 +19,8 @@ from mcp import Client, StdioServerParameters
 
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.frontend import HeadlessFrontend
-from mahtab_tui.session.share_server import ShareServer
+from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.sharing import ShareServer
 from mahtab_tui.settings.model import load_settings
 from tests.benchmarks.screen import BARE, OURS, key_echo
 from tests.benchmarks.table import Row, median, p99

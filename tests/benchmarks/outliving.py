@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
-from mahtab_tui.kernel.detached.waiting import attach, waiting_kernels
+from mahtab_tui.kernel.detached import attach, waiting_kernels
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.session.kernel_factory import LocalDetachable
+from mahtab_tui.session.kernel import LocalDetachable
 from tests.benchmarks.kernel import QuietHost
 from tests.benchmarks.table import Row, median
 

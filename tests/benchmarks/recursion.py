@@ -10,8 +10,8 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from mahtab_tui.sandbox.open import open_sandboxes
-from mahtab_tui.sandbox.text import Text
+from mahtab_tui.sandbox.base import Text
+from mahtab_tui.sandbox.process import open_sandboxes
 from mahtab_tui.search.api import rlm
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.search import Search

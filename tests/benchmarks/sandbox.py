@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from mahtab_tui.sandbox.base import Text
 from mahtab_tui.sandbox.process import ProcessSandbox, ProcessSandboxes
-from mahtab_tui.sandbox.text import Text
 from tests.benchmarks.table import Row, median
 
 _LINE = "x" * 79 + "\n"

@@ -12,10 +12,9 @@ from pathlib import Path
 from unittest import mock
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.records.base import encode
+from mahtab_tui.bus.records import Record, encode
+from mahtab_tui.store.corruption import as_json
 from mahtab_tui.store.database import connect, transaction
-from mahtab_tui.store.encoding import as_json
 from mahtab_tui.store.session_index import SessionIndex, catch_up
 from mahtab_tui.store.session_search import find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions

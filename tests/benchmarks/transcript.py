@@ -17,9 +17,9 @@ from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.store.sqlite import SqliteStore
 from mahtab_tui.tui.app import style_sheets
-from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from mahtab_tui.tui.screens.output import PagerScreen
 from mahtab_tui.tui.theme import MAHTAB, role_variables
+from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.benchmarks.table import Row, median
 from tests.records import made
 from tests.tui.transcript_app import NotedPort

@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.restoration import Restoration
-from mahtab_tui.kernel.values import Lock
+from mahtab_tui.kernel.values import Lock, Restoration
 from tests.benchmarks import undo_peers
 from tests.benchmarks.kernel import QuietHost
 from tests.benchmarks.table import Row, median, timed

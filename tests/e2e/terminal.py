@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mahtab_tui.tui.quit_flow import HELD
+from mahtab_tui.tui.app import HELD
 from tests.e2e.screen import Screen, Stream
 from tests.warm import Forked
 

@@ -70,7 +70,7 @@ def test_an_installed_program_finds_its_styles_skills_and_manual(
         "import mahtab_tui; from mahtab_tui.settings.model import resource_folder;"
         "print(mahtab_tui.__file__); print((resource_folder('styles') / 'app.tcss').is_file());"
         "print((resource_folder('skills') / 'debug' / 'SKILL.md').is_file());"
-        "from mahtab_tui.manual.pages import TOPICS, page; print(all(page(topic).text for topic in TOPICS))"
+        "from mahtab_tui.manual import TOPICS, page; print(all(page(topic).text for topic in TOPICS))"
     )
     done = subprocess.run([installed, "-c", code], capture_output=True, text=True, check=True)
     place, *found = done.stdout.split()

@@ -13,15 +13,14 @@ import typer
 from typer.core import TyperGroup
 
 from mahtab_tui.cli.main import app
-from mahtab_tui.kernel.worker.sandbox.aliases import ALIASES
-from mahtab_tui.kernel.worker.toolbox import NAMES
-from mahtab_tui.manual.pages import TOPICS
+from mahtab_tui.manual import TOPICS
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.settings.model import Settings, load_settings
-from mahtab_tui.tools.builtin import BUILTIN
-from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
-from mahtab_tui.tui.commands.pane_keys import PANE_KEYS
+from mahtab_tui.tools.toolset import BUILTIN
+from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.tui.commands.registry import COMMANDS
+from mahtab_tui.worker.sandbox.names import ALIASES
+from mahtab_tui.worker.toolbox import NAMES
 from tests.e2e.conftest import Start
 from tests.manual import FOLDER, TABLES, with_tables
 from tests.warm import command

@@ -100,7 +100,7 @@ HANGS = """
 import hashlib, pathlib
 from textual.app import App
 from textual.widgets import Static
-from mahtab_tui.tui.signal_handler import SignalHandler
+from mahtab_tui.tui.terminal_driver import SignalHandler
 
 class Hanging(App):
     def compose(self):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mahtab_tui.manual.pages import page
+from mahtab_tui.manual import page
 from tests.collector import collecting
 from tests.services import OPENAI, serving
 

@@ -14,13 +14,11 @@ import pytest_asyncio
 from mahtab_tui.bus.records import Record
 from mahtab_tui.export.reading import NotebookFile
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.restoration import KeepPlace
-from mahtab_tui.sandbox.base import Sandbox, Sandboxes
-from mahtab_tui.sandbox.open import open_sandboxes
-from mahtab_tui.sandbox.process import ProcessSandboxes
-from mahtab_tui.sandbox.text import Text
+from mahtab_tui.kernel.values import KeepPlace
+from mahtab_tui.sandbox.base import Sandbox, Sandboxes, Text
+from mahtab_tui.sandbox.process import ProcessSandboxes, open_sandboxes
 from mahtab_tui.session import Session
-from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.integration.kernels import Cells, RecordingHost
 from tests.integration.sandboxes import RecordingNode

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote.address import Address, parse
-from mahtab_tui.kernel.remote.place import Elsewhere
-from mahtab_tui.kernel.restoration import KeepPlace
+from mahtab_tui.kernel.remote.process import Elsewhere
+from mahtab_tui.kernel.remote.transport import Address, parse
+from mahtab_tui.kernel.values import KeepPlace
 from tests.integration.kernels import Cells, RecordingHost
 from tests.waiting import wait_for
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from jupyter_client.blocking.client import BlockingKernelClient
 
 from mahtab_tui.kernel.base import Kernel
-from mahtab_tui.kernel.jupyter.opening import jupyter_kernel
+from mahtab_tui.kernel.jupyter.kernel import jupyter_kernel
 from tests.integration.kernels import PATIENCE, Cells, RecordingHost
 from tests.ports import free_port
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptNamespace
+from mahtab_tui.kernel.values import KeepPlace, KeepResult, KeptNamespace
 from tests.integration.kernels import PATIENCE, Cells, RecordingHost
 
 

@@ -11,10 +11,10 @@ import threading
 import time
 from pathlib import Path
 
-from mahtab_tui.kernel.detached.waiting import stop, waiting_kernels
+from mahtab_tui.kernel.detached import stop, waiting_kernels
 from mahtab_tui.kernel.remote import stations
-from mahtab_tui.kernel.remote.address import parse
-from mahtab_tui.kernel.remote.notes import noted_kernels
+from mahtab_tui.kernel.remote.stations import noted_kernels
+from mahtab_tui.kernel.remote.transport import parse
 from tests.integration.outliving import ELSEWHERE, SESSION, Screen, no_answer
 
 CELL = """

@@ -6,16 +6,15 @@ import threading
 from concurrent.futures import Future
 from pathlib import Path
 
-from mahtab_tui.kernel.detached.waiting import attach
+from mahtab_tui.kernel.detached import attach
 from mahtab_tui.kernel.launch import Launcher
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote import stations
-from mahtab_tui.kernel.remote.address import Address
-from mahtab_tui.kernel.remote.notes import noted_kernels
-from mahtab_tui.kernel.remote.place import Elsewhere
-from mahtab_tui.kernel.restoration import KeepPlace
-from mahtab_tui.kernel.values import CellResult, Display
-from mahtab_tui.session.kernel_factory import LocalDetachable
+from mahtab_tui.kernel.remote.process import Elsewhere
+from mahtab_tui.kernel.remote.stations import noted_kernels
+from mahtab_tui.kernel.remote.transport import Address
+from mahtab_tui.kernel.values import CellResult, Display, KeepPlace
+from mahtab_tui.session.kernel import LocalDetachable
 from tests.integration.kernels import RecordingHost
 
 SESSION = "session"

@@ -8,7 +8,7 @@ from typing import Any
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record, UserReplOut
 from mahtab_tui.session import Session
-from mahtab_tui.store.memory import MemoryStore
+from mahtab_tui.store.sqlite import MemoryStore
 from tests.waiting import wait_for
 
 DEADLINE = 60.0

@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.decision import Decision
-from mahtab_tui.bus.records import Approval, AssistantReplOut
+from mahtab_tui.bus.records import Approval, AssistantReplOut, Decision
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.session.agent_calls import AgentCalls
-from mahtab_tui.session.joined_agents import AgentCall
+from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
 from tests.integration.sessions import Opened
 
 OpenSession = Callable[..., Opened]
@@ -23,7 +21,7 @@ READ_ONLY = ("allow: read_only",)
 
 @pytest.fixture(autouse=True)
 def _user(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mahtab_tui.session.frontend import HeadlessFrontend
+    from mahtab_tui.session.info import HeadlessFrontend
 
     monkeypatch.setattr(HeadlessFrontend, "can_ask", True)
 
@@ -169,7 +167,7 @@ def test_a_rule_for_one_call_allows_it_and_no_other(open_session: OpenSession) -
 def test_code_needing_more_is_refused_when_nobody_can_be_asked(
     open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mahtab_tui.session.frontend import HeadlessFrontend
+    from mahtab_tui.session.info import HeadlessFrontend
 
     monkeypatch.setattr(HeadlessFrontend, "can_ask", False)
     it = open_session(

@@ -10,7 +10,14 @@ import pytest
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import AnswerFigure
-from mahtab_tui.cli.ask import ANSWERED, FAILED, REFUSED, RecordPrinter, _print_answer, ask_once
+from mahtab_tui.cli.headless import (
+    ANSWERED,
+    FAILED,
+    REFUSED,
+    RecordPrinter,
+    _print_answer,
+    ask_once,
+)
 from mahtab_tui.session.loading import look_at_files
 from mahtab_tui.settings.model import load_settings
 

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.session import attached_texts
+from mahtab_tui.session import attached
 from mahtab_tui.session.agent_thread import conversation
-from mahtab_tui.session.attached_texts import LONGEST
+from mahtab_tui.session.attached import LONGEST, MentionChip
 from mahtab_tui.session.attachments import TOGETHER, Attachment, Attachments
-from mahtab_tui.session.mentions import MentionChip
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened
 from tests.waiting import alive, wait_for
@@ -95,7 +94,7 @@ def test_trailing_zero_bytes_alone_make_a_file_binary(cells: Cells, project: Pat
 def test_line_search_in_a_file_is_limited(
     cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attached_texts, "_SEARCHED", 1_000)
+    monkeypatch.setattr(attached, "_SEARCHED", 1_000)
     (project / "log").write_text("one\n" * 10_000)
     far, near = gather(cells, "@log:5000- and @log:200-201")
     assert far.problem == "cannot be read: lines are looked for in the first 1.0 kB only"
@@ -228,7 +227,7 @@ def test_folder_is_attached_as_its_outline(
     assert gather(cells, "@src") == [
         Attachment("@src", "3 files", "a.py  2.0 kB\nb.py  2.0 kB\nc.py  2.0 kB")
     ]
-    monkeypatch.setattr(attached_texts, "_OUTLINED", 1)
+    monkeypatch.setattr(attached, "_OUTLINED", 1)
     assert gather(cells, "@src/")[0].text == "a.py  2.0 kB\n… and 2 files more"
     (project / "empty").mkdir()
     assert gather(cells, "@empty") == [Attachment("@empty", "0 files", "[no files]")]
@@ -238,7 +237,7 @@ def test_folder_is_attached_as_its_outline(
 def test_backtracking_gitignore_patterns_do_not_block(
     cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attached_texts, "_LISTING_SECONDS", 2.0)
+    monkeypatch.setattr(attached, "_LISTING_SECONDS", 2.0)
     (project / "src").mkdir()
     (project / "src" / "sub").mkdir()
     (project / "src" / "sub" / ".gitignore").write_text("*a" * 30 + "b\n")
@@ -299,7 +298,7 @@ def test_endless_command_is_killed_with_its_children(
     cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     if why == "too long":
-        monkeypatch.setattr(attached_texts, "COMMAND_SECONDS", 0.2)
+        monkeypatch.setattr(attached, "COMMAND_SECONDS", 0.2)
     command = "yes" if why == "too much" else "sleep 600"
     begun = project / "begun"
     [attachment] = gather(

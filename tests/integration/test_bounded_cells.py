@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from mahtab_tui.kernel.bounded import BoundedCell
+from mahtab_tui.kernel.cells import BoundedCell
 from mahtab_tui.kernel.values import CellResult
 from tests.integration.kernels import Cells
 from tests.integration.sessions import DEADLINE

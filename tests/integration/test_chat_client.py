@@ -16,8 +16,7 @@ from mahtab_tui.llm import chat_client
 from mahtab_tui.llm.base import ModelError, Stoppable
 from mahtab_tui.llm.chat_client import ChatChunk, ChatClient, Dialect, ServerFacts, TokenUsage
 from mahtab_tui.llm.chat_service import ChatService
-from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.sampling import with_sampling
+from mahtab_tui.llm.providers import get_llm, with_sampling
 from mahtab_tui.llm.usage import window_of
 from tests.integration.asking import PATIENCE
 from tests.services import (

@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mahtab_tui.bus.mask_spans import MASK
-from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.bus.masking import MASK, Secrets
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.llm.prompts import join_variables

@@ -15,10 +15,9 @@ from nbclient import NotebookClient
 
 from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.export.entries import Conversation
-from mahtab_tui.export.selection import select
+from mahtab_tui.export.entries import Conversation, select
 from mahtab_tui.export.writing import ENDINGS, write
-from mahtab_tui.session.exports import BadExport, export, export_session, order_of
+from mahtab_tui.session.notebooks import BadExport, export, export_session, order_of
 from mahtab_tui.store.resume import find_session, new_store
 from tests.integration.sessions import Opened
 from tests.services import LocalServer, answering

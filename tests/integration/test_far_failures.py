@@ -16,9 +16,9 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote import wire
-from mahtab_tui.kernel.remote.address import parse
-from mahtab_tui.kernel.remote.place import Elsewhere
+from mahtab_tui.kernel.remote import process
+from mahtab_tui.kernel.remote.process import Elsewhere
+from mahtab_tui.kernel.remote.transport import parse
 from tests.integration.far import Road
 from tests.integration.kernels import RecordingHost, executable
 from tests.waiting import wait_for
@@ -75,7 +75,7 @@ def test_full_remote_disk_gives_one_sentence_and_leaves_nothing(tmp_path: Path) 
 def test_station_that_cannot_start_gives_one_sentence() -> None:
     """A folder in which no socket can be made stands for a disk that is full by now."""
     asked = b'{"session": "name", "start": {"cwd": ""}}\n'
-    run = "from mahtab_tui.kernel.worker.station.relay import main; main('', '/proc')"
+    run = "from mahtab_tui.worker.station.relay import main; main('', '/proc')"
     done = subprocess.run(
         [sys.executable, "-c", run], input=asked, capture_output=True, check=False
     )
@@ -119,9 +119,9 @@ def test_failed_kernel_start_is_reported_once() -> None:
 def test_hostile_machine_receives_only_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
-    monkeypatch.setattr(wire, "PAUSES", (0.01,))
-    monkeypatch.setattr(wire, "SILENT", 0.5)
-    monkeypatch.setattr(wire, "_BEAT", 0.1)
+    monkeypatch.setattr(process, "PAUSES", (0.01,))
+    monkeypatch.setattr(process, "SILENT", 0.5)
+    monkeypatch.setattr(process, "_BEAT", 0.1)
     monkeypatch.setattr("mahtab_tui.kernel.worker_process.START_TIMEOUT", 1.0)
     hostile = executable(
         tmp_path / "python", f"#!/bin/sh\nprintf '\\nmahtab-far-1 3.12.1\\n'\n{answer}\n"

@@ -18,13 +18,11 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote import wire
-from mahtab_tui.kernel.remote.address import parse
-from mahtab_tui.kernel.remote.place import Elsewhere
-from mahtab_tui.kernel.remote.transport import clean_up
-from mahtab_tui.kernel.restoration import KeepPlace
-from mahtab_tui.kernel.values import OutputKind, Status
-from mahtab_tui.kernel.worker.holding import spool
+from mahtab_tui.kernel.remote import process
+from mahtab_tui.kernel.remote.process import Elsewhere
+from mahtab_tui.kernel.remote.transport import clean_up, parse
+from mahtab_tui.kernel.values import KeepPlace, OutputKind, Status
+from mahtab_tui.worker import spool
 from tests.integration.far import Road
 from tests.integration.keeping import listed, restored
 from tests.integration.kernels import RecordingHost, executable, interpreters
@@ -41,7 +39,7 @@ def road(tmp_path: Path) -> Iterator[Road]:
 @pytest.fixture
 def quick_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lost wires are tried again at once."""
-    monkeypatch.setattr(wire, "PAUSES", (0.01,))
+    monkeypatch.setattr(process, "PAUSES", (0.01,))
 
 
 @pytest.mark.parametrize("python", interpreters())
@@ -156,8 +154,8 @@ for i in range(40):
 def test_disconnections_during_cells_lose_nothing_and_repeat_nothing(
     road: Road, quick_tries: None, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    monkeypatch.setattr(wire, "SILENT", 0.25)
-    monkeypatch.setattr(wire, "_BEAT", 0.05)
+    monkeypatch.setattr(process, "SILENT", 0.25)
+    monkeypatch.setattr(process, "_BEAT", 0.05)
     cells = road.kernel()
     said = hashlib.sha256()
     expected = hashlib.sha256()
@@ -202,10 +200,10 @@ def test_kernel_killed_while_disconnected_is_gone_after_reconnecting(
 def test_any_number_of_signals_while_disconnected_does_not_block(
     road: Road, quick_tries: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started: list[wire.RemoteProcess] = []
+    started: list[process.RemoteProcess] = []
     start = Elsewhere.start
 
-    def watched(*args: Any) -> wire.RemoteProcess:
+    def watched(*args: Any) -> process.RemoteProcess:
         started.append(start(*args))
         return started[-1]
 

@@ -19,15 +19,14 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.kernel.base import KernelError, KernelState
-from mahtab_tui.kernel.detach import TAKEN
-from mahtab_tui.kernel.detached.waiting import held_folder, last_outputs
-from mahtab_tui.kernel.remote import stations, wire
-from mahtab_tui.kernel.remote.notes import Noted, noted_kernels
-from mahtab_tui.kernel.remote.output import FarOutput
+from mahtab_tui.kernel.detached import held_folder, last_outputs
+from mahtab_tui.kernel.remote import process, stations
+from mahtab_tui.kernel.remote.process import FarOutput
+from mahtab_tui.kernel.remote.stations import Noted, noted_kernels
 from mahtab_tui.kernel.remote.transport import KernelGone
-from mahtab_tui.kernel.seekable_output import MUCH
 from mahtab_tui.kernel.values import Status
-from mahtab_tui.kernel.worker.holding.spool import Spool, left_out
+from mahtab_tui.kernel.worker_process import MUCH, TAKEN
+from mahtab_tui.worker.spool import Spool, left_out
 from tests.integration.far import Road
 from tests.integration.outliving import ELSEWHERE, OPEN, SESSION, Screen, no_answer
 from tests.waiting import alive, wait_for
@@ -103,9 +102,7 @@ def test_station_ending_during_a_connection_attempt_is_gone(tmp_path: Path) -> N
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / "s.sock"))
     listener.listen(1)
-    code = (
-        "import sys; from mahtab_tui.kernel.worker.station.relay import main; main('', sys.argv[1])"
-    )
+    code = "import sys; from mahtab_tui.worker.station.relay import main; main('', sys.argv[1])"
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as relay:
@@ -149,7 +146,7 @@ def test_wrong_token_gets_nothing_and_changes_nothing() -> None:
 def test_disconnected_host_learns_that_another_claimed_the_kernel(
     road: Road, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wire, "PAUSES", (0.01,))
+    monkeypatch.setattr(process, "PAUSES", (0.01,))
     first = Screen()
     running = first.begin(
         1,

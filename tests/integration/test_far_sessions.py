@@ -9,12 +9,11 @@ import pytest
 
 from mahtab_tui.bus import records
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote.place import Elsewhere
+from mahtab_tui.kernel.remote.process import Elsewhere
 from mahtab_tui.session import Session
-from mahtab_tui.session.backend import SessionBackend
-from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.info import HeadlessFrontend, SessionBackend
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.system.lazy import Lazy
+from mahtab_tui.system.imports import Lazy
 from tests.integration.far import Road
 from tests.integration.sessions import Opened, Watched
 from tests.waiting import wait_for
@@ -53,7 +52,7 @@ def test_text_on_another_machine_can_be_searched(far: Opened) -> None:
 def test_remote_kernel_cannot_name_local_files(far: Opened, project: Path) -> None:
     (project / "mine.txt").write_text("a secret of this machine")
     code = (
-        "from mahtab_worker.host import Host\n"
+        "from mahtab_worker.control import Host\n"
         f"Host.call('rlm', {{'tree': '00000000', 'options': {{}}, 'query': 'x', 'file': {str(project / 'mine.txt')!r}, 'kind': 'text', "
         "'parts': [], 'about': '', 'contexts': [], 'tools': [], 'yes': True})"
     )
@@ -62,7 +61,7 @@ def test_remote_kernel_cannot_name_local_files(far: Opened, project: Path) -> No
 
 
 def test_remote_kernel_cannot_start_local_programs(far: Opened, project: Path) -> None:
-    code = f"from mahtab_worker.host import Host\nHost.call('terminal', {{'argv': ['touch', {str(project / 'made')!r}], 'cwd': '/'}})"
+    code = f"from mahtab_worker.control import Host\nHost.call('terminal', {{'argv': ['touch', {str(project / 'made')!r}], 'cwd': '/'}})"
     assert "A program that needs the terminal cannot run on" in far.run(code).text
     assert not (project / "made").exists()
 

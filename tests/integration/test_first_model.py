@@ -8,9 +8,9 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.llm import local_servers
+from mahtab_tui.llm import providers
 from mahtab_tui.session import Session
-from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.integration.sessions import Watched
 from tests.services import OPENAI, Service
@@ -21,7 +21,7 @@ def test_model_of_a_local_server_answers_and_is_named(
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:1")
-    monkeypatch.setattr(local_servers, "_LIMIT", 30.0)
+    monkeypatch.setattr(providers, "_LIMIT", 30.0)
     service.documents = {"/v1/models": {"data": [{"id": "qwen"}]}}
     service.replies = [OPENAI.reply("A model.")]
     store = Watched()

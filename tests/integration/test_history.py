@@ -22,7 +22,7 @@ from mahtab_tui.llm.base import ContextTooLong
 from mahtab_tui.llm.prompts import BEGINNING_LEFT_OUT
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_thread import summary
-from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.agents import Desk, without_surroundings
 from tests.fake_claude import install_fake_claude

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.kernel.base import KernelState
-from mahtab_tui.kernel.detached.waiting import attach, held_folder, waiting_kernels
-from mahtab_tui.kernel.worker.frames import encode
-from mahtab_tui.kernel.worker.holding.holder import KEY, MOST
+from mahtab_tui.kernel.detached import attach, held_folder, waiting_kernels
+from mahtab_tui.worker.frames import encode
+from mahtab_tui.worker.holder import KEY, MOST
 from tests.integration.outliving import OPEN, SESSION, Screen, holder_of
 
 pytestmark = pytest.mark.usefixtures("project")

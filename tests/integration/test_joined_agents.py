@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.session.agent_calls import AgentCalls
-from mahtab_tui.session.joined_agents import AgentCall, AgentCallRefused
+from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls
 from tests.integration.sessions import DEADLINE, Opened
 
 CODE = "Here.\n\n```python\nmade = 1\n```\n"

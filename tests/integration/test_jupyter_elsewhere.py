@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.kernel.base import KernelError, KernelState
-from mahtab_tui.kernel.jupyter import opening
+from mahtab_tui.kernel.jupyter import kernel
 from mahtab_tui.kernel.values import Status
 from tests.integration.jupyter import (
     TOKEN,
@@ -259,7 +259,7 @@ def test_missing_libraries_error_names_the_package_to_install(
     monkeypatch.delitem(sys.modules, "mahtab_tui.kernel.jupyter.local", raising=False)
     monkeypatch.setitem(sys.modules, "jupyter_client.kernelspec", None)
     with pytest.raises(KernelError) as raised:
-        opening.jupyter_kernel("jupyter:python3", "", "/", "")
+        kernel.jupyter_kernel("jupyter:python3", "", "/", "")
     assert (
         str(raised.value)
         == "Kernels of Jupyter need its client libraries: install mahtab-tui[jupyter]."

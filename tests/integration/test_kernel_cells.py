@@ -81,7 +81,7 @@ def test_a_million_lines_arrive_whole(cells: Cells) -> None:
 def test_endless_output_is_reduced_to_head_and_tail(
     cells: Cells, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.kernel.output.KEEP", 1000)
+    monkeypatch.setattr("mahtab_tui.kernel.cells.KEEP", 1000)
     result = cells.kernel.execute(
         "print('head'); print('x' * 1_000_000); print('tail')",
         cell=1,

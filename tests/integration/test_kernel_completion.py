@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.code_help import Completion
 from mahtab_tui.kernel.inprocess import InProcessKernel
+from mahtab_tui.kernel.values import Completion
 from tests.integration.kernels import PATIENCE, Cells, RecordingHost
 
 

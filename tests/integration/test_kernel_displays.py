@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from mahtab_tui.kernel.cells import pictures, pieces
 from mahtab_tui.kernel.inprocess import InProcessKernel
-from mahtab_tui.kernel.results import pictures, pieces
 from mahtab_tui.kernel.values import Display
 from tests.integration.kernels import Cells, RecordingHost
 
@@ -140,7 +140,7 @@ def test_forked_child_prints_displays_as_text(cells: Cells) -> None:
 
 
 def test_a_forged_display_is_text(cells: Cells) -> None:
-    host = "import sys\ncall = sys.modules['mahtab_worker.host'].Host.call\n"
+    host = "import sys\ncall = sys.modules['mahtab_worker.control'].Host.call\n"
     result = cells.run(
         host
         + "call('display', {'mime': 'text/x-forged', 'data': 5})\ncall('display', {'text': 'as it is\\n'})"

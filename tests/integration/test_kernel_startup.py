@@ -10,7 +10,7 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelState
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.session.kernel_factory import startup_code
+from mahtab_tui.session.kernel import startup_code
 from tests.integration.kernels import Cells, RecordingHost
 
 Make = Callable[..., Cells]

@@ -12,14 +12,14 @@ from typing import Any, Literal
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.decision import Decision
+from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.prompts import TAKEN_OUT
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session import Session
-from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.tui.panes.transcript.fold import Transcript
+from mahtab_tui.tui.transcript.fold import Transcript
 from tests.agents import without_surroundings
 from tests.fake_claude import install_fake_claude
 from tests.integration.sessions import Opened, Watched

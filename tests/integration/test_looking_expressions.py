@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.kernel.inspector_client import InspectedObject
-from mahtab_tui.tui.screens.inspector.exporting import export_code, suggested
+from mahtab_tui.tui.inspector.table_view import export_code, suggested
 from tests.integration.looks import Looking, looking, named
 
 OBJECTS = """

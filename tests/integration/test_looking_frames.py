@@ -10,7 +10,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult, TracebackFrame
-from mahtab_tui.tui.screens.output.frames import variables_path
+from mahtab_tui.tui.screens.output import variables_path
 from tests.integration.kernels import RecordingHost
 
 FAILS = """

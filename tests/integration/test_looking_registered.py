@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mahtab_tui.manual.pages import page
+from mahtab_tui.manual import page
 from tests.integration.looks import Looking, looking, named
 
 SHAPES = """

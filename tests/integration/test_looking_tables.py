@@ -9,8 +9,8 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import TableArrangement
-from mahtab_tui.tui.screens.inspector.exporting import rows_code
-from mahtab_tui.tui.screens.inspector.table_columns import TableColumns
+from mahtab_tui.tui.inspector.table_model import TableColumns
+from mahtab_tui.tui.inspector.table_view import rows_code
 from tests.integration.looks import Looking, looking, named
 
 FRAME = """

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.cli.ask import ANSWERED, FAILED, ask_once
+from mahtab_tui.cli.headless import ANSWERED, FAILED, ask_once
 from mahtab_tui.settings.model import load_settings
 from tests.integration.sessions import Opened
 from tests.records import made

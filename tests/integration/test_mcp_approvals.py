@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.decision import Decision
-from mahtab_tui.bus.records import Approval
+from mahtab_tui.bus.records import Approval, Decision
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.settings.approval_rules import rules_of

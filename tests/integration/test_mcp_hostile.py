@@ -18,8 +18,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.usage import tokens_in
-from mahtab_tui.servers.servers import Servers
-from mahtab_tui.servers.state import ServerError, ServerState
+from mahtab_tui.servers.servers import ServerError, Servers, ServerState
 from mahtab_tui.servers.transport import LONGEST
 from mahtab_tui.settings.mcp_servers import McpServer
 from tests.integration.sessions import Opened

@@ -14,7 +14,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.cli.doctor import report
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.integration.keeping import Kept
 from tests.integration.kernels import interpreters

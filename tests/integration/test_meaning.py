@@ -15,11 +15,11 @@ import pytest
 
 from mahtab_tui.bus.records import Notice, Usage
 from mahtab_tui.knowledge.library import SkillLibrary
-from mahtab_tui.knowledge.loader import SkillsLoader
 from mahtab_tui.knowledge.semantic_index import SemanticIndex, joined
+from mahtab_tui.knowledge.skills import SkillsLoader
 from mahtab_tui.llm.embedding import EmbeddingModel
-from mahtab_tui.llm.spending import Spending
-from mahtab_tui.store.vectors import Vectors
+from mahtab_tui.llm.usage import Spending
+from mahtab_tui.store.session_search import Vectors
 from tests.embedding_service import EmbeddingService, embedding
 from tests.integration.sessions import Opened
 from tests.labelled_skills import TOPICS, queries, skills
@@ -175,7 +175,7 @@ def test_no_trace_mode_writes_no_vectors(
 ) -> None:
     from mahtab_tui.kernel.process import ProcessKernel
     from mahtab_tui.session import Session
-    from mahtab_tui.session.frontend import HeadlessFrontend
+    from mahtab_tui.session.info import HeadlessFrontend
     from mahtab_tui.settings.model import load_settings
     from tests.integration.sessions import Watched
 
@@ -406,7 +406,7 @@ def test_vectors_of_different_lengths_are_not_compared(
 def test_embedding_code_is_not_loaded_without_a_model() -> None:
     script = (
         "import sys\nfrom mahtab_tui.session import Session\nfrom mahtab_tui.kernel.inprocess import InProcessKernel\n"
-        "from mahtab_tui.session.frontend import HeadlessFrontend\nfrom mahtab_tui.settings.model import load_settings\n"
+        "from mahtab_tui.session.info import HeadlessFrontend\nfrom mahtab_tui.settings.model import load_settings\n"
         "it = Session(load_settings(), InProcessKernel({}), HeadlessFrontend())\n"
         "it.knowledge.toolset.run('search_skills', {'query': 'merge'})\nit.knowledge.toolset.run('search_code', {'pattern': 'merge an invoice'})\n"
         "it.close(keep_kernel=True)\n"

@@ -16,14 +16,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from mahtab_tui.kernel.worker.contexts import take_all
-from mahtab_tui.kernel.worker.sandbox import lockdown
-from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
-from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError
-from mahtab_tui.sandbox.monty import MontySandboxes
-from mahtab_tui.sandbox.monty_prelude import GAPS, MODULES
-from mahtab_tui.sandbox.open import open_sandboxes
-from mahtab_tui.sandbox.text import Text
+from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, Text
+from mahtab_tui.sandbox.monty import GAPS, MODULES, MontySandboxes
+from mahtab_tui.sandbox.process import open_sandboxes
+from mahtab_tui.worker.contexts import take_all
+from mahtab_tui.worker.sandbox import confinement
+from mahtab_tui.worker.sandbox.tools import DescribedTool
 from tests.integration.canaries import Canaries, canaries
 from tests.integration.escapes import ESCAPES, Escape, some_quick
 from tests.integration.sandboxes import RecordingNode, never, printed, run
@@ -339,9 +337,9 @@ async def test_names_used_by_other_programs_cannot_reach_the_host(
 async def test_monty_replaces_the_process_sandbox_where_it_is_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lockdown, "missing", lambda: "its kernel has no Landlock")
+    monkeypatch.setattr(confinement, "missing", lambda: "its kernel has no Landlock")
     assert isinstance(open_sandboxes(), MontySandboxes)
-    monkeypatch.setattr("mahtab_tui.sandbox.open.find_spec", lambda name: None)
+    monkeypatch.setattr("mahtab_tui.sandbox.process.find_spec", lambda name: None)
     with pytest.raises(
         SandboxError, match=r"its kernel has no Landlock. Install .* pip install pydantic-monty"
     ):
@@ -351,9 +349,9 @@ async def test_monty_replaces_the_process_sandbox_where_it_is_unavailable(
 HOST = """
 import asyncio
 from mahtab_tui.sandbox import monty
-from mahtab_tui.kernel.worker.contexts import take_all
-from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
-from mahtab_tui.sandbox.text import Text
+from mahtab_tui.worker.contexts import take_all
+from mahtab_tui.worker.sandbox.tools import DescribedTool
+from mahtab_tui.sandbox.base import Text
 
 monty.LONGEST = 2.0
 

@@ -18,25 +18,23 @@ import pytest
 
 from mahtab_tui.bus.records import Kernel, UserReplIn
 from mahtab_tui.kernel.base import KernelError, KernelState
-from mahtab_tui.kernel.detach import TAKEN
-from mahtab_tui.kernel.detached.waiting import attach, last_outputs, stop, waiting_kernels
+from mahtab_tui.kernel.detached import attach, last_outputs, stop, waiting_kernels
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.supervisor import KernelSupervisor
-from mahtab_tui.kernel.values import Status
-from mahtab_tui.kernel.worker.holding import spool
-from mahtab_tui.kernel.worker_process import WorkerProcess
+from mahtab_tui.kernel.values import KeepPlace, Status
+from mahtab_tui.kernel.worker_process import TAKEN, WorkerProcess
 from mahtab_tui.session import Session
-from mahtab_tui.session.detached_kernels import (
+from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.kernel import LocalDetachable
+from mahtab_tui.session.kernel_control import (
     end_surplus_kernels,
     facts_about_waiting_kernels,
     sentences_about_waiting_kernels,
     stop_waiting_kernel,
 )
-from mahtab_tui.session.frontend import HeadlessFrontend
-from mahtab_tui.session.kernel_factory import LocalDetachable
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.store.namespaces import keep_place
+from mahtab_tui.store.resume import keep_place
+from mahtab_tui.worker import spool
 from tests.integration.far import Road
 from tests.integration.kernels import RecordingHost
 from tests.integration.outliving import ELSEWHERE, OPEN, SESSION, Screen, holder_of
@@ -318,7 +316,7 @@ def test_deliberately_detached_cell_keeps_running(project: Path) -> None:
 def test_excess_idle_kernels_end_and_running_ones_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.session.detached_kernels.MOST_WAITING", 0)
+    monkeypatch.setattr("mahtab_tui.session.kernel_control.MOST_WAITING", 0)
     busy = Screen()
     busy.begin(1, "print(1)\nwhile True: pass")
     busy.leave()

@@ -13,10 +13,10 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import find_interpreter
-from mahtab_tui.kernel.worker.habits.running import PIP
 from mahtab_tui.knowledge.code import CodeSearcher
 from mahtab_tui.mcp.install import command
 from mahtab_tui.mcp.packages import plan
+from mahtab_tui.worker.magic_commands import PIP
 from tests.integration.kernels import Cells, executable
 
 OTHERS = (

@@ -41,7 +41,7 @@ SETUP = "items, table, writer, mode = [1, 2], {'a': 1}, open, 'w'\nclass Holder:
 
 @pytest.fixture(autouse=True)
 def _user(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mahtab_tui.session.frontend import HeadlessFrontend
+    from mahtab_tui.session.info import HeadlessFrontend
 
     monkeypatch.setattr(HeadlessFrontend, "can_ask", True)
 

@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.decision import Decision
-from mahtab_tui.bus.hidden_entries import HELD_BACK
+from mahtab_tui.bus.prompt import HELD_BACK
+from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.agent_calls import AgentCalls
-from mahtab_tui.session.frontend import Frontend, HeadlessFrontend
-from mahtab_tui.session.joined_agents import AgentCall
+from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
+from mahtab_tui.session.info import Frontend, HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.integration.sessions import Opened, Watched
 from tests.services import OPENAI, Service, serving

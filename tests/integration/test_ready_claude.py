@@ -11,7 +11,7 @@ from mahtab_tui import create_repl_agent
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.agents import Desk
 from tests.fake_claude import FakeClaude, install_fake_claude

@@ -14,15 +14,15 @@ from pydantic import BaseModel
 
 import mahtab_tui
 from mahtab_tui.bus import tags
-from mahtab_tui.kernel.worker.answers import Answer
-from mahtab_tui.kernel.worker.contexts import ContextError
-from mahtab_tui.kernel.worker.logged import SearchFailed
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.search_lines import PLAIN
+from mahtab_tui.llm.prompts import PLAIN
 from mahtab_tui.search.api import rlm
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.search import Search
 from mahtab_tui.search.tree import Tree
+from mahtab_tui.worker.answers import Answer
+from mahtab_tui.worker.contexts import ContextError
+from mahtab_tui.worker.search import SearchFailed
 from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
 from tests.records import read_log
 from tests.recursion_scripts import ScriptedModel, Story, query_of

@@ -16,15 +16,15 @@ import pytest
 import mahtab_tui
 from mahtab_tui.bus import codec, tags
 from mahtab_tui.kernel.inprocess import InProcessKernel
-from mahtab_tui.kernel.worker.answers import Answer
-from mahtab_tui.kernel.worker.contexts import ContextError
-from mahtab_tui.kernel.worker.logged import SearchFailed
-from mahtab_tui.kernel.worker.search_log import unpacked
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.search_lines import PLAIN
+from mahtab_tui.llm.prompts import PLAIN
 from mahtab_tui.search import log as logs
 from mahtab_tui.search.api import Searcher, rlm
 from mahtab_tui.search.log import KeptLog
+from mahtab_tui.worker.answers import Answer
+from mahtab_tui.worker.contexts import ContextError
+from mahtab_tui.worker.search import SearchFailed
+from mahtab_tui.worker.search_log import unpacked
 from tests.integration.kernels import RecordingHost
 from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
 from tests.records import read_log

@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.kernel.worker.logged import SearchFailed
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.search.api import arlm, rlm
-from mahtab_tui.search.conversation import Message
-from mahtab_tui.search.functions import FunctionModel
+from mahtab_tui.search.conversation import FunctionModel, Message
+from mahtab_tui.worker.search import SearchFailed
 from tests.integration.scripted_searches import LOG, python
 
 Messages = list[dict[str, str]]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.llm.search_lines import PLAIN
-from mahtab_tui.sandbox.text import Text
+from mahtab_tui.llm.prompts import PLAIN
+from mahtab_tui.sandbox.base import Text
 from mahtab_tui.search.api import rlm
 from mahtab_tui.search.requests import read_final
 from tests.integration.scripted_searches import python

@@ -14,7 +14,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.search import schedule
+from mahtab_tui.search import limits
 from mahtab_tui.search.api import rlm
 from tests.recursion_scripts import TEXT, Story
 from tests.services import LocalServer, answering
@@ -128,7 +128,7 @@ def test_model_used_by_another_loop_works() -> None:
 
 
 def test_busy_service_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule, "_FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(limits, "_FIRST_PAUSE", 0.02)
     monkeypatch.setattr(Completions, "overloads", 12)
     story = Story()
     assert (

@@ -12,12 +12,12 @@ from typing import Any
 import numpy
 import pytest
 
-from mahtab_tui.kernel.worker.caller_tools import CallerTools
-from mahtab_tui.kernel.worker.plain_data import NotPlainError, plain_data
 from mahtab_tui.sandbox.base import CallRefusedError
-from mahtab_tui.search import tools as search_tools
+from mahtab_tui.search import requests as search_tools
 from mahtab_tui.search.api import rlm
 from mahtab_tui.search.requests import read_tool_call
+from mahtab_tui.worker.caller_tools import CallerTools
+from mahtab_tui.worker.sandbox.tools import NotPlainError, plain_data
 from tests.integration.scripted_searches import LOG, python
 from tests.recursion_scripts import ScriptedModel
 

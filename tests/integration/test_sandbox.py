@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.sandbox.base import CallRefusedError, Sandbox
+from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, Text
 from mahtab_tui.sandbox.process import ProcessSandboxes
-from mahtab_tui.sandbox.text import Text
 from tests.integration.sandboxes import RecordingNode, echo, never, printed, run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -14,10 +14,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from mahtab_tui.sandbox.base import CallRefusedError, Sandbox
-from mahtab_tui.sandbox.open import open_sandboxes
-from mahtab_tui.sandbox.process import ProcessSandboxes
-from mahtab_tui.sandbox.text import Text
+from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, Text
+from mahtab_tui.sandbox.process import ProcessSandboxes, open_sandboxes
 from tests.integration.canaries import Canaries, canaries
 from tests.integration.escapes import ATTACKS, ESCAPES, Escape, some_quick
 from tests.integration.sandboxes import RecordingNode, never, run

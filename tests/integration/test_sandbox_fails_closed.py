@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from mahtab_tui import worker
 from mahtab_tui.cli import doctor
-from mahtab_tui.kernel import worker
-from mahtab_tui.kernel.worker.sandbox import lockdown
-from mahtab_tui.sandbox import open
-from mahtab_tui.sandbox.base import SandboxError
+from mahtab_tui.sandbox import process
+from mahtab_tui.sandbox.base import SandboxError, Text
 from mahtab_tui.sandbox.process import ProcessSandboxes
-from mahtab_tui.sandbox.text import Text
+from mahtab_tui.worker.sandbox import confinement
 from tests.integration.sandboxes import RecordingNode
 
 # The child program, with a step of the lockdown left out.
@@ -94,14 +93,14 @@ def test_broken_sandbox_is_not_used(change: str, why: str) -> None:
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """A system without Landlock, and without the interpreter that takes its place."""
-    monkeypatch.setattr(lockdown, "missing", lambda: "its kernel has no Landlock")
-    monkeypatch.setattr(open, "find_spec", lambda name: None)
+    monkeypatch.setattr(confinement, "missing", lambda: "its kernel has no Landlock")
+    monkeypatch.setattr(process, "find_spec", lambda name: None)
 
 
 @pytest.mark.usefixtures("bare")
 def test_missing_system_feature_is_reported() -> None:
     with pytest.raises(SandboxError, match="its kernel has no Landlock"):
-        open.open_sandboxes()
+        process.open_sandboxes()
 
 
 async def test_unusable_interpreter_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +131,7 @@ def test_doctor_reports_missing_features() -> None:
 
 def test_doctor_explains_why_monty_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pydantic_monty")
-    monkeypatch.setattr(lockdown, "missing", lambda: "its kernel has no Landlock")
+    monkeypatch.setattr(confinement, "missing", lambda: "its kernel has no Landlock")
     line = _of_the_sandbox()
     assert line.startswith("! sandbox     Monty")
     assert "its kernel has no Landlock" in line

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.worker.sandbox import rlimits
-from mahtab_tui.sandbox.base import Sandbox, SandboxError
-from mahtab_tui.sandbox.open import open_sandboxes
-from mahtab_tui.sandbox.process import ProcessSandboxes
-from mahtab_tui.sandbox.text import Text
+from mahtab_tui.sandbox.base import Sandbox, SandboxError, Text
+from mahtab_tui.sandbox.process import ProcessSandboxes, open_sandboxes
+from mahtab_tui.worker.sandbox import confinement
 from tests.integration.sandboxes import RecordingNode, printed, run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -185,8 +183,8 @@ async def test_closing_ends_all_processes(node: RecordingNode) -> None:
 async def test_killed_host_leaves_nothing(tmp_path: Path) -> None:
     host = """
 import asyncio, sys
-from mahtab_tui.sandbox.open import open_sandboxes
-from mahtab_tui.sandbox.text import Text
+from mahtab_tui.sandbox.process import open_sandboxes
+from mahtab_tui.sandbox.base import Text
 class Node:
     def tell(self, name, args): ...
 async def main():
@@ -249,19 +247,19 @@ async def test_operating_system_limits_the_threads_of_a_sandbox(
 ) -> None:
     """However busy its host is: they would take every process number that the machine has."""
     sandbox = await sandboxes.start(Text.root("text"), node)
-    assert 0 < int(await printed(sandbox, THREADS + "print(made)")) < rlimits.SHARED_THREADS
+    assert 0 < int(await printed(sandbox, THREADS + "print(made)")) < confinement.SHARED_THREADS
     await sandbox.close()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 async def test_threads_of_a_non_root_user_are_limited() -> None:
-    code = f"import ctypes, os\nfrom mahtab_tui.kernel.worker.sandbox import rlimits\nos.setresuid(54321, 54321, 54321)\nrlimits.limit(2**30)\n{THREADS}"
+    code = f"import ctypes, os\nfrom mahtab_tui.worker.sandbox import rlimits\nos.setresuid(54321, 54321, 54321)\nrlimits.limit(2**30)\n{THREADS}"
     ended = "print(made, flush=True)\nos.kill(os.getpid(), 9)"
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code + ended, stdout=asyncio.subprocess.PIPE
     )
     made, _ = await process.communicate()
-    assert rlimits.THREADS < int(made) <= rlimits.SHARED_THREADS
+    assert confinement.THREADS < int(made) <= confinement.SHARED_THREADS
 
 
 async def test_large_text_is_delivered_once_and_uses_only_its_own_memory(

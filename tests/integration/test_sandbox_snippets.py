@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 
-from mahtab_tui.sandbox.base import Sandboxes
-from mahtab_tui.sandbox.open import open_sandboxes
-from mahtab_tui.sandbox.text import Text
+from mahtab_tui.sandbox.base import Sandboxes, Text
+from mahtab_tui.sandbox.process import open_sandboxes
 from tests.integration.sandboxes import RecordingNode, run
 
 _USERS = ("ada", "bob", "eve")

@@ -13,17 +13,15 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.mask_spans import MASK
+from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import Record, record_of
-from mahtab_tui.cli.ask import ask_once
-from mahtab_tui.cli.rlm import search_once
+from mahtab_tui.cli.headless import ask_once, search_once
 from mahtab_tui.kernel.inspector_client import TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.session import Session
-from mahtab_tui.session.agent_calls import AgentCalls
-from mahtab_tui.session.frontend import HeadlessFrontend
-from mahtab_tui.session.joined_agents import AgentCall
+from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
+from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.store.sqlite import SqliteStore

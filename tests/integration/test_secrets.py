@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.mask_spans import MASK
+from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import record_of
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.session import Session
-from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.fake_claude import install_fake_claude
 from tests.integration.sessions import Opened, Watched

@@ -15,18 +15,17 @@ from langchain_core.messages import BaseMessage
 
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.prompt import PromptHandler
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.knowledge.code import CodeSearcher, Matches
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session import Session
-from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.tui.panes.transcript.entries import Cell, Note
-from mahtab_tui.tui.panes.transcript.fold import Transcript
+from mahtab_tui.tui.transcript.entries import Cell, Note
+from mahtab_tui.tui.transcript.fold import Transcript
 from tests.integration.sessions import DEADLINE, Opened, Watched
 from tests.records import made
 from tests.skills import trust_skills, write_skill

@@ -9,15 +9,20 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.hidden_entries import HiddenEntries
+from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.session import Session
-from mahtab_tui.session.frontend import HeadlessFrontend
-from mahtab_tui.session.kernel_factory import process_kernel
+from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store import resume
-from mahtab_tui.store.forking import fork
-from mahtab_tui.store.namespaces import keep_place
-from mahtab_tui.store.resume import database, find_session, new_store, resumed_store
+from mahtab_tui.store.resume import (
+    database,
+    find_session,
+    fork,
+    keep_place,
+    new_store,
+    resumed_store,
+)
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from tests.waiting import wait_for
 

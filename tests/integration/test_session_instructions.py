@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mahtab_tui.bus import tags
 from mahtab_tui.knowledge.instructions import find
-from mahtab_tui.settings.writing import allow
+from mahtab_tui.settings.values import allow
 from tests.integration.sessions import Opened
 from tests.services import OPENAI, Service
 

@@ -9,14 +9,13 @@ import pytest
 
 from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.prompt import PromptHandler
-from mahtab_tui.kernel.restoration import NotKept
-from mahtab_tui.kernel.values import Variable
+from mahtab_tui.kernel.values import NotKept, Variable
 from mahtab_tui.session import components
 from mahtab_tui.session.namespace_store import sentence
 from mahtab_tui.store.sqlite import SqliteStore, load_records
-from mahtab_tui.tui.panes.namespace.variable_rows import VariableRows
-from mahtab_tui.tui.panes.transcript.entries import Note
-from mahtab_tui.tui.panes.transcript.fold import Transcript
+from mahtab_tui.tui.namespace.rows import VariableRows
+from mahtab_tui.tui.transcript.entries import Note
+from mahtab_tui.tui.transcript.fold import Transcript
 from tests.integration.keeping import Kept
 from tests.integration.sessions import Opened
 from tests.waiting import wait_for

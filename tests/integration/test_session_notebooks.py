@@ -17,7 +17,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from mahtab_tui.bus import records, tags
 from mahtab_tui.export.reading import read_notebook
-from mahtab_tui.export.saving import new_notebook as new_file
+from mahtab_tui.export.writing import new_notebook as new_file
 from mahtab_tui.session.notebooks import NoSuchCell, Notebook
 from tests.integration.sessions import Opened
 from tests.integration.test_exports import texts

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import records, tags
-from mahtab_tui.bus.decision import Decision
-from mahtab_tui.session.agent_calls import AgentCalls
-from mahtab_tui.session.joined_agents import AgentCall
-from mahtab_tui.tui.panes.transcript.entries import Cell
-from mahtab_tui.tui.panes.transcript.fold import Transcript
+from mahtab_tui.bus.records import Decision
+from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
+from mahtab_tui.tui.transcript.entries import Cell
+from mahtab_tui.tui.transcript.fold import Transcript
 from tests.agents import Desk, code
 from tests.integration.sessions import Opened
 

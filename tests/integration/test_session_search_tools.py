@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.session.search_tools import KernelTools, described_tools
+from mahtab_tui.session.searches import KernelTools, described_tools
 from tests.integration.sessions import Opened
 from tests.integration.test_session_search import LOG
 from tests.waiting import wait_for

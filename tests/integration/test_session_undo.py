@@ -10,8 +10,8 @@ import pytest
 from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.tui.panes.transcript.entries import Cell, Note
-from mahtab_tui.tui.panes.transcript.fold import Transcript
+from mahtab_tui.tui.transcript.entries import Cell, Note
+from mahtab_tui.tui.transcript.fold import Transcript
 from tests.integration.sessions import Opened
 
 TWICE = "Two steps.\n\n```python\nitems.append(2)\n```\n\n```python\nitems.append(3)\n```\n"

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import records, tags
-from mahtab_tui.bus.decision import Decision
+from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.session.agent_calls import AgentCalls
-from mahtab_tui.session.joined_agents import AgentCall
+from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
 from tests.integration.sessions import Opened
 
 ENDLESS = "```python\nwhile True:\n    pass\n```"

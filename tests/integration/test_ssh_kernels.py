@@ -13,10 +13,9 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote.address import parse
-from mahtab_tui.kernel.remote.notes import noted_kernels
-from mahtab_tui.kernel.remote.place import Elsewhere
-from mahtab_tui.kernel.remote.stations import attach
+from mahtab_tui.kernel.remote.process import Elsewhere
+from mahtab_tui.kernel.remote.stations import attach, noted_kernels
+from mahtab_tui.kernel.remote.transport import parse
 from tests.integration.kernels import Cells, RecordingHost
 from tests.ssh_server import SshServer, needs_sshd
 

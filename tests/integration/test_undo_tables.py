@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.worker.undo.state_transfer import dump_state, load_state
+from mahtab_tui.worker.undo.checkpoint import dump_state, load_state
 from tests.integration.kernels import Cells, RecordingHost
 from tests.integration.undoing import kinds, undone
 

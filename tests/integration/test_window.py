@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from mahtab_tui.bus import records
-from mahtab_tui.llm.token_estimate import estimated_tokens
+from mahtab_tui.llm.usage import estimated_tokens
 from tests.integration.sessions import Opened
 from tests.services import OPENAI, Protocol, Reply, Service
 from tests.waiting import wait_for

@@ -17,15 +17,17 @@ import anyio
 import pytest
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.mcp import connection, journal
-from mahtab_tui.mcp.connection import SessionConnection
-from mahtab_tui.mcp.evaluation import EvalArguments, answer
-from mahtab_tui.mcp.formatting import AnswerFormat
-from mahtab_tui.mcp.handlers import AttachOptions, ModeArguments, ToolHandlers
-from mahtab_tui.mcp.journal import Journal
-from mahtab_tui.mcp.own_session import OwnSession
-from mahtab_tui.mcp.tools import McpToolError
-from mahtab_tui.session.shared_sessions import RunningSession
+from mahtab_tui.mcp import connection
+from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection
+from mahtab_tui.mcp.handlers import (
+    AttachOptions,
+    EvalArguments,
+    ModeArguments,
+    ToolHandlers,
+    answer,
+)
+from mahtab_tui.mcp.tools import AnswerFormat, McpToolError
+from mahtab_tui.session.sharing import RunningSession
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import list_sessions
@@ -137,7 +139,7 @@ async def test_unwritable_log_stops_and_the_cells_continue(
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("this system has no /dev/full")
-    monkeypatch.setattr(journal, "log_file", lambda: full)
+    monkeypatch.setattr(connection, "log_file", lambda: full)
     log = Journal("file")
     async with own_session(log) as own:
         done = await (await own.connection("codex")).evaluate("print('printed'); 42", None, report)

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mahtab_tui.session.shared_sessions import share_folder
+from mahtab_tui.session.sharing import share_folder
 from tests.e2e.conftest import Start, start
 from tests.e2e.terminal import Terminal
 from tests.mcp.clients import agent

@@ -15,10 +15,9 @@ import pytest
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Queue, record_of
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote.place import Elsewhere
-from mahtab_tui.session.agent_calls import AgentCalls
+from mahtab_tui.kernel.remote.process import Elsewhere
+from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls
 from mahtab_tui.session.cells import FinishedCell
-from mahtab_tui.session.joined_agents import AgentCall, AgentCallRefused
 from tests.integration.far import Road
 from tests.mcp.clients import agent
 from tests.mcp.conftest import Share, waited

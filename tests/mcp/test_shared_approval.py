@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.decision import Decision
+from mahtab_tui.bus.records import Decision
 from tests.mcp.clients import agent, text_of
 from tests.mcp.conftest import Share, waited
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.decision import Decision
-from mahtab_tui.mcp.journal import log_file
+from mahtab_tui.bus.records import Decision
+from mahtab_tui.mcp.connection import log_file
 from tests.mcp.clients import agent
 from tests.mcp.conftest import Share, waited
 

@@ -16,8 +16,8 @@ import anyio
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.kernel.worker.frames import FrameReader, encode
-from mahtab_tui.session.shared_sessions import running_sessions, share_folder
+from mahtab_tui.session.sharing import running_sessions, share_folder
+from mahtab_tui.worker.frames import FrameReader, encode
 from tests.mcp.clients import agent
 from tests.mcp.conftest import Share, waited
 
@@ -114,9 +114,7 @@ def test_listing_sessions_does_not_remove_a_socket_being_opened(
 def test_another_users_connection_is_closed(share: Share, monkeypatch: pytest.MonkeyPatch) -> None:
     share()
     (path,) = share_folder().glob("*.sock")
-    monkeypatch.setattr(
-        "mahtab_tui.session.share_server.peer_uid", lambda connection: os.getuid() + 1
-    )
+    monkeypatch.setattr("mahtab_tui.session.sharing.peer_uid", lambda connection: os.getuid() + 1)
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(20)
         connection.connect(str(path))

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from mahtab_tui.mcp import journal
-from mahtab_tui.mcp.journal import Journal, log_file
+from mahtab_tui.mcp import connection
+from mahtab_tui.mcp.connection import Journal, log_file
 
 SERVER = """
 import os
-from mahtab_tui.mcp.stdio import take_stdio
+from mahtab_tui.mcp.server import take_stdio
 streams = take_stdio()
 print("printed", flush=True)
 os.system("echo child; cat")
@@ -29,7 +29,7 @@ def test_nothing_but_the_protocol_reaches_its_streams() -> None:
 
 
 def test_large_log_is_rotated_when_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "LARGEST", 10)
+    monkeypatch.setattr(connection, "LARGEST", 10)
     for text in ("first text\n", "second\n", "third\n"):
         log = Journal("file")
         log.output("stdout", text)

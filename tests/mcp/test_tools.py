@@ -18,7 +18,7 @@ import anyio
 import pytest
 from mcp import MCPError
 
-from mahtab_tui.mcp.library import SkillPrompts
+from mahtab_tui.mcp.server import SkillPrompts
 from tests.mcp.clients import Agent, agent, text_of
 from tests.mcp.wheels import build_wheel, offline
 from tests.skills import trust_skills

@@ -29,8 +29,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.output_filter import TextOnly
-from mahtab_tui.tui.stdio_redirect import StdioRedirect
+from mahtab_tui.tui.terminal_driver import StdioRedirect, TextOnly
 from tests.tui.screens_app import SessionScreensApp
 from tests.tui.story import ToldSession
 

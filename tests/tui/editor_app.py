@@ -18,19 +18,15 @@ from textual.widgets import Static
 
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import History
-from mahtab_tui.tui.commands.registry import COMMANDS
-from mahtab_tui.tui.panes.editor import EditorPane
-from mahtab_tui.tui.panes.editor.completion import Complete
-from mahtab_tui.tui.panes.editor.help_card import Explain
-from mahtab_tui.tui.panes.editor.hint import FindChips
-from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
-from mahtab_tui.tui.panes.editor.suggestion import Suggest
-from mahtab_tui.tui.slash import SlashCompletions
+from mahtab_tui.tui.commands.registry import COMMANDS, SlashCompletions
+from mahtab_tui.tui.editor import EditorPane
+from mahtab_tui.tui.editor.completion import Complete
+from mahtab_tui.tui.editor.help_card import Explain, Suggest
+from mahtab_tui.tui.editor.pane import FindChips
+from mahtab_tui.tui.editor.prompt_area import PromptArea
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
-from mahtab_tui.tui.widgets.input_row import InputRow
-from mahtab_tui.tui.widgets.queue_row import QueueRow
-from mahtab_tui.tui.widgets.review_row import ReviewRow
+from mahtab_tui.tui.widgets.question_rows import InputRow, QueueRow, ReviewRow
 from tests.records import made
 
 SIZE = (80, 24)

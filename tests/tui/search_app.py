@@ -9,9 +9,9 @@ from textual.app import App, ComposeResult
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import style_sheets
-from mahtab_tui.tui.panes.search_tree import SearchTreePane
+from mahtab_tui.tui.find import FindRow
+from mahtab_tui.tui.search.pane import SearchTreePane
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
-from mahtab_tui.tui.widgets.find_row import FindRow
 from mahtab_tui.tui.widgets.key_line import KeyLine
 from tests.tui.search_story import START
 

@@ -8,9 +8,8 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.screens.settings.edit import EditSetting
-from mahtab_tui.tui.screens.settings.screen import SettingsScreen
-from mahtab_tui.tui.widgets.line_input import LineInput
+from mahtab_tui.tui.find import LineInput
+from mahtab_tui.tui.screens.settings import EditSetting, SettingsScreen
 from tests.tui.editor_app import until, write
 from tests.tui.story import drawn
 

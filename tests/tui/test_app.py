@@ -15,11 +15,11 @@ from textual.widgets import TextArea
 from mahtab_tui.bus import tags
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.layout import UiState
 from mahtab_tui.tui.open import SMALLEST
-from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
-from mahtab_tui.tui.screens.settings.screen import SettingsScreen
-from mahtab_tui.tui.ui_state import UiState
-from mahtab_tui.tui.widgets import chips
+from mahtab_tui.tui.screens.settings import SettingsScreen
+from mahtab_tui.tui.transcript.pane import TranscriptPane
+from mahtab_tui.tui.widgets import prompt_row
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from tests.records import made
 from tests.tui.editor_app import until
@@ -243,7 +243,7 @@ async def test_end_of_a_long_input_is_visible_and_the_transcript_has_space(
 async def test_long_code_being_edited_leaves_no_blank_below_it(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chips, "DEAF", 0.0)  # The key comes at once after the focus.
+    monkeypatch.setattr(prompt_row, "DEAF", 0.0)  # The key comes at once after the focus.
     app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)

@@ -9,7 +9,7 @@ import pytest
 from textual.app import App
 from textual.pilot import Pilot
 
-from mahtab_tui.tui import clipboard
+from mahtab_tui.tui import external
 from tests.tui.editor_app import until
 
 
@@ -52,7 +52,7 @@ async def test_text_is_copied_to_terminal_and_system_with_a_notice(
 ) -> None:
     async with App[None]().run_test() as pilot:
         listen(pilot, written, monkeypatch)
-        clipboard.copy(pilot.app, "straw \ud800 [bold]")
+        external.copy(pilot.app, "straw \ud800 [bold]")
         await until(
             pilot,
             lambda: (
@@ -72,7 +72,7 @@ async def test_missing_system_clipboard_names_only_the_terminal(
     monkeypatch.setattr(pyperclip, "copy", none)
     async with App[None]().run_test() as pilot:
         listen(pilot, written, monkeypatch)
-        clipboard.copy(pilot.app, "x")
+        external.copy(pilot.app, "x")
         await until(
             pilot,
             lambda: (
@@ -88,7 +88,7 @@ async def test_text_too_long_for_a_terminal_is_not_copied_and_reported(
 ) -> None:
     async with App[None]().run_test() as pilot:
         listen(pilot, written, monkeypatch)
-        clipboard.copy(pilot.app, "x" * (clipboard.MOST_COPIED + 1))
+        external.copy(pilot.app, "x" * (external.MOST_COPIED + 1))
         await until(
             pilot, lambda: "1,000,001 characters are too many for the clipboard" in said(pilot)
         )

@@ -13,10 +13,9 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
-from mahtab_tui.tui.commands.pane_keys import PANE_KEYS
+from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.tui.commands.registry import COMMANDS
-from mahtab_tui.tui.screens.confirm import Confirm
+from mahtab_tui.tui.screens.dialog import Confirm
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
 from tests.tui.editor_app import until
 from tests.tui.story import drawn, story
@@ -196,7 +195,7 @@ async def test_palette_looks_like_our_dialogs(make_app: MakeApp) -> None:
 async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.interrupter.REACTION", 0.01)
+    monkeypatch.setattr("mahtab_tui.tui.app.REACTION", 0.01)
     app = make_app(*story())
     runs = True
     monkeypatch.setattr(type(app.session), "cell_runs", property(lambda session: runs))

@@ -11,11 +11,10 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.code_help import Completion, Completions
-from mahtab_tui.kernel.protocol import checked
-from mahtab_tui.kernel.worker.completion.complete import complete
-from mahtab_tui.tui.panes.editor.completion import CompletionRequest
-from mahtab_tui.tui.panes.editor.completion_list import CompletionList
+from mahtab_tui.kernel.requests import checked
+from mahtab_tui.kernel.values import Completion, Completions
+from mahtab_tui.tui.editor.completion import CompletionList, CompletionRequest
+from mahtab_tui.worker.completion.complete import complete
 from tests.tui.editor_app import SIZE, EditorApp, app_of, until, write
 
 NAMESPACE = {

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from textual.widgets import Static
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.session.context_use import ContextUse, context_use
+from mahtab_tui.session.components import ContextUse, context_use
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.screens.context import ContextScreen
+from mahtab_tui.tui.screens.session_info import ContextScreen
 from tests.tui.editor_app import until
 from tests.tui.story import drawn, story
 

@@ -16,15 +16,11 @@ from textual.worker import WorkerFailed
 
 from mahtab_tui.store.history import HistoryEntry
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.jumper import JumpScreen
-from mahtab_tui.tui.screens.confirm import Confirm
-from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.screens.edit_query import EditQuery
+from mahtab_tui.tui.option_list import SafeCommandPalette
+from mahtab_tui.tui.palette import JumpScreen
+from mahtab_tui.tui.screens.dialog import Confirm, Dialog, EditQuery, Prompt
 from mahtab_tui.tui.screens.help import HelpScreen
-from mahtab_tui.tui.screens.history_search import HistorySearch
-from mahtab_tui.tui.screens.listing import ChooseOne
-from mahtab_tui.tui.screens.prompt import Prompt
-from mahtab_tui.tui.textual_fixes.palette import SafeCommandPalette
+from mahtab_tui.tui.screens.listing import ChooseOne, HistorySearch
 from tests.tui.editor_app import press_at_once, until
 
 

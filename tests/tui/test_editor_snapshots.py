@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from mahtab_tui.bus import tags
-from mahtab_tui.tui.screens.history_search import HistorySearch
+from mahtab_tui.tui.screens.listing import HistorySearch
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from tests.tui.editor_app import SIZE, EditorApp, remember, until, write
 

@@ -9,7 +9,7 @@ import pytest
 from textual.events import Key
 from textual.pilot import Pilot
 
-from mahtab_tui.tui.widgets.find_row import FindRow
+from mahtab_tui.tui.find import FindRow
 from tests.tui.editor_app import SIZE, EditorApp, until, write
 
 

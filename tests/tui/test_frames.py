@@ -14,11 +14,10 @@ from textual.widgets import Static
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
-from mahtab_tui.tui.screens.inspector.tree_view import TreeView
-from mahtab_tui.tui.screens.output import FramesScreen, PagerScreen
-from mahtab_tui.tui.screens.output import frames as frames_module
-from mahtab_tui.tui.screens.output.frame_list import _end_of
+from mahtab_tui.tui.inspector.tree import TreeView
+from mahtab_tui.tui.screens import output as frames_module
+from mahtab_tui.tui.screens.output import FramesScreen, PagerScreen, _end_of
+from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.inspecting import lines, reads

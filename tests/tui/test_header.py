@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.restoration import UndoStep
+from mahtab_tui.kernel.values import UndoStep
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.widgets.header import HeaderBar
 from tests.records import made

@@ -10,9 +10,9 @@ import pytest
 from textual.pilot import Pilot
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.code_help import Explanation
-from mahtab_tui.kernel.worker.completion.explaining import explain_at
-from mahtab_tui.tui.panes.editor.help_card import HelpCard
+from mahtab_tui.kernel.values import Explanation
+from mahtab_tui.tui.editor.help_card import HelpCard
+from mahtab_tui.worker.completion.cursor import explain_at
 from tests.tui.editor_app import SIZE, EditorApp, until, write
 
 

@@ -8,7 +8,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
-from mahtab_tui.manual.pages import TOPICS, matching, page
+from mahtab_tui.manual import TOPICS, matching, page
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows

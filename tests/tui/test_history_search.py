@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
 from mahtab_tui.store.history import HistoryEntry
-from mahtab_tui.tui.panes.editor.code_area import CodeArea
-from mahtab_tui.tui.screens.history_search import HistorySearch
+from mahtab_tui.tui.editor.code_area import CodeArea
+from mahtab_tui.tui.screens.listing import HistorySearch
 from tests.tui.editor_app import SIZE, EditorApp, remember, until, write
 
 BLOCK = "def median(day):\n    return day.median()"

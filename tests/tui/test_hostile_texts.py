@@ -13,14 +13,13 @@ from textual.pilot import Pilot
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.kernel.code_help import Completion
+from mahtab_tui.kernel.values import Completion
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.node_actions import CallSelection
-from mahtab_tui.tui.output_filter import TextOnly
-from mahtab_tui.tui.panes.editor.completion_list import CompletionList
-from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
-from mahtab_tui.tui.panes.search_tree.pane import SearchTreePane
-from mahtab_tui.tui.screens.node import NodeScreen
+from mahtab_tui.tui.editor.completion import CompletionList
+from mahtab_tui.tui.editor.prompt_area import PromptArea
+from mahtab_tui.tui.search.call_screen import NodeScreen
+from mahtab_tui.tui.search.pane import CallSelection, SearchTreePane
+from mahtab_tui.tui.terminal_driver import TextOnly
 from tests.hostile import HOSTILE
 from tests.records import made
 from tests.tui.screens_app import ScreensApp
@@ -213,9 +212,8 @@ def session_of(pilot: Pilot[int]) -> ToldSession:
 
 @every_text
 async def test_questions_and_choices(texts: list[str]) -> None:
-    from mahtab_tui.tui.screens.confirm import Confirm
+    from mahtab_tui.tui.screens.dialog import Confirm, Prompt
     from mahtab_tui.tui.screens.listing import ChooseOne
-    from mahtab_tui.tui.screens.prompt import Prompt
 
     async with ScreensApp().run_test(size=(120, 40)) as pilot:
         screens = [

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus import tags
-from mahtab_tui.tui.widgets.input_row import InputRow
+from mahtab_tui.tui.widgets.question_rows import InputRow
 from tests.tui.editor_app import SIZE, EditorApp, app_of, press_at_once, until, write
 
 
@@ -131,7 +131,7 @@ async def test_a_password_never_goes_to_the_editor(pilot: Pilot[None]) -> None:
 @pytest.fixture
 def lingering(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that stays after an answer for as long as the test takes."""
-    monkeypatch.setattr("mahtab_tui.tui.widgets.input_row.LINGER", 1e6)
+    monkeypatch.setattr("mahtab_tui.tui.widgets.question_rows.LINGER", 1e6)
 
 
 @pytest.mark.usefixtures("lingering")

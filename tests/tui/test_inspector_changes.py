@@ -12,9 +12,9 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.screens.inspector.highlighting import colours_of
-from mahtab_tui.tui.screens.inspector.table_view import TableView
-from mahtab_tui.tui.screens.inspector.view import View
+from mahtab_tui.tui.inspector.table_view import TableView
+from mahtab_tui.tui.inspector.text import colours_of
+from mahtab_tui.tui.inspector.view import View
 from tests.tui.editor_app import until
 from tests.tui.inspecting import MakeApp, inspector, lines, looking_at, reads, shown
 from tests.tui.screens_app import SessionScreensApp
@@ -229,7 +229,7 @@ async def test_changed_theme_and_size_redraw_the_open_view(screens_app: MakeApp)
 
 
 def test_text_that_is_slow_to_highlight_stays_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.screens.inspector.highlighting.SECONDS", 0.0)
+    monkeypatch.setattr("mahtab_tui.tui.inspector.text.SECONDS", 0.0)
     assert colours_of("<!--" * 50_000, "xml") is None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from mahtab_tui.tui.screens.inspector import InspectorScreen
+from mahtab_tui.tui.inspector import InspectorScreen
 from tests.tui.editor_app import until
 from tests.tui.inspecting import MakeApp, inspector, lines, looking_at, ran, reads, shown
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.tui.screens.inspector import picture_view
+from mahtab_tui.tui.inspector import array
 from tests.tui.editor_app import until
 from tests.tui.inspecting import MakeApp, lines, looking_at, ran, reads, shown
 
@@ -154,7 +154,7 @@ async def test_a_picture_opens_in_the_systems_viewer(
     ) as pilot:
         await pilot.press("3")
         await reads(pilot, "30 × 20 pixels")
-        monkeypatch.setattr(picture_view, "HELD", 0.0)
+        monkeypatch.setattr(array, "HELD", 0.0)
         await pilot.press("o")
         await reads(pilot, "Opened as")
         await until(pilot, desktop.exists)

@@ -10,8 +10,8 @@ from textual.widgets import Static
 
 from mahtab_tui.knowledge.instructions import find
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.screens.confirm import Confirm
-from mahtab_tui.tui.screens.instructions import InstructionsScreen
+from mahtab_tui.tui.screens.dialog import Confirm
+from mahtab_tui.tui.screens.session_info import InstructionsScreen
 from tests.tui.editor_app import until
 from tests.tui.story import drawn, story
 

@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.screens.kernels import KernelChoice, KernelPicker
+from mahtab_tui.tui.screens.listing import KernelChoice, KernelPicker
 from tests.tui.editor_app import until
 
 HERE = KernelChoice("here", "here", "Python 3.12.1, /usr/bin/python3")

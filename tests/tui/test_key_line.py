@@ -13,12 +13,12 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Label
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.decision import Decision
-from mahtab_tui.tui.activity import Waiting
+from mahtab_tui.bus.records import Decision
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.widgets import approval_row, chips
-from mahtab_tui.tui.widgets.input_row import InputRow
+from mahtab_tui.tui.transcript.entries import Waiting
+from mahtab_tui.tui.widgets import approval_row, prompt_row
 from mahtab_tui.tui.widgets.key_line import KeyLine
+from mahtab_tui.tui.widgets.question_rows import InputRow
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import WAITING, ToldSession, drawn, story
@@ -150,7 +150,7 @@ async def test_maximise_key_runs_code_being_edited(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(approval_row, "DEAF", 0.0)
-    monkeypatch.setattr(chips, "DEAF", 0.0)
+    monkeypatch.setattr(prompt_row, "DEAF", 0.0)
     decisions: list[Decision] = []
     app = make_app(*story(), WAITING)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -171,7 +171,7 @@ async def test_maximise_key_runs_code_being_edited(
 async def test_key_answers_nothing_where_the_answers_do_not_fit(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
 ) -> None:
-    monkeypatch.setattr(chips, "DEAF", 0.0)
+    monkeypatch.setattr(prompt_row, "DEAF", 0.0)
     decisions: list[Decision] = []
     app = make_app(*story(), WAITING)
     async with app.run_test(size=size) as pilot:

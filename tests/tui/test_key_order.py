@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.widgets import Input, TextArea
 
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.textual_fixes.key_order import KeyOrder
+from mahtab_tui.tui.textual_fixes import KeyOrder
 from tests.tui.editor_app import until
 from tests.tui.inspecting import lines, looking_at, reads
 from tests.tui.story import drawn, story

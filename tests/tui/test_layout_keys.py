@@ -12,10 +12,10 @@ from textual.widgets import Static
 
 from mahtab_tui.bus import tags
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
-from mahtab_tui.tui.panes.search_tree import SearchTreePane
-from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
-from mahtab_tui.tui.widgets.waiting_code import WaitingCode
+from mahtab_tui.tui.editor.prompt_area import PromptArea
+from mahtab_tui.tui.search.pane import SearchTreePane
+from mahtab_tui.tui.transcript.pane import TranscriptPane
+from mahtab_tui.tui.widgets.approval_row import WaitingCode
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.search_story import done, running

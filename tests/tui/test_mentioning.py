@@ -13,14 +13,12 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.code_help import Completion, Completions
-from mahtab_tui.session import mentions as mentions_module
-from mahtab_tui.session.mentions import MentionChip, mentions
-from mahtab_tui.tui.commands.registry import COMMANDS
-from mahtab_tui.tui.panes.editor.completion import Completer, CompletionRequest
-from mahtab_tui.tui.panes.editor.completion_list import CompletionList
-from mahtab_tui.tui.panes.editor.hint import Hint
-from mahtab_tui.tui.slash import SlashCompletions
+from mahtab_tui.kernel.values import Completion, Completions
+from mahtab_tui.session import attached as mentions_module
+from mahtab_tui.session.attached import MentionChip, mentions
+from mahtab_tui.tui.commands.registry import COMMANDS, SlashCompletions
+from mahtab_tui.tui.editor.completion import Completer, CompletionList, CompletionRequest
+from mahtab_tui.tui.editor.pane import Hint
 from tests.tui.editor_app import SIZE, EditorApp, app_of, until, write
 
 

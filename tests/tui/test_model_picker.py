@@ -10,11 +10,11 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
-from mahtab_tui.llm import available
+from mahtab_tui.llm import providers
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands.registry import BY_ID
-from mahtab_tui.tui.screens.models import ModelPicker
-from mahtab_tui.tui.widgets.line_input import LineInput
+from mahtab_tui.tui.find import LineInput
+from mahtab_tui.tui.screens.listing import ModelPicker
 from tests.fake_claude import install_fake_claude
 from tests.services import serving
 from tests.tui.editor_app import until, write
@@ -93,7 +93,7 @@ async def test_models_of_local_servers_are_listed(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving() as llama, serving() as ollama:
-        monkeypatch.setattr(available, "_LISTING_S", 30.0)
+        monkeypatch.setattr(providers, "_LISTING_S", 30.0)
         monkeypatch.setenv("LLAMACPP_HOST", llama.url)
         monkeypatch.setenv("OLLAMA_HOST", ollama.url)
         llama.documents = {"/v1/models": {"data": [{"id": "org/[b]x:8b"}, {"id": "\x1b[2Jx"}]}}

@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.screens.inspector import InspectorScreen
+from mahtab_tui.tui.inspector import InspectorScreen
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import ToldSession, change, drawn

@@ -9,10 +9,9 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.node_actions import CallSelection
-from mahtab_tui.tui.screens.node import NodeScreen
-from mahtab_tui.tui.screens.node.story_pane import StoryPane
-from mahtab_tui.tui.screens.node.text_pane import TextPane, TextRows
+from mahtab_tui.tui.search.call_screen import NodeScreen, TextPane, TextRows
+from mahtab_tui.tui.search.call_story import StoryPane
+from mahtab_tui.tui.search.pane import CallSelection
 from tests.tui.editor_app import until
 from tests.tui.search_app import LINE, SearchApp
 from tests.tui.search_story import Scribe, done, running, wide

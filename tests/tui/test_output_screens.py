@@ -15,19 +15,17 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.store_handler import StoreError
+from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.app import MahtabApp, style_sheets
-from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
-from mahtab_tui.tui.screens.action_menu import ActionMenu
-from mahtab_tui.tui.screens.inspector import picture_view
-from mahtab_tui.tui.screens.inspector.picture_view import PictureView
-from mahtab_tui.tui.screens.output import PagerScreen, PicturesScreen
-from mahtab_tui.tui.screens.output.pictures import DisplayedPicture
-from mahtab_tui.tui.screens.output.screen import written
+from mahtab_tui.tui.inspector import array
+from mahtab_tui.tui.inspector.array import PictureView
+from mahtab_tui.tui.screens.dialog import ActionMenu
+from mahtab_tui.tui.screens.output import DisplayedPicture, PagerScreen, PicturesScreen, written
 from mahtab_tui.tui.theme import MAHTAB, role_variables
+from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import drawn
@@ -230,11 +228,11 @@ async def test_a_picture_opens_in_the_systems_viewer(
 ) -> None:
     picture = DisplayedPicture("image/png", png(20, 10))
     async with OutputApp().run_test(size=SIZE) as pilot:
-        monkeypatch.setattr(picture_view, "HELD", 3_600.0)
+        monkeypatch.setattr(array, "HELD", 3_600.0)
         await opened(pilot, PicturesScreen(2, [picture], look, tmp_path))
         await until(pilot, lambda: "20 × 10 pixels" in text(pilot, "#viewing-status"))
         await pilot.press("o", "o")
-        monkeypatch.setattr(picture_view, "HELD", 0.0)
+        monkeypatch.setattr(array, "HELD", 0.0)
         await pilot.press("o")
         await until(
             pilot, lambda: desktop.exists() and "Opened as" in text(pilot, "#viewing-status")
@@ -249,7 +247,7 @@ async def test_no_program_takes_over_the_terminal_without_a_desktop(
     monkeypatch.delenv("DISPLAY")
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr(picture_view, "HELD", 0.0)
+    monkeypatch.setattr(array, "HELD", 0.0)
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(
             pilot, PicturesScreen(2, [DisplayedPicture("image/png", png(20, 10))], look, tmp_path)

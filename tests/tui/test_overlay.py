@@ -18,8 +18,8 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.graphics import overlay
-from mahtab_tui.tui.graphics.encoding import kitty as kitty_encoded
-from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
+from mahtab_tui.tui.graphics.overlay import kitty as kitty_encoded
+from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.graphics_terminal import GraphicsTerminal

@@ -8,11 +8,10 @@ from textual.content import Content
 from textual.widgets.option_list import Option
 
 from mahtab_tui.settings.model import resource_folder
-from mahtab_tui.tui.rows.palette import palette_of
+from mahtab_tui.tui.option_list import Options
 from mahtab_tui.tui.screens.listing import ChooseTheme
 from mahtab_tui.tui.terminal_app import TerminalApp
-from mahtab_tui.tui.textual_fixes.options import Options
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, palette_of, role_variables
 
 
 class ThemesApp(TerminalApp[None]):

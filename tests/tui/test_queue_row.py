@@ -10,7 +10,7 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 
 from mahtab_tui.bus import tags
-from mahtab_tui.tui.widgets.queue_row import QueueRow
+from mahtab_tui.tui.widgets.question_rows import QueueRow
 from tests.tui.editor_app import SIZE, EditorApp, app_of
 
 

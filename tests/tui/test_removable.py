@@ -10,7 +10,7 @@ from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mahtab_tui.tui.textual_fixes.removable import removable
+from mahtab_tui.tui.option_list import removable
 
 
 @removable

@@ -9,12 +9,12 @@ from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from mahtab_tui.bus.mask_spans import MASK
+from mahtab_tui.bus.masking import MASK
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
-from mahtab_tui.tui.screens.action_menu import ActionMenu
+from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.session_port import SessionPort
+from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.tui.editor_app import until
 from tests.tui.story import drawn, story
 

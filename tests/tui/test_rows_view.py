@@ -8,10 +8,8 @@ from typing import ClassVar
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 
-from mahtab_tui.tui.rows.palette import Palette
-from mahtab_tui.tui.rows.row import Row
-from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, Palette, role_variables
 
 MANY = 10_000_000
 HEIGHT = 20

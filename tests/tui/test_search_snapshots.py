@@ -8,7 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.screens.node import NodeScreen
+from mahtab_tui.tui.search.call_screen import NodeScreen
 from tests.tui.editor_app import until
 from tests.tui.search_app import SearchApp
 from tests.tui.search_story import asking, done, running, wide

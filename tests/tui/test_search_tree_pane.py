@@ -10,10 +10,10 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.panes.editor.code_area import CodeArea
-from mahtab_tui.tui.panes.search_tree import SearchTreePane
-from mahtab_tui.tui.screens.edit_query import EditQuery
-from mahtab_tui.tui.screens.node import NodeScreen
+from mahtab_tui.tui.editor.code_area import CodeArea
+from mahtab_tui.tui.screens.dialog import EditQuery
+from mahtab_tui.tui.search.call_screen import NodeScreen
+from mahtab_tui.tui.search.pane import SearchTreePane
 from tests.tui.editor_app import until
 from tests.tui.search_app import SearchApp
 from tests.tui.search_story import (

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.output import PagerScreen
-from mahtab_tui.tui.screens.servers import ServersScreen
+from mahtab_tui.tui.screens.session_info import ServersScreen
 from tests.servers import configure, plain
 from tests.tui.editor_app import until, write
 from tests.tui.story import drawn, story

@@ -12,19 +12,16 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
 from mahtab_tui.bus import records
+from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.store_handler import StoreError
+from mahtab_tui.store.database import claim
 from mahtab_tui.store.resume import database
-from mahtab_tui.store.session_lock import claim
 from mahtab_tui.store.session_search import Found, find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
-from mahtab_tui.tui.panes.transcript.entries import Cell
-from mahtab_tui.tui.panes.transcript.texts import text_of
-from mahtab_tui.tui.screens.confirm import Confirm
+from mahtab_tui.tui.screens.dialog import Confirm, Prompt
 from mahtab_tui.tui.screens.help import HelpScreen
-from mahtab_tui.tui.screens.prompt import Prompt
-from mahtab_tui.tui.screens.sessions.preview import Reading
-from mahtab_tui.tui.screens.sessions.screen import SessionsScreen
+from mahtab_tui.tui.screens.sessions import Reading, SessionsScreen
+from mahtab_tui.tui.transcript.entries import Cell, text_of
 from tests.tui.editor_app import until, write
 from tests.tui.screens_app import ScreensApp
 
@@ -163,7 +160,7 @@ async def test_key_waits_until_the_list_shows_the_typed_search(
         assert pressed.wait(30)
         return find_sessions(*asked, **limits)
 
-    monkeypatch.setattr("mahtab_tui.tui.screens.sessions.screen.find_sessions", find_later)
+    monkeypatch.setattr("mahtab_tui.tui.screens.sessions.find_sessions", find_later)
     async with ScreensApp().run_test(size=(120, 35)) as pilot:
         screen, _ = await opened(pilot)
         await write(pilot, "revenue")
@@ -346,7 +343,7 @@ async def test_unopenable_database_is_not_called_empty_or_retried_forever(
         tried.append(path)
         raise StoreError("It cannot be used.")
 
-    monkeypatch.setattr("mahtab_tui.tui.screens.sessions.screen.catch_up", fail)
+    monkeypatch.setattr("mahtab_tui.tui.screens.sessions.catch_up", fail)
     async with ScreensApp().run_test(size=(80, 24)) as pilot:
         screen = SessionsScreen(database(), "", HERE)
         pilot.app.push_screen(screen)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.tui.screens.settings.screen import SettingsScreen
+from mahtab_tui.tui.screens.settings import SettingsScreen
 from tests.tui.editor_app import until, write
 from tests.tui.settings_screens import (
     SIZE,

@@ -12,12 +12,9 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.tui.screens.listing import ChooseOne
-from mahtab_tui.tui.screens.models import ModelPicker
-from mahtab_tui.tui.screens.settings.edit import EditSetting
-from mahtab_tui.tui.screens.settings.groups import GROUPS
-from mahtab_tui.tui.screens.settings.screen import SettingsScreen
-from mahtab_tui.tui.widgets.line_input import LineInput
+from mahtab_tui.tui.find import LineInput
+from mahtab_tui.tui.screens.listing import ChooseOne, ModelPicker
+from mahtab_tui.tui.screens.settings import GROUPS, EditSetting, SettingsScreen
 from tests.tui.editor_app import until, write
 from tests.tui.settings_screens import (
     SIZE,

@@ -14,10 +14,9 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.screens.prompt import Prompt
-from mahtab_tui.tui.screens.skills.preview import LONGEST, MarkdownPreview
-from mahtab_tui.tui.screens.skills.screen import SkillsScreen
-from mahtab_tui.tui.widgets.line_input import LineInput
+from mahtab_tui.tui.find import LineInput
+from mahtab_tui.tui.screens.dialog import Prompt
+from mahtab_tui.tui.screens.skills import LONGEST, MarkdownPreview, SkillsScreen
 from tests.skills import trust_skills, write_skill
 from tests.tui.editor_app import until, write
 from tests.tui.story import drawn, story
@@ -140,7 +139,7 @@ async def test_key_right_after_a_word_acts_on_its_results(
     edited: list[list[str]] = []
     monkeypatch.setenv("EDITOR", "ed")
     monkeypatch.setattr(
-        "mahtab_tui.tui.external_editor.run_suspended", lambda app, argv, cwd: edited.append(argv)
+        "mahtab_tui.tui.external.run_suspended", lambda app, argv, cwd: edited.append(argv)
     )
     searched_for = threading.Event()
     search = SkillsScreen._search
@@ -191,7 +190,7 @@ async def test_further_typing_cancels_nothing_in_progress(
 async def test_long_list_is_shown_partly_with_a_note(
     make_app: MakeApp, skills: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.screens.skills.screen.FOUND", 3)
+    monkeypatch.setattr("mahtab_tui.tui.screens.skills.FOUND", 3)
     write_skill(skills, "broken", text="x")
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
@@ -255,7 +254,7 @@ async def test_the_editor_opens_the_file_and_what_it_saves_is_shown(
     code = "import pathlib, sys; p = pathlib.Path(sys.argv[1]); p.write_text(p.read_text() + 'Then rest.')"
     monkeypatch.setenv("EDITOR", shlex.join([sys.executable, "-c", code]))
     monkeypatch.setattr(
-        "mahtab_tui.tui.external_editor.run_suspended",
+        "mahtab_tui.tui.external.run_suspended",
         lambda app, argv, cwd: os.spawnv(os.P_WAIT, argv[0], argv),
     )
     async with make_app(*story()).run_test(size=SIZE) as pilot:
@@ -269,7 +268,7 @@ async def test_failing_editor_is_reported(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDITOR", "ed")
-    monkeypatch.setattr("mahtab_tui.tui.external_editor.run_suspended", lambda app, argv, cwd: 3)
+    monkeypatch.setattr("mahtab_tui.tui.external.run_suspended", lambda app, argv, cwd: 3)
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         await pilot.press("ctrl+g")
@@ -282,7 +281,7 @@ async def test_new_skill_is_created_from_the_template_and_opened(
     edited: list[list[str]] = []
     monkeypatch.setenv("EDITOR", "ed")
     monkeypatch.setattr(
-        "mahtab_tui.tui.external_editor.run_suspended", lambda app, argv, cwd: edited.append(argv)
+        "mahtab_tui.tui.external.run_suspended", lambda app, argv, cwd: edited.append(argv)
     )
     monkeypatch.setattr(
         "mahtab_tui.knowledge.library.FRESH", 1e9

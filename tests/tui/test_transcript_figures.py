@@ -9,13 +9,11 @@ from textual.pilot import Pilot
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import AnswerFigure, Record
-from mahtab_tui.tui.panes.transcript.entries import Words
-from mahtab_tui.tui.panes.transcript.layout.words import WordsRows
-from mahtab_tui.tui.panes.transcript.texts import text_of
-from mahtab_tui.tui.rows.figures import FIGURE
-from mahtab_tui.tui.rows.palette import Palette
-from mahtab_tui.tui.screens.action_menu import ActionMenu
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+from mahtab_tui.tui.rows.markdown import FIGURE
+from mahtab_tui.tui.screens.dialog import ActionMenu
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, Palette, role_variables
+from mahtab_tui.tui.transcript.entries import Words, text_of
+from mahtab_tui.tui.transcript.layout import WordsRows
 from tests.tui.test_transcript_keys import KeysApp, marked, press
 from tests.tui.transcript_app import SIZE, cell, shown
 

@@ -11,11 +11,11 @@ from textual.widgets import Input
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
-from mahtab_tui.tui.panes.transcript.texts import text_of
-from mahtab_tui.tui.rows.strips import MARK
-from mahtab_tui.tui.screens.action_menu import ActionMenu
-from mahtab_tui.tui.widgets.find_row import FindRow
+from mahtab_tui.tui.find import FindRow
+from mahtab_tui.tui.rows.row import MARK
+from mahtab_tui.tui.screens.dialog import ActionMenu
+from mahtab_tui.tui.transcript.entries import text_of
+from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.tui.transcript_app import SIZE, PaneApp, cell, record
 
 ANSWER = "I look.\n\n```python\nfirst = 1\n```\n\nThen:\n\n```python\nsecond = 2\n```\n"

@@ -9,7 +9,7 @@ from textual.strip import Strip
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
+from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, record, shown
 
 

@@ -6,9 +6,8 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from mahtab_tui.tui.patterns import TOO_SLOW
-from mahtab_tui.tui.widgets import find_row
-from mahtab_tui.tui.widgets.find_row import FindRow
+from mahtab_tui.tui import find
+from mahtab_tui.tui.find import TOO_SLOW, FindRow
 from tests.tui.editor_app import until
 from tests.tui.test_transcript_keys import KeysApp, marked
 from tests.tui.transcript_app import SIZE, cell
@@ -90,7 +89,7 @@ async def test_row_ending_differently_from_its_text_does_not_block_the_screen() 
 async def test_pattern_is_searched_when_keys_pause_or_act_on_a_match(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(find_row, "PAUSE", 1_000.0)
+    monkeypatch.setattr(find, "PAUSE", 1_000.0)
     async with KeysApp([*cell(1, "x = 1"), *cell(2, "x = 2")]).run_test(size=SIZE) as pilot:
         app = await opened(pilot)
         await pilot.press("alt+r", *"x = .")

@@ -14,9 +14,9 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from mahtab_tui.bus import tags
-from mahtab_tui.tui.graphics import half_blocks
+from mahtab_tui.tui.graphics import pictures
 from mahtab_tui.tui.graphics.pictures import Picture
-from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
+from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.test_overlay import cell, png
@@ -25,7 +25,7 @@ from tests.tui.transcript_app import PaneApp, cells, shown
 SIZE = (60, 20)
 
 
-DRAW = half_blocks.half_blocks
+DRAW = pictures.half_blocks
 
 
 class Held:
@@ -46,7 +46,7 @@ class Held:
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     held = Held()
-    monkeypatch.setattr(half_blocks, "half_blocks", held)
+    monkeypatch.setattr(pictures, "half_blocks", held)
     yield held
     held.go_on.release(100)
 

@@ -8,10 +8,10 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.panes.transcript.entries import Question
-from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
-from mahtab_tui.tui.panes.transcript.pinned import pinned_rows
 from mahtab_tui.tui.rows.row import Row
+from mahtab_tui.tui.transcript.entries import Question
+from mahtab_tui.tui.transcript.pane import TranscriptPane
+from mahtab_tui.tui.transcript.viewport import pinned_rows
 from tests.tui.test_transcript_keys import KeysApp, marked, offered, press
 from tests.tui.test_transcript_snapshots import SESSION
 from tests.tui.test_transcript_snapshots import record as past_record

@@ -6,7 +6,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mahtab_tui.bus import tags
-from mahtab_tui.tui.widgets.find_row import FindRow
+from mahtab_tui.tui.find import FindRow
 from tests.tui.test_transcript_keys import KeysApp, conversation, marked, press
 from tests.tui.transcript_app import SIZE, cell, record
 

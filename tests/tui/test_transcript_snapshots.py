@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
+from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.transcript_app import PaneApp, shown

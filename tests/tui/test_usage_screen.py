@@ -8,7 +8,7 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.screens.usage import UsageScreen
+from mahtab_tui.tui.screens.session_info import UsageScreen
 from tests.tui.editor_app import until
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from textual.pilot import Pilot
 from textual.widgets import RichLog
 
-from mahtab_tui.session.shared_sessions import RunningSession
-from mahtab_tui.tui.panes.namespace import NamespacePane
-from mahtab_tui.tui.panes.transcript.view import TranscriptView
+from mahtab_tui.session.sharing import RunningSession
+from mahtab_tui.tui.namespace import NamespacePane
+from mahtab_tui.tui.transcript.view import TranscriptView
 from mahtab_tui.tui.watch_app import TAIL, WatchApp, WatchedFile, WatchedSession
 from tests.tui.editor_app import until
 

@@ -13,9 +13,9 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.settings.model import resource_folder
-from mahtab_tui.tui.panes.transcript.entries import Cell
-from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+from mahtab_tui.tui.transcript.entries import Cell
+from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.records import made
 
 SIZE = (60, 20)

@@ -9,12 +9,11 @@ from typing import Any
 import nbformat
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.display import DisplayHandler
+from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Record, emit
-from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.export.reading import read_notebook
-from mahtab_tui.export.saving import new_notebook
+from mahtab_tui.export.writing import new_notebook
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.notebooks import Notebook
 from tests.notebooks import write

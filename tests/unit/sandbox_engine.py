@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from mahtab_tui.kernel.worker.sandbox.names import make_names
+from mahtab_tui.worker.sandbox.names import make_names
 
 LOG = "".join(
     f"2026-03-01 12:00:{n % 60:02d} {'ERROR' if n % 10 == 3 else 'INFO'} request id=r{n} took {n} ms\n"

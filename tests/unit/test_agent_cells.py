@@ -10,20 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.decision import Decision
+from mahtab_tui.bus.logger import close_logging, setup_logging
 from mahtab_tui.bus.prompt import PromptHandler
-from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.setup import close_logging, setup_logging
+from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.agent_calls import AgentCall, JoinedAgents
 from mahtab_tui.session.inbox import Inbox
-from mahtab_tui.session.info import SessionInfo
-from mahtab_tui.session.joined_agents import AgentCall, JoinedAgents
-from mahtab_tui.session.requests import UserRequests
+from mahtab_tui.session.info import HeadlessFrontend, SessionInfo, UserRequests
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.tui.panes.transcript.entries import Cell
-from mahtab_tui.tui.panes.transcript.fold import Transcript
+from mahtab_tui.tui.transcript.entries import Cell
+from mahtab_tui.tui.transcript.fold import Transcript
 from tests.records import emit, made
 
 ABOUT: dict[str, Any] = {"call": "guest-1", "party": "codex", "guest": 2, "step": 0, "block": 0}

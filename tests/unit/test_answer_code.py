@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.search.answer_code import AnswerCode, code_of, last_answer
 from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
+from mahtab_tui.search.turns import AnswerCode, code_of, last_answer
 
 DOCSTRING = 'def f():\n    """\n    ```\n    x\n    ```\n    """'
 

@@ -31,8 +31,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 
-from mahtab_tui.kernel.worker.answer_form import WrongForm, described, read_as
-from mahtab_tui.kernel.worker.sandbox.wording import readable, with_items
+from mahtab_tui.worker.answers import WrongForm, described, read_as
+from mahtab_tui.worker.sandbox.names import readable, with_items
 
 
 class Level(enum.Enum):

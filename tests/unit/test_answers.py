@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mahtab_tui.kernel.worker.answers import Answer, Result, SearchUsage, answered
+from mahtab_tui.worker.answers import Answer, Result, SearchUsage, answered
 
 USAGE = SearchUsage(3, 100, 0.5, 2.0)
 

@@ -10,8 +10,7 @@ import pytest
 from mahtab_tui.session.code_rules import exact_rule, only_call, verdict_of
 from mahtab_tui.settings.approval_rules import rule_of, rules_of, split_rules
 from mahtab_tui.settings.model import SettingsError, load_settings
-from mahtab_tui.settings.values import given_settings
-from mahtab_tui.settings.writing import add_rules
+from mahtab_tui.settings.values import add_rules, given_settings
 
 WRONG = {
     "read_only": "is not like",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.llm.available import found_models, problem_of
+from mahtab_tui.llm.providers import found_models, problem_of
 from tests.fake_claude import install_fake_claude
 
 

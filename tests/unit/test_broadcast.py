@@ -8,8 +8,8 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Input, Namespace, ReplIn, ReplOut
-from mahtab_tui.session import broadcast
-from mahtab_tui.session.broadcast import Broadcast, Feed, past_for_watchers
+from mahtab_tui.session import sharing
+from mahtab_tui.session.sharing import Broadcast, Feed, past_for_watchers
 from tests.records import emit, made
 from tests.tui.story import change
 
@@ -63,7 +63,7 @@ def test_late_watcher_gets_the_printed_text_and_pictures_of_a_running_cell(
 def test_stream_backlog_is_limited_to_its_end(
     log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broadcast, "GROWING", 10)
+    monkeypatch.setattr(sharing, "GROWING", 10)
     for number in range(100):
         emit(log, tags.USER_REPL_OUT_STREAM, f"{number} ", cell=1)
     assert texts(handler(log).watch()) == ["97 98 99 "]
@@ -106,8 +106,8 @@ def test_past_of_a_resumed_session_has_no_running_entries(
 def test_only_the_newest_past_records_are_replayed(
     log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broadcast, "KEPT", 3)
-    monkeypatch.setattr(broadcast, "CHARACTERS", 100)
+    monkeypatch.setattr(sharing, "KEPT", 3)
+    monkeypatch.setattr(sharing, "CHARACTERS", 100)
     for number in range(5):
         emit(log, tags.NOTICE, str(number))
     assert texts(handler(log).watch()) == ["2", "3", "4"]
@@ -120,7 +120,7 @@ def test_only_the_newest_past_records_are_replayed(
 def test_past_pictures_count_by_their_data_size(
     log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broadcast, "CHARACTERS", 100)
+    monkeypatch.setattr(sharing, "CHARACTERS", 100)
     for number in range(3):
         emit(log, tags.DISPLAY, str(number), cell=1, mime="image/png", data="x" * 60)
     assert texts(handler(log).watch()) == ["2"]
@@ -129,7 +129,7 @@ def test_past_pictures_count_by_their_data_size(
 def test_slow_watcher_misses_records_and_blocks_nobody(
     log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broadcast, "WAITING", 2)
+    monkeypatch.setattr(sharing, "WAITING", 2)
     feed = handler(log).watch()
     for number in range(5):
         emit(log, tags.NOTICE, str(number))

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from mahtab_tui.search.budget import Amount, Budget, BudgetSpent, Prices
+from mahtab_tui.search.calls import Amount, Budget, BudgetSpent, Prices
 from mahtab_tui.search.limits import Limits, limits_of
 from mahtab_tui.search.node import BudgetLeft
 

@@ -10,11 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.display import DisplayHandler
-from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.records.base import KINDS
-from mahtab_tui.bus.setup import close_logging, setup_logging
-from mahtab_tui.store.memory import MemoryStore
+from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
+from mahtab_tui.bus.records import KINDS, Record
+from mahtab_tui.store.sqlite import MemoryStore
 from tests.records import emit
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.store_handler import StoreError
-from mahtab_tui.store.session_lock import HeldElsewhere, SessionLock, claim, locked_sessions
+from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.store.database import HeldElsewhere, SessionLock, claim, locked_sessions
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from tests.records import made
 
-HOLD = "import sys, time\nfrom mahtab_tui.store.session_lock import claim\nheld = claim(sys.argv[1])\nprint('held', flush=True)\ntime.sleep(1000)\n"
+HOLD = "import sys, time\nfrom mahtab_tui.store.database import claim\nheld = claim(sys.argv[1])\nprint('held', flush=True)\ntime.sleep(1000)\n"
 
 
 def claimed(session: str) -> SessionLock:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.agent.graph import create_repl_graph
-from mahtab_tui.agent.runner import run_graph
+from mahtab_tui.agent.repl_agent import run_graph
 from mahtab_tui.agent.state import create_initial_state
 from mahtab_tui.llm.providers import get_llm
 from tests.agents import Desk

@@ -13,7 +13,7 @@ from langchain_core.messages import HumanMessage
 
 from mahtab_tui.cli import doctor
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.claude_login import gateway_address, login_environment, login_hint
+from mahtab_tui.llm.claude_process import gateway_address, login_environment, login_hint
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.settings.model import load_settings
 from tests.fake_claude import FakeClaude, install_fake_claude

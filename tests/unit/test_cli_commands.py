@@ -9,8 +9,7 @@ import typer
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
-from mahtab_tui.cli.commands import COMMANDS
-from mahtab_tui.cli.main import app, main
+from mahtab_tui.cli.main import COMMANDS, app, main
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mahtab_tui.cli.main import app
-from mahtab_tui.settings import writing as files
+from mahtab_tui.settings import values as files
 from mahtab_tui.settings.model import Settings
 from tests.trust import trust_project
 

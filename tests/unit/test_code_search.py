@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.knowledge.code import CodeError, CodeSearcher
-from mahtab_tui.knowledge.tree_files import source_files
+from mahtab_tui.knowledge.code import CodeError, CodeSearcher, source_files
 
 RIPGREP = shutil.which("rg")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mahtab_tui.tui.collector import (
+from mahtab_tui.tui.terminal_app import (
     HEAVY,
     LONG_OVERDUE,
     OVERDUE,

@@ -9,7 +9,7 @@ from io import BytesIO, TextIOWrapper
 
 import pytest
 
-from mahtab_tui.cli.printing import guard_terminal
+from mahtab_tui.cli.options import guard_terminal
 from tests.hostile import HOSTILE
 
 

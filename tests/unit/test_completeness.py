@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.tui.panes.editor import code_area
-from mahtab_tui.tui.panes.editor.line_breaks import STEP, is_complete
+from mahtab_tui.tui.editor import code_area
+from mahtab_tui.tui.editor.pasting import STEP, is_complete
 
 OPEN = [
     "f(1,",

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mahtab_tui.kernel.worker.completion.complete import MOST, complete
-from mahtab_tui.kernel.worker.completion.explaining import signature_of
+from mahtab_tui.worker.completion.complete import MOST, complete
+from mahtab_tui.worker.completion.cursor import signature_of
 from tests.completion_table import TABLE, namespace
 
 

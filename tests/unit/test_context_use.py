@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from mahtab_tui.agent.fitting import sizes_of
+from mahtab_tui.agent.conversation import sizes_of
 from mahtab_tui.llm.prompts import earlier_conversation, render_context, user_turn
-from mahtab_tui.llm.token_estimate import estimated_tokens
-from mahtab_tui.session.context_use import context_use
-from mahtab_tui.tui.screens.context import context_lines
+from mahtab_tui.llm.usage import estimated_tokens
+from mahtab_tui.session.components import context_use
+from mahtab_tui.tui.screens.session_info import context_lines
 
 OUTPUT = '<user-repl-out cell="1">' + "o 1 " * 1_000 + "</user-repl-out>"
 

@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from mahtab_tui.kernel.worker import contexts
-from mahtab_tui.kernel.worker.contexts import ContextError, ContextText, take
-from mahtab_tui.knowledge.encodings import decoded
+from mahtab_tui.knowledge.confined_folder import decoded
+from mahtab_tui.worker import contexts
+from mahtab_tui.worker.contexts import ContextError, ContextText, take
 
 
 def parts(taken: ContextText) -> dict[str, str]:

@@ -11,9 +11,8 @@ from langchain_core.messages import AIMessage, HumanMessage
 from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.host import KeptMessage
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.formatters import to_xml
-from mahtab_tui.bus.hidden_entries import HiddenEntries
-from mahtab_tui.bus.parser import parse_response
+from mahtab_tui.bus.answers import parse_response
+from mahtab_tui.bus.prompt import HiddenEntries, to_xml
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.prompts import TAKEN_OUT, render_context
 from tests.records import made

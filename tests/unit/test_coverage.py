@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mahtab_tui.search.coverage import Coverage, Intervals
+from mahtab_tui.search.node import Coverage, Intervals
 
 CHARS = 300
 _SPANS = st.lists(st.tuples(st.integers(0, CHARS), st.integers(0, CHARS)), max_size=12)

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 import mahtab_tui
-from mahtab_tui.kernel.worker.description import describe_value
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.demo import ChatDemo, answer
-from mahtab_tui.llm.demo_search import WHO
+from mahtab_tui.llm.demo import WHO, ChatDemo, answer
 from mahtab_tui.llm.prompts import CLOSING, COMPUTE, REFLECTION_PROMPT_TEMPLATE, user_turn
 from mahtab_tui.search.prompts import plain_message, plain_system
+from mahtab_tui.worker.description import describe_value
 
 ORDERS = pd.DataFrame({"id": [1, 2, 3], "Price": [10.0, None, 60.0], "region": ["n", "s", "n"]})
 ROWS = [

@@ -24,8 +24,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
-from mahtab_tui.kernel.worker import description, table_description
-from mahtab_tui.kernel.worker.description import describe, describe_value
+from mahtab_tui.worker import description, table_description
+from mahtab_tui.worker.description import describe, describe_value
 from tests.hostile import HOSTILE
 
 LIMIT = 2_250

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from mahtab_tui.bus.records import Notice, Record
-from mahtab_tui.tui import record_pump
-from mahtab_tui.tui.record_pump import LATEST, RATE, RecordPump
+from mahtab_tui.tui import terminal_app
+from mahtab_tui.tui.terminal_app import LATEST, RATE, RecordPump
 
 
 class Drawing:
@@ -24,8 +24,8 @@ class Drawing:
         self.drain = RecordPump()
         self.drain.folds = [self._fold]
         self.drain.begin(self.log)
-        monkeypatch.setattr(record_pump, "monotonic", lambda: self.now)
-        monkeypatch.setattr(record_pump, "thread_time", lambda: self.worked)
+        monkeypatch.setattr(terminal_app, "monotonic", lambda: self.now)
+        monkeypatch.setattr(terminal_app, "thread_time", lambda: self.worked)
 
     def _fold(self, records: Sequence[Record]) -> None:
         self.texts += [record.text for record in records]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mahtab_tui.tui.panes.editor.input_history import HistoryCursor
-from mahtab_tui.tui.panes.editor.languages import LONGEST, is_code, is_prose
+from mahtab_tui.tui.editor.pane import LONGEST, is_code, is_prose
+from mahtab_tui.tui.editor.prompt_area import HistoryCursor
 
 
 @pytest.mark.parametrize(

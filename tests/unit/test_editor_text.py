@@ -6,9 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.tui.panes.editor.line_breaks import next_indent
-from mahtab_tui.tui.panes.editor.pasting import clean, has_curly_quotes, pasted_python, straightened
-from mahtab_tui.tui.panes.editor.pieces import SourceSpan, bare, spans
+from mahtab_tui.tui.editor.code_area import SourceSpan, bare, spans
+from mahtab_tui.tui.editor.pasting import (
+    clean,
+    has_curly_quotes,
+    next_indent,
+    pasted_python,
+    straightened,
+)
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.kernel import output
-from mahtab_tui.kernel.output import Chunks, TerminalOutput
+from mahtab_tui.kernel import cells
+from mahtab_tui.kernel.cells import Chunks, TerminalOutput
 from mahtab_tui.kernel.values import OutputKind
-from mahtab_tui.kernel.worker.capture import LIMIT, LimitedOutput, OutputLimitError, shorten
-from mahtab_tui.kernel.worker.tracebacks import format_safely
+from mahtab_tui.worker.capture import LIMIT, LimitedOutput, OutputLimitError, shorten
+from mahtab_tui.worker.tracebacks import format_safely
 
 
 @given(st.lists(st.text(max_size=12), max_size=12), st.integers(0, 40))
@@ -75,7 +75,7 @@ def test_output_is_reduced_to_head_and_tail_and_its_kinds_add_up(
 ) -> None:
     whole = "".join(text for _, text in pieces)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(output, "KEEP", keep)
+        patch.setattr(cells, "KEEP", keep)
         kept = TerminalOutput()
         for kind, text in pieces:
             kept.add(cast(OutputKind, kind), text)

@@ -16,9 +16,15 @@ import pytest
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
-from mahtab_tui.export.annotations import Annotation
-from mahtab_tui.export.entries import Cell, Conversation, Words
-from mahtab_tui.export.selection import NothingToExport, Selected, select
+from mahtab_tui.export.entries import (
+    Annotation,
+    Cell,
+    Conversation,
+    NothingToExport,
+    Selected,
+    Words,
+    select,
+)
 from mahtab_tui.export.writing import ENDINGS, rendered, write
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

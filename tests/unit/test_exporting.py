@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langsmith.utils import get_env_var
 
-from mahtab_tui.system.exporting import keep_from_langsmith, sent_to_langsmith
+from mahtab_tui.system.processes import keep_from_langsmith, sent_to_langsmith
 
 NAMES = ("LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2", "LANGSMITH_TRACING", "LANGCHAIN_TRACING")
 

@@ -12,17 +12,15 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import records, tags
-from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.records.base import KINDS, encode
-from mahtab_tui.search.tree import Tree
-from mahtab_tui.search.trees import Trees
+from mahtab_tui.bus.records import KINDS, Record, encode
+from mahtab_tui.search.tree import Tree, Trees
 from mahtab_tui.session.agent_thread import conversation
 from mahtab_tui.store.session_index import catch_up
 from mahtab_tui.store.session_search import find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
-from mahtab_tui.tui.panes.namespace.variable_rows import VariableRows
-from mahtab_tui.tui.panes.transcript.entries import Cell
-from mahtab_tui.tui.panes.transcript.fold import Transcript
+from mahtab_tui.tui.namespace.rows import VariableRows
+from mahtab_tui.tui.transcript.entries import Cell
+from mahtab_tui.tui.transcript.fold import Transcript
 from tests.records import read_log
 
 WRITTEN = Path(__file__).parent.parent / "data" / "0.1.0"

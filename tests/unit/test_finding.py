@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mahtab_tui.bus import records
+from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.store import database, session_search
-from mahtab_tui.store.preview import preview
 from mahtab_tui.store.session_index import (
     STEP,
     catch_up,
     delete_session,
     make_anew,
+    preview,
     rename_session,
     words,
 )

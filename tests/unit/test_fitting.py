@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from mahtab_tui.agent.fitting import SHORT, fit, size, with_short_outputs
+from mahtab_tui.agent.conversation import SHORT, fit, size, with_short_outputs
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.formatters import to_xml
+from mahtab_tui.bus.prompt import to_xml
 from mahtab_tui.llm.prompts import BEGINNING_LEFT_OUT
 from tests.records import made
 

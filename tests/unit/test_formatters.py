@@ -8,9 +8,8 @@ from typing import Any, cast
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mahtab_tui.bus.formatters import attributes, defuse, escape_tags, restore, to_xml
-from mahtab_tui.bus.records import Record, UserReplIn
-from mahtab_tui.bus.records.base import KINDS
+from mahtab_tui.bus.prompt import attributes, defuse, escape_tags, restore, to_xml
+from mahtab_tui.bus.records import KINDS, Record, UserReplIn
 
 
 def any_of(kind: Any) -> Record:

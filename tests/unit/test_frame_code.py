@@ -9,8 +9,8 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import TracebackFrame
-from mahtab_tui.tui.external_editor import at_line
-from mahtab_tui.tui.screens.output.code import cell_of, code_of, is_file
+from mahtab_tui.tui.external import at_line
+from mahtab_tui.tui.screens.output import cell_of, code_of, is_file
 
 
 def marked(file: str, line: int, cell: str | None = None) -> str:

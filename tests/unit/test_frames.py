@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.kernel.worker.frames import MAX_FRAME, FrameError, FrameReader, encode
-from mahtab_tui.sandbox.characters import without_surrogates
+from mahtab_tui.sandbox.base import without_surrogates
+from mahtab_tui.worker.frames import MAX_FRAME, FrameError, FrameReader, encode
 
 # Any text, lone surrogates and NUL too.
 TEXT = st.text(st.characters(), max_size=30)

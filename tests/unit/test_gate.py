@@ -11,7 +11,7 @@ from rich.style import Style
 from textual.color import Color
 from textual.strip import Strip
 
-from mahtab_tui.tui.output_filter import TextOnly, let_out
+from mahtab_tui.tui.terminal_driver import TextOnly, let_out
 from tests.hostile import HOSTILE
 
 COMMANDS = (

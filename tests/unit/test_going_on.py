@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mahtab_tui.bus.records import Change, Namespace
-from mahtab_tui.session.reattach import makers
+from mahtab_tui.session.cells import makers
 
 
 def record(cell: int, party: str, *changes: tuple[str, str], fresh: bool = False) -> Namespace:

@@ -22,7 +22,7 @@ from mahtab_tui.agent import (
     should_execute,
 )
 from mahtab_tui.bus import tags
-from mahtab_tui.llm.scripted import ScriptedChatModel
+from mahtab_tui.llm.replay import ScriptedChatModel
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, last_text, words
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.decision import Decision
+from mahtab_tui.bus.records import Decision
 from mahtab_tui.settings.model import ApprovalMode
 from tests.agents import COMPLETE, Desk, code, last_text, words
 

@@ -23,7 +23,7 @@ from pydantic import BaseModel
 from mahtab_tui.agent import ReplAgent, create_initial_state, create_repl_graph, run_graph
 from mahtab_tui.agent.model_calls import read_answer
 from mahtab_tui.agent.state import AgentState
-from mahtab_tui.agent.tool_runs import CALLS
+from mahtab_tui.agent.tool_calls import CALLS
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.base import ModelError

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from mahtab_tui.tui.graphics.answers import SIXEL_QUESTIONS, TerminalAnswers
-from mahtab_tui.tui.graphics.encoding import kitty, kitty_placed, sixel
+from mahtab_tui.tui.graphics.overlay import kitty, kitty_placed, sixel
 from mahtab_tui.tui.graphics.pictures import Picture, PicturePart
 
 KITTY = "\x1b_Gi=31;OK\x1b\\"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.kernel.worker.habits import past
-from mahtab_tui.kernel.worker.habits.lines import transform
-from mahtab_tui.kernel.worker.habits.timing import duration
-from mahtab_tui.tui.panes.editor.line_breaks import is_complete
+from mahtab_tui.tui.editor.pasting import is_complete
+from mahtab_tui.worker import magics
+from mahtab_tui.worker.magic_commands import duration
+from mahtab_tui.worker.magics import transform
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_durations(seconds: float, said: str) -> None:
 def test_out_contains_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_", "__", "___"):
         monkeypatch.setitem(builtins.__dict__, name, None)
-    monkeypatch.setattr(past, "KEPT", 2)
-    kept = past.CellHistory()
+    monkeypatch.setattr(magics, "KEPT", 2)
+    kept = magics.CellHistory()
     for cell, value in enumerate("abc", 1):
         kept.result(cell, value)
     assert kept.outputs == {2: "b", 3: "c"}

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from mahtab_tui.bus.hidden import refusal, visible
-from mahtab_tui.bus.parser import parse_response
+from mahtab_tui.bus.answers import parse_response
+from mahtab_tui.bus.sanitize import refusal, visible
 from mahtab_tui.tui.rows.code import CodeRows
 from tests.unit.test_transcript_rows import PALETTE
 

@@ -10,9 +10,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from mahtab_tui.kernel.worker.compiling import remember
-from mahtab_tui.kernel.worker.hints import LONGEST, hint_for
-from mahtab_tui.kernel.worker.tracebacks import cell_filename, describe_safely
+from mahtab_tui.worker.compiling import remember
+from mahtab_tui.worker.hints import LONGEST, hint_for
+from mahtab_tui.worker.tracebacks import cell_filename, describe_safely
 
 pa = pytest.importorskip("pyarrow")
 

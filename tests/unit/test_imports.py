@@ -24,7 +24,7 @@ MOST_OWN = 100
 becomes less."""
 FIRST_PICTURE = """
 import os, sys
-from mahtab_tui.tui.late_imports import LateImports
+from mahtab_tui.tui.terminal_app import LateImports
 
 def drawn(self):
     with open(os.environ["LOADED"], "w") as file:
@@ -90,9 +90,9 @@ def test_first_screen_does_not_wait_for_settings_writing(
 ) -> None:
     late = (
         "tomlkit",
-        "mahtab_tui.settings.writing",
+        "mahtab_tui.settings.values",
         "mahtab_tui.tui.screens.settings",
-        "mahtab_tui.tui.screens.models",
+        "mahtab_tui.tui.screens.listing",
     )
     assert not [name for name in loaded_at_first_picture if name.startswith(late)]
 
@@ -104,7 +104,7 @@ def test_first_screen_waits_for_no_dialog_menu_or_terminal_graphics(
         "mahtab_tui.tui.screens.",
         "mahtab_tui.tui.palette",
         "mahtab_tui.tui.graphics.overlay",
-        "mahtab_tui.tui.graphics.encoding",
+        "mahtab_tui.tui.graphics.overlay",
     )
     assert not [name for name in loaded_at_first_picture if name.startswith(late)]
 
@@ -120,8 +120,8 @@ def test_first_screen_waits_for_no_session_workers_or_shell_commands(
         "mahtab_tui.bus.records",
         "mahtab_tui.kernel",
         "mahtab_tui.store.sqlite",
-        "mahtab_tui.tui.panes.transcript.view",
-        "mahtab_tui.cli.skills",
+        "mahtab_tui.tui.transcript.view",
+        "mahtab_tui.cli.admin",
         "mahtab_tui.kernel.worker_process",
     )
     assert not [name for name in loaded_at_first_picture if name.startswith(late)]
@@ -136,7 +136,7 @@ def test_first_screen_waits_for_no_session_workers_or_shell_commands(
         "mahtab_tui.session",
         "mahtab_tui.agent.repl_agent",
         "mahtab_tui.kernel.process",
-        "mahtab_tui.bus.setup",
+        "mahtab_tui.bus.logger",
     ],
 )
 def test_nothing_below_the_screen_imports_textual(module: str) -> None:

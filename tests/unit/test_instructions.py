@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.knowledge.instructions import LIMIT, find
-from mahtab_tui.settings.writing import allow
+from mahtab_tui.settings.values import allow
 
 
 @pytest.fixture

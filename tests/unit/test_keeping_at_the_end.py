@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from mahtab_tui.kernel.base import Kernel
-from mahtab_tui.kernel.restoration import KeepResult, KeptNamespace
+from mahtab_tui.kernel.values import KeepResult, KeptNamespace
 from mahtab_tui.session.namespace_store import NamespaceStore
 
 

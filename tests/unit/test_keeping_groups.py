@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.worker.keeping import groups
+from mahtab_tui.worker.saving import pickling
 
 
 def grouped(code: str) -> set[frozenset[str]]:
@@ -14,7 +14,7 @@ def grouped(code: str) -> set[frozenset[str]]:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(code, namespace)
     variables = {name: value for name, value in namespace.items() if not name.startswith("__")}
-    return {frozenset(group.names) for group in groups.groups_of(variables, namespace)}
+    return {frozenset(group.names) for group in pickling.groups_of(variables, namespace)}
 
 
 def sets(*words: str) -> set[frozenset[str]]:
@@ -53,5 +53,5 @@ def test_frames_are_separate_although_they_share_columns_and_types(project: obje
 def test_possible_sharers_form_one_group_when_time_runs_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(groups, "_SECONDS", -1.0)
+    monkeypatch.setattr(pickling, "_SECONDS", -1.0)
     assert grouped("a = [[n] for n in range(1000)]; b = [2]; c = 1") == sets("ab", "c")

@@ -8,7 +8,7 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.requests import MOST, ControlRequests
-from mahtab_tui.kernel.worker.frames import Frame
+from mahtab_tui.worker.frames import Frame
 from tests.waiting import wait_for
 
 

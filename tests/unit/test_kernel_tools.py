@@ -13,12 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.kernel.worker import toolbox
-from mahtab_tui.kernel.worker.claude_sessions import load_claude_sessions
-from mahtab_tui.kernel.worker.files import create, edit, read
-from mahtab_tui.kernel.worker.habits.lines import transform
-from mahtab_tui.kernel.worker.shell import needs_terminal
-from mahtab_tui.kernel.worker.text_tools import grep, partition, peek
+from mahtab_tui.worker import toolbox
+from mahtab_tui.worker.magics import transform
+from mahtab_tui.worker.text_tools import grep, partition, peek
+from mahtab_tui.worker.toolbox import create, edit, load_claude_sessions, needs_terminal, read
 
 
 def test_peek_reports_its_range() -> None:

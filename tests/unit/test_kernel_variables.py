@@ -18,9 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.kernel.worker.detail import describe
-from mahtab_tui.kernel.worker.summary import WIDTH, kind_of, summary, type_name
-from mahtab_tui.kernel.worker.variables import NamespaceTracker
+from mahtab_tui.worker.detail import describe
+from mahtab_tui.worker.variables import WIDTH, NamespaceTracker, kind_of, summary, type_name
 
 
 class Bomb(Exception):
@@ -372,7 +371,7 @@ def test_recursive_and_huge_lists_are_truncated() -> None:
 
 
 def test_slow_representation_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.kernel.worker.detail.SECONDS", 0.05)
+    monkeypatch.setattr("mahtab_tui.worker.detail.SECONDS", 0.05)
 
     class Slow:
         def __repr__(self) -> str:

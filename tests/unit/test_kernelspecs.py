@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.environments import found_kernelspecs
+from mahtab_tui.kernel.launch import found_kernelspecs
 
 
 def test_kernels_with_a_file_and_a_harmless_name_are_found(

@@ -13,12 +13,7 @@ from textual._xterm_parser import XTermParser
 from textual.events import AppBlur, AppFocus, Key, MouseDown, Paste, Resize
 from textual.message import Message
 
-from mahtab_tui.tui.textual_fixes.key_sequences import (
-    LONGEST_SEQUENCE,
-    LONGEST_TYPED,
-    KeyParser,
-    KeySequences,
-)
+from mahtab_tui.tui.textual_fixes import LONGEST_SEQUENCE, LONGEST_TYPED, KeyParser, KeySequences
 
 MALFORMED = (
     "\x1b[1114112u",

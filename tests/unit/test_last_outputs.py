@@ -17,8 +17,8 @@ from mahtab_tui.bus.records import (
     UserReplIn,
     UserReplOut,
 )
-from mahtab_tui.kernel.detached.waiting import held_folder, keep_last_output
-from mahtab_tui.session.recovered_output import with_last_outputs
+from mahtab_tui.kernel.detached import held_folder, keep_last_output
+from mahtab_tui.session.kernel import with_last_outputs
 from mahtab_tui.store.resume import database, find_session, new_store, remove_session, resumed_store
 
 pytestmark = pytest.mark.usefixtures("home")

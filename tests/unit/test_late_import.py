@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.worker import stdlib
+from mahtab_tui.worker import stdlib
 
 begun, go = threading.Event(), threading.Event()
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mahtab_tui.system.lazy import Lazy
+from mahtab_tui.system.imports import Lazy
 
 
 def test_threads_share_a_value_that_is_created_once() -> None:

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus.display import DisplayHandler
+from mahtab_tui.bus.logger import DisplayHandler
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.cleanup import remove_leftovers
-from mahtab_tui.session.frontend import HeadlessFrontend
-from mahtab_tui.session.shared_sessions import share_folder
+from mahtab_tui.session.components import remove_leftovers
+from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.sharing import share_folder
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.store.session_lock import claim
+from mahtab_tui.store.database import claim
 from mahtab_tui.tui.open import _tell_of_the_past
 
-HOLDS = "import sys, time; from mahtab_tui.store.session_lock import claim; held = claim('other'); print('held', flush=True); time.sleep(1000)"
+HOLDS = "import sys, time; from mahtab_tui.store.database import claim; held = claim('other'); print('held', flush=True); time.sleep(1000)"
 
 
 def test_locks_and_sockets_are_removed_with_their_program(home: Path) -> None:

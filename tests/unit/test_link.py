@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from mahtab_tui.kernel.worker.station.link import FRAMES, Link, LinkError
+from mahtab_tui.worker.station.kernel import FRAMES, Link, LinkError
 
 
 def test_duplicate_frames_are_handled_once() -> None:

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.logger import close_logging, setup_logging
 from mahtab_tui.bus.records import Record, record_of
-from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.knowledge import library as library_module
-from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
-from mahtab_tui.knowledge.loaded import LoadedSkills, SkillsBudgetExceeded
-from mahtab_tui.knowledge.loader import SkillsLoader
+from mahtab_tui.knowledge.library import LoadedSkills, NoSkill, SkillLibrary, SkillsBudgetExceeded
+from mahtab_tui.knowledge.skills import SkillsLoader
 from tests.skills import write_skill
 
 

@@ -11,16 +11,18 @@ from typing import Any
 import pytest
 
 from mahtab_tui.cli import doctor
-from mahtab_tui.llm import local_servers
+from mahtab_tui.llm import providers
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.local_servers import (
+from mahtab_tui.llm.providers import (
     SERVERS,
+    chosen_model,
+    default_model,
     find_server,
     find_servers,
     first_model,
+    get_llm,
     server_address,
 )
-from mahtab_tui.llm.providers import chosen_model, default_model, get_llm
 from mahtab_tui.llm.usage import model_name
 from mahtab_tui.settings.model import load_settings
 from tests.fake_claude import install_fake_claude
@@ -35,8 +37,8 @@ def servers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[st
     """A server for each provider, with a model; there is no `claude`."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    monkeypatch.setattr(local_servers, "_LIMIT", PATIENCE)
-    monkeypatch.setattr(local_servers, "_LONGER", PATIENCE)
+    monkeypatch.setattr(providers, "_LIMIT", PATIENCE)
+    monkeypatch.setattr(providers, "_LONGER", PATIENCE)
     with ExitStack() as stack:
         found = {provider: stack.enter_context(serving()) for provider in SERVERS}
         for provider, service in found.items():
@@ -132,7 +134,7 @@ def test_first_model_found_answers_without_settings_and_claude(
 def test_another_users_server_is_not_chosen_automatically(
     servers: dict[str, Service], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_servers, "_SERVICES", ())
+    monkeypatch.setattr(providers, "_SERVICES", ())
     assert first_model() == "llamacpp:org/a:b"
     monkeypatch.setattr(os, "getuid", lambda: 54_321)
     assert first_model() == ""

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.mask_spans import MASK
-from mahtab_tui.bus.masking import MaskingFilter, Secrets, masked
+from mahtab_tui.bus.logger import BusLogger
+from mahtab_tui.bus.masking import MASK, MaskingFilter, Secrets, masked
 from mahtab_tui.bus.records import Record, record_of
-from mahtab_tui.bus.setup import BusLogger
 from mahtab_tui.settings.model import load_settings
 from tests.records import emit
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.session.mentions import (
+from mahtab_tui.session.attached import (
     CHARACTERS,
     LINES,
     Mention,

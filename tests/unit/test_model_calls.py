@@ -13,7 +13,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from mahtab_tui.agent.model_calls import ModelAnswer, read_answer
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.chunks import encodable
+from mahtab_tui.llm.messages import encodable
 
 QUESTION = [HumanMessage("what is it?")]
 PATIENCE = 30.0

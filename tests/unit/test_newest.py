@@ -6,7 +6,7 @@ import queue
 
 import pytest
 
-from mahtab_tui.tui.rows.latest_worker import LatestWorker
+from mahtab_tui.tui.workers import LatestWorker
 
 
 def test_raising_work_is_reported_and_does_not_stop_later_work(

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from mahtab_tui.bus import records
-from mahtab_tui.export.saving import write_text as write_file
+from mahtab_tui.export.writing import write_text as write_file
 from tests.notebooks import text_of
 from tests.unit.notebook_bench import Bench, again, notices, story
 from tests.unit.test_export import cell as ran
@@ -86,7 +86,7 @@ def test_vanished_folder_is_reported_once_and_retried(
         attempts.append(path)
         return write_file(path, *rest)
 
-    monkeypatch.setattr("mahtab_tui.export.saving.write", counted)
+    monkeypatch.setattr("mahtab_tui.export.writing.write", counted)
     folder = tmp_path / "there"
     folder.mkdir()
     it = open_bench(folder / "a.ipynb", kept=True)

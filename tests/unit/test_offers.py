@@ -9,7 +9,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.kernel.environments import PythonEnvironment, found_environments, has_package
+from mahtab_tui.kernel.launch import PythonEnvironment, found_environments, has_package
 from mahtab_tui.session.loading import look_at_files
 from mahtab_tui.tui.offers import greeting_of, missing_module, offer_for, welcome_of
 from tests.records import made

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mahtab_tui.kernel.outgoing import LIMIT, OutgoingFullError, SendQueue
+from mahtab_tui.kernel.requests import LIMIT, OutgoingFullError, SendQueue
 from tests.waiting import wait_for
 
 MEGABYTE = 2**20

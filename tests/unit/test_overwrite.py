@@ -16,7 +16,7 @@ from tqdm import tqdm
 from mahtab_tui.bus import terminal_screen
 from mahtab_tui.bus.sanitize import plain, styled
 from mahtab_tui.bus.terminal_screen import BLANKS, LONGEST, Screen, collapse, rewrites
-from mahtab_tui.kernel.output import TerminalOutput
+from mahtab_tui.kernel.cells import TerminalOutput
 
 PLAYED = st.lists(
     st.sampled_from(

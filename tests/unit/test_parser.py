@@ -9,8 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mahtab_tui.bus.fences import in_docstring, is_python
-from mahtab_tui.bus.parser import parse_response
+from mahtab_tui.bus.answers import in_docstring, is_python, parse_response
 
 DOCSTRING = '''def f():
     """Say it.

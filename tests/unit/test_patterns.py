@@ -8,11 +8,10 @@ import threading
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.tui import patterns
-from mahtab_tui.tui.patterns import Pattern, PatternError, PatternTimeout
-from mahtab_tui.tui.screens.inspector import pattern_search
-from mahtab_tui.tui.screens.inspector.pattern_search import find_pattern
-from mahtab_tui.tui.screens.inspector.text_source import BLOCK, LocalText
+from mahtab_tui.tui import find
+from mahtab_tui.tui.find import Pattern, PatternError, PatternTimeout
+from mahtab_tui.tui.inspector import text
+from mahtab_tui.tui.inspector.text import BLOCK, LocalText, find_pattern
 
 SLOW, FOR = r"(a|aa)+$", "a" * 60 + "b"
 """Tries 2^60 ways."""
@@ -78,10 +77,10 @@ def test_backtracking_pattern_is_stopped_and_other_threads_run_meanwhile() -> No
 def test_backtracking_pattern_is_stopped_in_a_long_text_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pattern_search, "PART", 0.2)
+    monkeypatch.setattr(text, "PART", 0.2)
     with pytest.raises(KernelError) as error:
         find_pattern(LocalText(FOR), SLOW, 0, backwards=False)
-    assert str(error.value) == patterns.TOO_SLOW
+    assert str(error.value) == find.TOO_SLOW
 
 
 def found(text: str, words: str, start: int, *, backwards: bool = False) -> str:
@@ -126,7 +125,7 @@ def test_lines_at_a_block_boundary_are_whole() -> None:
 
 
 def test_too_long_search_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pattern_search, "WHOLE", -1.0)
+    monkeypatch.setattr(text, "WHOLE", -1.0)
     with pytest.raises(
         KernelError, match=r"^Not found within -1 s, because the text is very long\.$"
     ):

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus.mask_spans import MASK
-from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.kernel.worker import private_use as module
-from mahtab_tui.kernel.worker.private_use import _held, mentioned, private_use
+from mahtab_tui.bus.masking import MASK, Secrets
+from mahtab_tui.worker import private_use as module
+from mahtab_tui.worker.private_use import _held, mentioned, private_use
 
 LONG = "The quick brown fox jumps over the lazy dog, and then it sleeps until noon."
 

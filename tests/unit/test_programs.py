@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.llm.claude_login import login_environment
-from mahtab_tui.system.programs import find_program
+from mahtab_tui.llm.claude_process import login_environment
+from mahtab_tui.system.processes import find_program
 from tests.integration.kernels import executable
 
 

@@ -88,7 +88,7 @@ def test_the_system_prompt_and_the_tools_are_short(desk: Desk, project: Path) ->
     """About 1,600 tokens stood before the first word of data once, and as many of tools."""
     from langchain_core.utils.function_calling import convert_to_openai_tool
 
-    from mahtab_tui.llm.token_estimate import estimated_tokens
+    from mahtab_tui.llm.usage import estimated_tokens
 
     (project / "skills" / "tidy" / "SKILL.md").unlink()
     model = Caller(answers=[says("Hello.")])

@@ -8,7 +8,6 @@ import pytest
 
 from mahtab_tui.kernel.base import HostFunction
 from mahtab_tui.kernel.values import Variable
-from mahtab_tui.kernel.worker.toolbox import NAMES
 from mahtab_tui.llm.prompts import (
     SKILLS_ROOM,
     background,
@@ -22,7 +21,8 @@ from mahtab_tui.llm.prompts import (
     system_prompt,
     user_turn,
 )
-from mahtab_tui.llm.token_estimate import estimated_tokens
+from mahtab_tui.llm.usage import estimated_tokens
+from mahtab_tui.worker.toolbox import NAMES
 
 
 def variable(name: str, summary: str = "42", kind: str = "data") -> Variable:

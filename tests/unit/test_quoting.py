@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
-from mahtab_tui.export.quoting import inert
+from mahtab_tui.export.notebook import inert
 from mahtab_tui.export.writing import rendered
 from tests.unit.test_export import HOSTILE, Page, cell, chosen, notebook_of
 

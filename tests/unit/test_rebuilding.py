@@ -6,7 +6,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.session.variable_history import Rebuilding
+from mahtab_tui.session.private_names import Rebuilding
 from tests.records import made
 
 

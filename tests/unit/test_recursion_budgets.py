@@ -12,8 +12,8 @@ from langchain_core.outputs import ChatGenerationChunk
 
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.search_lines import LAST_CALL
-from mahtab_tui.search.budget import Amount, Budget, BudgetSpent, Deadline, Prices
+from mahtab_tui.llm.prompts import LAST_CALL
+from mahtab_tui.search.calls import Amount, Budget, BudgetSpent, Deadline, Prices
 from mahtab_tui.search.limits import Limits, limits_of
 from mahtab_tui.search.live import NodeOutcome
 from mahtab_tui.search.node import BudgetLeft

@@ -13,14 +13,14 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.llm.base import ModelBusy, ModelError
-from mahtab_tui.search.callers import SearchAnswer
+from mahtab_tui.search.search import SearchAnswer
 from tests.recursion_scripts import Bench, Seat, TurnStatusError, code
 from tests.waiting import wait_for
 
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.search.schedule._FIRST_PAUSE", 0.002)
+    monkeypatch.setattr("mahtab_tui.search.limits._FIRST_PAUSE", 0.002)
 
 
 def waiting(bench: Bench) -> list[str]:

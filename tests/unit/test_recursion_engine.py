@@ -203,7 +203,7 @@ def test_failing_child_is_an_error_value_for_its_parent(bench: Bench) -> None:
 def test_busy_service_is_retried_and_the_tree_finishes(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.search.schedule._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("mahtab_tui.search.limits._FIRST_PAUSE", 0.01)
     failures = 3
 
     def reply(messages: Sequence[BaseMessage]) -> str:

@@ -140,7 +140,7 @@ def test_forged_sandbox_messages_are_ignored(bench: Bench) -> None:
 def test_node_reports_a_limited_number_of_reads(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.search.sandbox_calls._MAX_TOUCHES", 5)
+    monkeypatch.setattr("mahtab_tui.search.turns._MAX_TOUCHES", 5)
 
     async def flood(seat: Seat) -> None:
         for place in range(0, 100, 10):

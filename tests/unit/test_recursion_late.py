@@ -12,9 +12,9 @@ from langchain_core.outputs import ChatGenerationChunk
 
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError
-from mahtab_tui.llm.search_lines import LAST_CALL
-from mahtab_tui.search.findings import MOST, Findings
+from mahtab_tui.llm.prompts import LAST_CALL
 from mahtab_tui.search.limits import Limits
+from mahtab_tui.search.live import MOST, Findings
 from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of
 
 FAILURES = [
@@ -38,7 +38,7 @@ TURNS = {"look": look, "ask": ask}
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.search.schedule._FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("mahtab_tui.search.limits._FIRST_PAUSE", 0.001)
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)

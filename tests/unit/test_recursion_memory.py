@@ -12,12 +12,10 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.bus import tags
-from mahtab_tui.sandbox.text import Text
+from mahtab_tui.sandbox.base import Text
 from mahtab_tui.search import live
-from mahtab_tui.search.events import LONGEST_QUERY
-from mahtab_tui.search.live import NodeSource
-from mahtab_tui.search.log import Log
-from mahtab_tui.search.memo import _digest
+from mahtab_tui.search.live import NodeSource, _digest
+from mahtab_tui.search.log import LONGEST_QUERY, Log
 from mahtab_tui.search.tree import ENDS, HELD, Tree
 from tests.records import made
 from tests.recursion_scripts import TEXT, Bench, Seat, code, query_of, replies

@@ -13,11 +13,9 @@ from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.chunks import RESTARTED
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
-from mahtab_tui.llm.replay import ChatReplay
-from mahtab_tui.llm.replay_file import ReplayLine
-from mahtab_tui.llm.scripted import ScriptedChatModel
+from mahtab_tui.llm.messages import RESTARTED
+from mahtab_tui.llm.replay import ChatReplay, ReplayLine, ScriptedChatModel
 from mahtab_tui.search.conversation import CONCURRENCY, Message
 from mahtab_tui.search.models import CLI_CONCURRENCY, ChatModel
 from tests.recursion_scripts import ScriptedModel

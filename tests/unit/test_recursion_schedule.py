@@ -9,13 +9,13 @@ import pytest
 
 from mahtab_tui.llm.base import ModelBusy, ModelError
 from mahtab_tui.llm.failures import is_busy, pause_asked_for
-from mahtab_tui.search import schedule
-from mahtab_tui.search.schedule import Gate, scheduled
+from mahtab_tui.search import limits
+from mahtab_tui.search.limits import Gate, scheduled
 
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule, "_FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(limits, "_FIRST_PAUSE", 0.02)
 
 
 class Counter:
@@ -106,7 +106,7 @@ async def test_pauses_grow_and_respect_the_services_retry_time() -> None:
 
 
 async def test_permanently_busy_service_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule, "_LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(limits, "_LONGEST_PAUSE", 0.01)
     tried = 0
 
     async def call() -> None:

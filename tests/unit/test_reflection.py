@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.agent import REFLECTION_PROMPT_TEMPLATE, build_reflection_prompt
-from mahtab_tui.agent.reflection import parse_reflection
+from mahtab_tui.agent.nodes import parse_reflection
 from mahtab_tui.agent.state import ExecutionResult
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.replay_file import read_replay
+from mahtab_tui.llm.replay import read_replay
 
 
 @pytest.mark.parametrize(

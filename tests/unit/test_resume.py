@@ -12,17 +12,18 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Kernel, Record
 from mahtab_tui.cli.session_setup import _with_kernel_of
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.store.namespaces import keep_place, kept_bytes
+from mahtab_tui.store.database import claim
 from mahtab_tui.store.resume import (
     NoSession,
     database,
     find_session,
     forked_store,
     going_on,
+    keep_place,
+    kept_bytes,
     remove_session,
     resumed_store,
 )
-from mahtab_tui.store.session_lock import claim
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions
 from tests.records import made
 

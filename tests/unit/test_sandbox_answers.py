@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.worker.sandbox.names import Final, Part, make_names
-from mahtab_tui.kernel.worker.sandbox.parts import Source
-from mahtab_tui.kernel.worker.sandbox.read_tracker import MOST_A_CALL, MOST_IN_ALL, ReadTracker
+from mahtab_tui.worker.sandbox.names import Final, Part, make_names
+from mahtab_tui.worker.sandbox.text import MOST_A_CALL, MOST_IN_ALL, ReadTracker, Source
 from tests.unit.sandbox_engine import LOG, Engine, names
 
 

@@ -8,8 +8,8 @@ import struct
 
 import pytest
 
-from mahtab_tui.kernel.worker.sandbox import seccomp
-from mahtab_tui.kernel.worker.sandbox.calls_allowed import AARCH64, ALLOWED, X86_64
+from mahtab_tui.worker.sandbox import confinement
+from mahtab_tui.worker.sandbox.confinement import AARCH64, ALLOWED, X86_64
 
 ALLOW, KILL, REFUSE, UNKNOWN = (
     0x7FFF0000,
@@ -22,7 +22,7 @@ ARCHITECTURE = {X86_64: 0xC000003E, AARCH64: 0xC00000B7}
 
 def verdict(machine: str, number: int, *arguments: int, architecture: int | None = None) -> int:
     """Return the filter's verdict on a call."""
-    program = list(struct.iter_unpack("=HBBI", seccomp.program(machine)))
+    program = list(struct.iter_unpack("=HBBI", confinement.program(machine)))
     data = struct.pack(
         "=IIQ6Q",
         number,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mahtab_tui.kernel.worker.sandbox.host import CallError
-from mahtab_tui.kernel.worker.sandbox.names import FUNCTIONS, Failure, Final, make_names
+from mahtab_tui.worker.sandbox.names import FUNCTIONS, Failure, Final, make_names
+from mahtab_tui.worker.sandbox.text import CallError
 from tests.unit.sandbox_engine import LOG, Engine, names
 
 LINES = st.lists(st.text(alphabet="ab \t.éx", max_size=8), max_size=12).map("\n".join)

@@ -11,7 +11,7 @@ from rich.color import Color
 from rich.style import Style
 
 from mahtab_tui.bus.sanitize import plain, styled
-from mahtab_tui.bus.sgr import NO_STYLE, after
+from mahtab_tui.bus.terminal_screen import NO_STYLE, after
 
 FORBIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.worker.answers import SearchUsage
-from mahtab_tui.kernel.worker.logged import SearchFailed
+from mahtab_tui.worker.answers import SearchUsage
+from mahtab_tui.worker.search import SearchFailed
 from tests.benchmarks.quality.policies import POLICIES, SKILLS, read
 from tests.benchmarks.quality.score import HEADING, Score, row, score
 from tests.benchmarks.quality.tasks import KINDS, Task, make

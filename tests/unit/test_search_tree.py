@@ -14,8 +14,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.codec import InvalidRecord, as_json, decode, from_json
 from mahtab_tui.bus.records import Record
 from mahtab_tui.search.node import FINISHED, SearchNode
-from mahtab_tui.search.tree import HELD, Tree
-from mahtab_tui.search.trees import KEPT, Trees
+from mahtab_tui.search.tree import HELD, KEPT, Tree, Trees
 from tests.records import made
 from tests.tui.search_story import Scribe, asking, done, running, wide
 

@@ -14,11 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.bus.mask_spans import MASK
-from mahtab_tui.bus.masking import MaskedStream, Secrets
+from mahtab_tui.bus.masking import LONG, MASK, MaskedStream, Secrets
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.secret_forms import LONG
-from mahtab_tui.kernel.worker.secret_names import UNTOLD
+from mahtab_tui.worker.variables import UNTOLD
 
 KEY = "sk-proj-0123456789-abcdefghij-ABCDEFGHIJ"
 ODD = 'it\'s "q\\uoted", <ü> & 10% long'

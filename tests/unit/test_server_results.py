@@ -5,8 +5,8 @@ from __future__ import annotations
 import mcp_types as types
 import pytest
 
-from mahtab_tui.kernel.worker.frames import FrameError, check_bare
-from mahtab_tui.servers.results import MOST_OUTSIDE_TEXTS, parts_of
+from mahtab_tui.servers.schema import MOST_OUTSIDE_TEXTS, parts_of
+from mahtab_tui.worker.frames import FrameError, check_bare
 
 
 def test_slow_json_in_a_text_stays_a_text() -> None:

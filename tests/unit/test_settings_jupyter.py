@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.session.kernel_factory import check_address
+from mahtab_tui.session.kernel import check_address
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.settings.values import entries
 

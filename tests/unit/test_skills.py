@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
-from mahtab_tui.knowledge.loader import ProjectPlace, SkillsLoader, skill_folders
-from mahtab_tui.knowledge.skill_trust import skill_files
-from mahtab_tui.knowledge.skills import Skill, read_skill
+from mahtab_tui.knowledge.skills import (
+    ProjectPlace,
+    Skill,
+    SkillsLoader,
+    read_skill,
+    skill_files,
+    skill_folders,
+)
 from mahtab_tui.settings.model import SettingsError, load_settings, resource_folder
 from tests.skills import trust_skills, write_skill
 
@@ -415,7 +420,7 @@ def test_folder_named_twice_is_read_once_and_unchanged_files_not_again(
         read.append(path.parent.name)
         return read_skill(path, project)
 
-    monkeypatch.setattr("mahtab_tui.knowledge.loader.read_skill", noting)
+    monkeypatch.setattr("mahtab_tui.knowledge.skills.read_skill", noting)
     write_skill(tmp_path / "skills", "good")
     write_skill(tmp_path / "skills", "broken", text="x")
     (tmp_path / "link").symlink_to("skills")

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.knowledge.index import INDEXED, SkillsIndex
-from mahtab_tui.knowledge.library import SkillLibrary
-from mahtab_tui.knowledge.loader import SkillsLoader
-from mahtab_tui.knowledge.skills import Skill
+from mahtab_tui.knowledge.library import INDEXED, SkillLibrary, SkillsIndex
+from mahtab_tui.knowledge.skills import Skill, SkillsLoader
 from tests.skills import write_skill
 
 TOPICS = {

@@ -11,8 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.knowledge.loader import SkillsLoader
-from mahtab_tui.knowledge.skills import name_problem, read_skill
+from mahtab_tui.knowledge.skills import SkillsLoader, name_problem, read_skill
 from tests.skills import write_skill
 
 names = st.from_regex(r"[a-z0-9]{1,8}(-[a-z0-9]{1,8}){0,5}", fullmatch=True)

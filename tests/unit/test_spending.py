@@ -11,8 +11,7 @@ import pytest
 from mahtab_tui.bus.records import SearchBegin, Usage
 from mahtab_tui.llm.demo import ChatDemo
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.spending import OverBudget, Spending
-from mahtab_tui.llm.usage import price, tokens_in, worst_cost
+from mahtab_tui.llm.usage import OverBudget, Spending, price, tokens_in, worst_cost
 
 
 def call(cost: float | None, **more: Any) -> Usage:

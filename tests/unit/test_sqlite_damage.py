@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.store_handler import StoreError
+from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
 from tests.records import made
 from tests.unit.sqlite_sessions import cell, run, spoil, texts
@@ -26,9 +26,9 @@ def test_full_disk_gives_a_notice_and_missed_records_are_written_later(path: Pat
         import json, resource, sys
         from pathlib import Path
         from mahtab_tui.bus import store_handler, tags
-        from mahtab_tui.bus.display import DisplayHandler
+        from mahtab_tui.bus.logger import DisplayHandler
         from mahtab_tui.bus.records import UserReplIn, UserReplOut, emit
-        from mahtab_tui.bus.setup import close_logging, setup_logging
+        from mahtab_tui.bus.logger import close_logging, setup_logging
         from mahtab_tui.store.sqlite import SqliteStore
 
         log, _ = setup_logging(SqliteStore(Path(sys.argv[1]), "s"))

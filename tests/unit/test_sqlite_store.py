@@ -21,9 +21,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import NotebookFile
-from mahtab_tui.bus.store_handler import StoreError
-from mahtab_tui.store import encoding, sqlite
+from mahtab_tui.store import corruption, sqlite
 from mahtab_tui.store.database import remove_unfinished, transaction
 from mahtab_tui.store.session_index import delete_session
 from mahtab_tui.store.sqlite import (
@@ -61,8 +61,8 @@ def test_appended_record_is_stored_at_once_and_privately(path: Path) -> None:
     )
 )
 def test_attributes_are_standard_json_of_any_length(attrs: dict[str, object]) -> None:
-    with mock.patch.object(encoding, "STEP", 3):
-        assert encoding.as_json(attrs) == json.dumps(attrs)
+    with mock.patch.object(corruption, "STEP", 3):
+        assert corruption.as_json(attrs) == json.dumps(attrs)
 
 
 def test_the_pictures_of_a_cell_are_found_in_order(path: Path) -> None:
@@ -219,7 +219,7 @@ def test_killed_program_loses_no_records(path: Path) -> None:
         from pathlib import Path
         from mahtab_tui.bus import tags
         from mahtab_tui.bus.records import UserReplIn, UserReplOutStream, emit
-        from mahtab_tui.bus.setup import setup_logging
+        from mahtab_tui.bus.logger import setup_logging
         from mahtab_tui.store.sqlite import RecordPage, SqliteStore
 
         kept = threading.Event()

@@ -8,12 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from mahtab_tui.bus import store_handler, tags
-from mahtab_tui.bus.display import DisplayHandler
+from mahtab_tui.bus import logger, tags
+from mahtab_tui.bus.logger import DisplayHandler, StoreError, close_logging, setup_logging
 from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.setup import close_logging, setup_logging
-from mahtab_tui.bus.store_handler import StoreError
-from mahtab_tui.store.memory import MemoryStore
+from mahtab_tui.store.sqlite import MemoryStore
 from tests.records import emit
 
 
@@ -48,8 +46,8 @@ Bus = tuple[logging.Logger, FailingStore, DisplayHandler]
 
 @pytest.fixture
 def bus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bus]:
-    monkeypatch.setattr(store_handler, "INTERVAL", 0.01)
-    monkeypatch.setattr(store_handler, "SHARE", 1)
+    monkeypatch.setattr(logger, "INTERVAL", 0.01)
+    monkeypatch.setattr(logger, "SHARE", 1)
     store, display = FailingStore(), DisplayHandler()
     log, _ = setup_logging(store)
     log.addHandler(display)
@@ -185,7 +183,7 @@ def test_each_series_of_failures_is_reported_once(bus: Bus) -> None:
 def test_backlog_is_bounded_and_lost_records_are_reported(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_handler, "BACKLOG", 1_000)
+    monkeypatch.setattr(logger, "BACKLOG", 1_000)
     log, store, display = bus
     store.failing = True
     for number in range(30):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mahtab_tui.bus import records
 from mahtab_tui.bus.codec import as_json, from_json
 from mahtab_tui.bus.records import Record
-from mahtab_tui.export.saving import respelled
+from mahtab_tui.export.writing import respelled
 from mahtab_tui.store.resume import TAIL, database, find_session, new_store, resumed_store
 from mahtab_tui.store.sqlite import list_sessions
 

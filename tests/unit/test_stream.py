@@ -7,11 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.display import DisplayHandler
-from mahtab_tui.bus.parser import parse_response
-from mahtab_tui.bus.setup import close_logging, setup_logging
-from mahtab_tui.bus.splitter import AnswerSplitter
-from mahtab_tui.bus.stream import StreamingHandler
+from mahtab_tui.bus.answers import AnswerSplitter, parse_response
+from mahtab_tui.bus.logger import DisplayHandler, StreamingHandler, close_logging, setup_logging
 
 from .test_parser import ANSWERS, DOCSTRING
 

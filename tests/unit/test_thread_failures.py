@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mahtab_tui.tui.stdio_redirect import thread_failures_told
+from mahtab_tui.tui.terminal_driver import thread_failures_told
 
 
 def run(work: Callable[[], object]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.llm.token_estimate import estimated_tokens
+from mahtab_tui.llm.usage import estimated_tokens
 
 REQUESTS: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "token_counts.json").read_text("utf-8")

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.agent.results import render_results
 from mahtab_tui.agent.state import ExecutionResult
-from mahtab_tui.bus.escaping import OVERWRITTEN, escape_for_model, escape_output
-from mahtab_tui.bus.formatters import defuse
-from mahtab_tui.bus.hidden import visible
-from mahtab_tui.mcp.formatting import AnswerFormat
+from mahtab_tui.agent.tool_calls import render_results
+from mahtab_tui.bus.prompt import defuse
+from mahtab_tui.bus.sanitize import visible
+from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model, escape_output
+from mahtab_tui.mcp.tools import AnswerFormat
 from mahtab_tui.search.prompts import plain_message
 
 LINES = "\n".join(f"line {number}" for number in range(20))

@@ -10,12 +10,11 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, ToolMessage
 
 from mahtab_tui.agent import ReplAgent
-from mahtab_tui.agent.conversation import Conversation
-from mahtab_tui.agent.fitting import fit
-from mahtab_tui.agent.tool_messages import ToolCall, gathered
-from mahtab_tui.agent.tool_runs import run_call
+from mahtab_tui.agent.conversation import Conversation, fit
+from mahtab_tui.agent.state import ToolCall, gathered
+from mahtab_tui.agent.tool_calls import run_call
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.hidden_entries import HiddenEntries
+from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.tools.toolset import Toolset
 from tests.agents import Desk

@@ -17,8 +17,8 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from mahtab_tui.kernel.worker.host import make
 from mahtab_tui.tools import Tool, ToolError, Workplace
+from mahtab_tui.worker.control import make
 from tests.unit.test_tools import toolset
 
 
@@ -166,7 +166,7 @@ def test_tool_of_a_package_is_available_everywhere(plug_ins: Any, tmp_path: Path
         (f"{__name__}:wordless", "its function has no docstring"),
         (f"{__name__}:builtin_name", "its names are not valid in Python"),
         (f"{__name__}:no_tool", "it is not a mahtab_tui.tools.Tool"),
-        ("mahtab_tui.tools.builtin:BUILTIN", "it is not a mahtab_tui.tools.Tool"),
+        ("mahtab_tui.tools.toolset:BUILTIN", "it is not a mahtab_tui.tools.Tool"),
         ("no_such_package_of_ours:tool", "ModuleNotFoundError"),
         ("tests.unit.leaving_module:tool", "SystemExit: no"),
         (f"{__name__}:printing", "a function print already exists"),
@@ -238,7 +238,7 @@ def test_tool_loaded_by_an_earlier_session_is_available_again(
 def test_schema_with_non_json_values_becomes_a_namespace_function_too(
     plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mahtab_tui.kernel.worker.host import Host
+    from mahtab_tui.worker.control import Host
 
     plug_ins(f"{__name__}:odd")
     tools = toolset(tmp_path)

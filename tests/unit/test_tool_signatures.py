@@ -8,9 +8,15 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.worker.servers import objects
-from mahtab_tui.servers.arguments import ArgumentChecker, ArgumentsError
-from mahtab_tui.servers.signatures import ToolSignature, identifier, signature_of, with_required
+from mahtab_tui.servers.schema import (
+    ArgumentChecker,
+    ArgumentsError,
+    ToolSignature,
+    identifier,
+    signature_of,
+    with_required,
+)
+from mahtab_tui.worker.servers import objects
 
 check = ArgumentChecker().check
 
@@ -21,7 +27,7 @@ def described(schema: Any, description: str = "Words.") -> ToolSignature:
 
 def made(tool: ToolSignature) -> Any:
     """The function that a kernel makes of it."""
-    from mahtab_tui.kernel.worker.servers import _function
+    from mahtab_tui.worker.servers import _function
 
     server = objects([{"name": "it", "about": ""}], lambda: None)["it"]
     return _function(

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.worker.host import make
-from mahtab_tui.knowledge.library import SkillLibrary
-from mahtab_tui.knowledge.loaded import LoadedSkills
-from mahtab_tui.knowledge.loader import SkillsLoader
+from mahtab_tui.knowledge.library import LoadedSkills, SkillLibrary
+from mahtab_tui.knowledge.skills import SkillsLoader
 from mahtab_tui.tools import ToolError, get_all_tools
 from mahtab_tui.tools.toolset import Toolset
+from mahtab_tui.worker.control import make
 from tests.skills import write_skill
 from tests.unit.test_held import ESCAPES
 
@@ -133,7 +132,7 @@ def test_waiting_caller_can_cancel_a_search(tmp_path: Path) -> None:
 def test_namespace_functions_use_the_same_definitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mahtab_tui.kernel.worker.host import Host
+    from mahtab_tui.worker.control import Host
 
     tools = toolset(tmp_path)
     asked: list[tuple[str, dict[str, Any]]] = []
@@ -162,7 +161,7 @@ def test_numbers_of_other_libraries_arrive_as_numbers(
 ) -> None:
     import numpy
 
-    from mahtab_tui.kernel.worker.host import Host
+    from mahtab_tui.worker.control import Host
 
     asked: list[Any] = []
     monkeypatch.setattr(Host, "call", staticmethod(lambda name, args: asked.append(args["limit"])))

@@ -9,12 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.worker.tracebacks import (
-    Traceback,
-    cell_filename,
-    describe_safely,
-    syntax_error,
-)
+from mahtab_tui.worker.tracebacks import Traceback, cell_filename, describe_safely, syntax_error
 
 
 def raised(code: str) -> Traceback:

@@ -14,16 +14,23 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.codec import Partial
 from mahtab_tui.bus.html_table import HtmlTable, read_table
-from mahtab_tui.bus.partials import Partial
 from mahtab_tui.bus.records import Record, UserReplOutStream
-from mahtab_tui.tui.cell_output.output import HEAD, SHOWN, TAIL, DisplayLine, OutputBuffer
-from mahtab_tui.tui.cell_output.output_rows import OutputRows
-from mahtab_tui.tui.cell_output.picture import HIGHEST, picture_rows, size_in_cells
-from mahtab_tui.tui.graphics.files import opened, size_of
-from mahtab_tui.tui.graphics.half_blocks import half_blocks
-from mahtab_tui.tui.panes.transcript import memory
+from mahtab_tui.tui.graphics.pictures import half_blocks, opened, size_of
 from mahtab_tui.tui.rows.grid import grid_rows, last_offset
+from mahtab_tui.tui.transcript import entries
+from mahtab_tui.tui.transcript.output import (
+    HEAD,
+    HIGHEST,
+    SHOWN,
+    TAIL,
+    DisplayLine,
+    OutputBuffer,
+    OutputRows,
+    picture_rows,
+    size_in_cells,
+)
 from tests.pictures import bomb, encoded, noise
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, folded, output_of, record
@@ -470,7 +477,7 @@ def test_killed_session_separates_its_displays() -> None:
 def test_old_pictures_are_freed_and_their_text_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(memory, "BUDGET", 150_000)
+    monkeypatch.setattr(entries, "BUDGET", 150_000)
     data = "x" * 110_000
     records = []
     for number in (1, 2, 3):

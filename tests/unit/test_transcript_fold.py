@@ -9,11 +9,10 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.codec import InvalidRecord, decode
-from mahtab_tui.bus.records import Change, Record
-from mahtab_tui.bus.records.base import KINDS
-from mahtab_tui.tui.panes.transcript import memory
-from mahtab_tui.tui.panes.transcript.entries import Cell, Note, Words
-from mahtab_tui.tui.panes.transcript.fold import Transcript
+from mahtab_tui.bus.records import KINDS, Change, Record
+from mahtab_tui.tui.transcript import entries
+from mahtab_tui.tui.transcript.entries import Cell, Note, Words
+from mahtab_tui.tui.transcript.fold import Transcript
 from tests.unit.transcripts import NOW, answer, cell_of, folded, outline, output_of, record
 
 ANSWER = "First words.\n\n```python\na = 1\n```\n\nMore words.\n\n```python\nb = 2\n```\n"
@@ -346,7 +345,7 @@ def test_only_changed_entries_are_reported() -> None:
 def test_old_outputs_are_shortened_when_the_total_is_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(memory, "BUDGET", 1_000)
+    monkeypatch.setattr(entries, "BUDGET", 1_000)
     transcript = Transcript(since=NOW)
     for number in range(5):
         transcript.fold(

@@ -6,8 +6,8 @@ from typing import Any
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Question, ToolUse
-from mahtab_tui.tui.panes.transcript.fold import Transcript
+from mahtab_tui.tui.transcript.entries import AttachmentChip, Question, ToolUse
+from mahtab_tui.tui.transcript.fold import Transcript
 from tests.unit.transcripts import NOW, answer, folded, outline, record
 
 

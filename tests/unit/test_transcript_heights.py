@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.tui.rows.heights import Heights
+from mahtab_tui.tui.transcript.viewport import Heights
 
 heights_of_entries = st.lists(st.integers(0, 5), max_size=40)
 

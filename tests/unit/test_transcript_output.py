@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.screen_line import ScreenLine
-from mahtab_tui.bus.sgr import Graphic
-from mahtab_tui.bus.terminal_screen import HEIGHT, collapse
-from mahtab_tui.tui.cell_output.output import HEAD, LINE_HEAD, LINE_TAIL, LIVE, TAIL, OutputBuffer
+from mahtab_tui.bus.terminal_screen import HEIGHT, Graphic, ScreenLine, collapse
+from mahtab_tui.tui.transcript.output import HEAD, LINE_HEAD, LINE_TAIL, LIVE, TAIL, OutputBuffer
 from tests.unit.test_overwrite import MOVED
 
 

@@ -11,18 +11,14 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
-from mahtab_tui.tui.cell_output.output import HEAD, TAIL, OutputBuffer
-from mahtab_tui.tui.cell_output.output_rows import OutputRows, expand_tabs
-from mahtab_tui.tui.panes.transcript.entries import Note, Words
-from mahtab_tui.tui.panes.transcript.layout.prose import note_rows
-from mahtab_tui.tui.panes.transcript.layout.words import WordsRows
-from mahtab_tui.tui.panes.transcript.window import Window
 from mahtab_tui.tui.rows.code import CodeRows
-from mahtab_tui.tui.rows.palette import Palette
-from mahtab_tui.tui.rows.row import LIMIT, Row, Rows, cut_spans, hard_cuts, word_cuts
-from mahtab_tui.tui.rows.strips import with_mark
-from mahtab_tui.tui.rows.table import fitted
-from mahtab_tui.tui.theme import MAHTAB, role_variables
+from mahtab_tui.tui.rows.markdown import fitted
+from mahtab_tui.tui.rows.row import LIMIT, Row, Rows, cut_spans, hard_cuts, with_mark, word_cuts
+from mahtab_tui.tui.theme import MAHTAB, Palette, role_variables
+from mahtab_tui.tui.transcript.entries import Note, Words
+from mahtab_tui.tui.transcript.layout import WordsRows, note_rows
+from mahtab_tui.tui.transcript.output import HEAD, TAIL, OutputBuffer, OutputRows, expand_tabs
+from mahtab_tui.tui.transcript.viewport import Window
 
 PALETTE = Palette.of(
     {

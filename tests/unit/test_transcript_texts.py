@@ -6,13 +6,19 @@ from textual.geometry import Offset
 from textual.selection import Selection
 
 from mahtab_tui.bus import tags
-from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, ToolUse, Words
-from mahtab_tui.tui.panes.transcript.pinned import pinned_rows
-from mahtab_tui.tui.panes.transcript.search import SearchMatch, row_of
-from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text
-from mahtab_tui.tui.panes.transcript.texts import output_of, text_of
-from mahtab_tui.tui.panes.transcript.window import RowPosition, Window
-from mahtab_tui.tui.patterns import Pattern
+from mahtab_tui.tui.find import Pattern
+from mahtab_tui.tui.transcript.entries import (
+    Cell,
+    Entry,
+    Note,
+    Question,
+    ToolUse,
+    Words,
+    output_of,
+    text_of,
+)
+from mahtab_tui.tui.transcript.view import SearchMatch, number_of_place, row_of, selected_text
+from mahtab_tui.tui.transcript.viewport import RowPosition, Window, pinned_rows
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, folded, record
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mahtab_tui.tui.panes.transcript.entries import ToolUse
-from mahtab_tui.tui.panes.transcript.layout.entry import EntryRows, guess
-from mahtab_tui.tui.panes.transcript.layout.prose import LONGEST, tool_rows
+from mahtab_tui.tui.transcript.entries import ToolUse
+from mahtab_tui.tui.transcript.layout import LONGEST, EntryRows, guess, tool_rows
 from tests.unit.test_transcript_rows import PALETTE
 
 

@@ -15,8 +15,8 @@ from mahtab_tui.cli.doctor import report
 from mahtab_tui.cli.main import app
 from mahtab_tui.knowledge.instructions import find
 from mahtab_tui.knowledge.library import load_skill_descriptions
-from mahtab_tui.knowledge.loader import ProjectPlace, skill_folders
-from mahtab_tui.settings import trust
+from mahtab_tui.knowledge.skills import ProjectPlace, skill_folders
+from mahtab_tui.settings import sources
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.settings.sources import all_held_back
 from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
@@ -205,7 +205,7 @@ def test_harmless_values_are_used_at_once(project: Path, home: Path, source: str
 
 @pytest.mark.parametrize("limit", ["nan", "inf", "1e999", "0x10", "9" * 400, "no number"])
 def test_limit_that_is_not_clearly_lower_needs_trust(limit: str) -> None:
-    assert trust.guarded({"max_usd": limit}, {"max_usd": 2.0})
+    assert sources.guarded({"max_usd": limit}, {"max_usd": 2.0})
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_limit_that_is_not_clearly_lower_needs_trust(limit: str) -> None:
     ],
 )
 def test_project_cannot_bind_typing_stopping_answering_or_user_keys(keys: str) -> None:
-    assert trust.guarded({"keymap": {"help": keys}}, {"keymap": {"jump": "alt+o,alt+p"}})
+    assert sources.guarded({"keymap": {"help": keys}}, {"keymap": {"jump": "alt+o,alt+p"}})
 
 
 def test_no_allowed_project_key_stops_quits_answers_or_approves() -> None:
@@ -241,12 +241,12 @@ def test_no_allowed_project_key_stops_quits_answers_or_approves() -> None:
             "quit",
         ):
             for key in command.keys.split(","):
-                assert trust.guarded({"keymap": {"help": key}}, {}), command.id
+                assert sources.guarded({"keymap": {"help": key}}, {}), command.id
 
 
 @pytest.mark.parametrize("command", GROUPS)
 def test_project_maps_only_viewing_and_navigation_commands(command: str) -> None:
-    waits = bool(trust.guarded({"keymap": {command: "f2"}}, {}))
+    waits = bool(sources.guarded({"keymap": {command: "f2"}}, {}))
     group = GROUPS[command]
     assert waits or group in ("Input", "Panes", "Screen")
     assert waits or command not in ("quit", "copy", "suggest", "edit-input", "theme")
@@ -377,7 +377,7 @@ def test_editing_the_project_file_reports_untrusted_settings(
 def test_session_reports_untrusted_settings(project: Path, home: Path) -> None:
     from mahtab_tui.kernel.process import ProcessKernel
     from mahtab_tui.session import Session
-    from mahtab_tui.session.frontend import HeadlessFrontend
+    from mahtab_tui.session.info import HeadlessFrontend
 
     write(project, "config.toml", "approval", "auto")
     told: list[str] = []
@@ -416,7 +416,7 @@ def test_links_out_of_a_project_named_skill_folder_are_refused(
 ) -> None:
     from mahtab_tui.kernel.process import ProcessKernel
     from mahtab_tui.session import Session
-    from mahtab_tui.session.frontend import HeadlessFrontend
+    from mahtab_tui.session.info import HeadlessFrontend
 
     secret = tmp_path_factory.mktemp("elsewhere") / "id"
     secret.write_text("A private word.")

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.worker.undo.dirty_pages import PAGE, Span, UnreadableMemoryError
-from mahtab_tui.kernel.worker.undo.graph import Graph
-from mahtab_tui.kernel.worker.undo.kinds import Kinds
-from mahtab_tui.kernel.worker.undo.restoring import Copy, Plan, carry_out
-from mahtab_tui.kernel.worker.undo.tables import block_of
+from mahtab_tui.worker.undo.checkpoint_responder import PAGE, Span, UnreadableMemoryError
+from mahtab_tui.worker.undo.graph import Graph, Kinds
+from mahtab_tui.worker.undo.restoring import Copy, Plan, carry_out
+from mahtab_tui.worker.undo.tables import block_of
 
 pytestmark = pytest.mark.skipif(
     not os.path.exists("/proc/self/pagemap"),

@@ -9,9 +9,9 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Question, Words
-from mahtab_tui.tui.panes.transcript.entry_menu import cell_to_undo
-from mahtab_tui.tui.panes.transcript.fold import Transcript
+from mahtab_tui.tui.transcript.entries import Cell, Entry, Question, Words
+from mahtab_tui.tui.transcript.fold import Transcript
+from mahtab_tui.tui.transcript.pane import cell_to_undo
 from tests.records import made
 
 

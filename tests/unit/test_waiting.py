@@ -7,12 +7,12 @@ from threading import Timer
 
 import pytest
 
-from mahtab_tui.system import waiting
-from mahtab_tui.system.waiting import result_of
+from mahtab_tui.system import processes
+from mahtab_tui.system.processes import result_of
 
 
 def test_late_result_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "_AGAIN", 0.001)
+    monkeypatch.setattr(processes, "_AGAIN", 0.001)
     future: Future[str] = Future()
     Timer(0.05, future.set_result, ("late",)).start()
     assert result_of(future) == "late"

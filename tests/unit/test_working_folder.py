@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.system.working_folder import existing_folder, leave_deleted_folder
+from mahtab_tui.system.processes import existing_folder, leave_deleted_folder
 
 
 def test_folder_is_itself_or_its_nearest_existing_parent(tmp_path: Path, home: Path) -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 
 from mahtab_tui.agent import ReplAgent
-from mahtab_tui.agent.written_calls import written_calls
+from mahtab_tui.agent.tool_calls import written_calls
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.parser import without_copied_tags
+from mahtab_tui.bus.answers import without_copied_tags
 from tests.agents import Desk, code, words
 from tests.tool_calling import Caller, says
 

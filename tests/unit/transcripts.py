@@ -6,8 +6,8 @@ from typing import Any
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, Words
-from mahtab_tui.tui.panes.transcript.fold import Transcript
+from mahtab_tui.tui.transcript.entries import Cell, Entry, Note, Question, Words
+from mahtab_tui.tui.transcript.fold import Transcript
 from tests.records import made
 
 NOW = 1_000.0

@@ -1,17 +1,183 @@
-"""A cell that a Jupyter kernel runs: its messages become our output."""
+"""A cell that a Jupyter kernel runs, and its calls to the session."""
 
 from __future__ import annotations
 
 import base64
+import itertools
+import json
+import threading
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Literal, Protocol
 
+from mahtab_tui.kernel.base import KernelError, KernelHost
 from mahtab_tui.kernel.cells import RunningCell
-from mahtab_tui.kernel.jupyter.wire import Message
-from mahtab_tui.kernel.protocol import CellEnd, checked
+from mahtab_tui.kernel.requests import CallAnswers, CellEnd, HostCall, checked
 from mahtab_tui.kernel.values import Status
+from mahtab_tui.worker.frames import Frame
+
+Channel = Literal["shell", "iopub", "stdin", "control"]
+Message = Mapping[str, Any]
+"""With ``header``, ``parent_header`` and ``content``, as the messaging protocol has them."""
+
+OnMessage = Callable[[Channel, Message], None]
+
+
+class NotConnected(KernelError):
+    """The connection to the kernel is lost, and is tried again."""
+
+
+class Wire(Protocol):
+    """The way to one kernel. Any thread may call it."""
+
+    label: str
+    """For the header."""
+    address: str
+    """For ``--kernel``, without a token."""
+    ours: bool
+    """Whether we have started the kernel, and end it."""
+    next_try: float
+    """While the connection is lost and tried again: when, in seconds since the epoch; otherwise
+    0."""
+
+    def open(self, on_message: OnMessage) -> None:
+        """Start the kernel, or join it, and begin to hand on what it sends. Raises
+        `KernelError`."""
+
+    @property
+    def session(self) -> Any:
+        """The library's session: `msg` makes messages, in whose headers is our `session`."""
+
+    def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
+        """Send a message. Raises `NotConnected` if it can be sent later, `KernelError`."""
+
+    def ended(self) -> str:
+        """Why the kernel can no longer be reached, as a sentence; empty while it can, or may come
+        back. It may ask a server."""
+
+    def interrupt(self) -> None:
+        """Interrupt it. Raises `KernelError`."""
+
+    def restart(self) -> None:
+        """Start it anew, with an empty namespace. Raises `KernelError`."""
+
+    def close(self) -> None:
+        """End the kernel if we have started it, and the connection."""
+
+
+END_OF_INPUT = "\x04"
+
+
+class KernelCalls:
+    """The open questions of one kernel. Any thread may call it."""
+
+    def __init__(
+        self,
+        host: KernelHost,
+        token: str,
+        reply: Callable[[str], None],
+        echo: Callable[[str], None],
+    ) -> None:
+        """token: what marked questions begin with. reply: sends a line. echo: shows what was asked
+        and typed, since the kernel does not."""
+        self._token = token
+        self._reply = reply
+        self._echo = echo
+        self._answers = CallAnswers(host, self._answer)
+        self._ids = itertools.count(1)
+        self._lock = threading.Lock()
+        self._inputs: dict[int, tuple[str, bool]] = {}
+        """The prompts of lines that are asked for, and whether they are hidden."""
+        self._calls: list[int] = []
+        """The open calls of host functions, one inside the other."""
+        self._waits = False
+        """Whether the kernel waits for a frame to the innermost call."""
+        self._held: dict[int, deque[Frame]] = {}
+
+    def asked(self, prompt: str, password: bool) -> None:
+        """The kernel asks. Raises `KernelError`, `ValueError` if a marked question is malformed."""
+        number = next(self._ids)
+        if not prompt.startswith(self._token):
+            with self._lock:
+                self._inputs[number] = prompt, password
+            self._answers.begin(HostCall(number, "input", {"prompt": prompt, "password": password}))
+            return
+        frame = checked(dict[str, Any], json.loads(prompt.removeprefix(self._token)))
+        if frame.get("op") == "call":
+            call = checked(HostCall, {**frame, "id": number})
+            with self._lock:
+                self._calls.append(number)
+                self._held[number] = deque()
+                self._waits = True
+            self._answers.begin(call)
+        else:
+            with self._lock:
+                self._waits = True
+                self._send_next()
+
+    def run_nested(self, frame: Frame) -> bool:
+        """Have the kernel run a cell while the innermost call waits; False if none waits."""
+        with self._lock:
+            if not self._calls:
+                return False
+            self._held[self._calls[-1]].append(frame)
+            self._send_next()
+            return True
+
+    def cancelled(self) -> None:
+        """The kernel no longer waits for the innermost call."""
+        with self._lock:
+            number = self._calls.pop() if self._calls else 0
+            self._held.pop(number, None)
+            self._waits = False
+        self._answers.cancel(number)
+
+    def quit(self) -> None:
+        """The cell has called `exit()`."""
+        self._answers.begin(HostCall(next(self._ids), "quit", {}))
+
+    def end(self) -> None:
+        """The cell has ended, or the kernel."""
+        with self._lock:
+            self._calls.clear()
+            self._inputs.clear()
+            self._held.clear()
+            self._waits = False
+        self._answers.cancel_all()
+
+    def _answer(self, answer: Frame) -> None:
+        number = answer["id"]
+        with self._lock:
+            asked = self._inputs.pop(number, None)
+            if asked is None:
+                if number in self._held:
+                    self._held[number].append(answer)
+                    self._send_next()
+                return
+        line = answer.get("value")
+        shown = str(answer.get("error", "")) or (
+            line if isinstance(line, str) and not asked[1] else ""
+        )
+        self._echo(f"{asked[0]}{shown}\n")
+        self._reply(line if isinstance(line, str) else END_OF_INPUT)
+
+    def _send_next(self) -> None:
+        held = self._held.get(self._calls[-1]) if self._calls else None
+        if not self._waits or not held:
+            return
+        frame = held.popleft()
+        self._waits = False
+        if frame["op"] == "answer":
+            del self._held[self._calls.pop()]
+        try:
+            self._reply(json.dumps(frame))
+        except (TypeError, ValueError) as error:
+            self._reply(
+                json.dumps({"op": "answer", "error": f"The answer cannot be sent: {error}"})
+            )
+
 
 PICTURES = ("image/png", "image/jpeg")
 TEXTS = ("text/markdown", "text/html")

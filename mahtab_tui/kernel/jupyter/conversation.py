@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import functools
 import json
 import secrets
 import threading
@@ -10,19 +12,69 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import mahtab_tui.worker as worker
 from mahtab_tui.kernel.base import KernelError, KernelHost
 from mahtab_tui.kernel.cells import RunningCell
-from mahtab_tui.kernel.jupyter import helping
-from mahtab_tui.kernel.jupyter.calls import KernelCalls
-from mahtab_tui.kernel.jupyter.cell import JupyterCell, parent_of
-from mahtab_tui.kernel.jupyter.wire import Channel, Message, NotConnected, Wire
-from mahtab_tui.kernel.protocol import KernelReady, checked
-from mahtab_tui.kernel.requests import ControlRequests
+from mahtab_tui.kernel.jupyter.cell import (
+    Channel,
+    JupyterCell,
+    KernelCalls,
+    Message,
+    NotConnected,
+    Wire,
+    parent_of,
+)
+from mahtab_tui.kernel.remote.transport import bundle
+from mahtab_tui.kernel.requests import ControlRequests, KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Status
-from mahtab_tui.kernel.worker.frames import Frame
-from mahtab_tui.system.waiting import result_of
+from mahtab_tui.system.processes import result_of
+from mahtab_tui.worker.frames import Frame
+
+NAME = "_mahtab_tui"
+"""Our package there."""
+TARGET = "mahtab-tui"
+"""The comm over which the helper is asked."""
+_HELPER = f"__import__('sys').modules['{NAME}.ipython.helper']"
+ENDED_CODE = {"mahtab": f"{_HELPER}.ended()"}
+"""The expression that tells what the cell before it has changed."""
+
+
+def loading(token: str, session: str) -> dict[str, str]:
+    """Return expressions that load the helper, and that name nothing in the namespace."""
+    return {"load": _loader(), "hello": f"{_HELPER}.begin({token!r}, {session!r})"}
+
+
+@functools.cache
+def _loader() -> str:
+    source = Path(worker.__file__).with_name("ipython").joinpath("loader.py").read_bytes()
+    call = f"\n\nload({NAME!r}, {base64.b64encode(bundle().data).decode()!r})\n"
+    code = base64.b64encode(source + call.encode()).decode()
+    return f"__import__('builtins').exec(__import__('base64').b64decode('{code}'), {{'__name__': {NAME + '_loader'!r}}})"
+
+
+def value_of(reply: Mapping[str, Any], name: str) -> Any:
+    """Return the JSON that an expression has told. Raises `KernelError`."""
+    told = reply.get("user_expressions")
+    each = told.get(name) if isinstance(told, Mapping) else None
+    if (
+        isinstance(each, Mapping)
+        and each.get("status") == "ok"
+        and isinstance(each.get("data"), Mapping)
+    ):
+        try:
+            return json.loads(str(each["data"].get("text/plain")))
+        except (ValueError, RecursionError):
+            pass
+    why = (
+        f"{each.get('ename')}: {each.get('evalue')}"
+        if isinstance(each, Mapping) and each.get("status") == "error"
+        else "it does not answer"
+    )
+    raise KernelError(f"The kernel's helper does not work ({why}).")
+
 
 READY = 60.0
 """Seconds that a kernel may take to start and to answer."""
@@ -83,14 +135,12 @@ class Conversation:
         if self.language != "python" or info.get("implementation") != "ipython":
             return
         content = self._execution(
-            "", helping.loading(self._token, str(self._wire.session.session)), silent=True
+            "", loading(self._token, str(self._wire.session.session)), silent=True
         )
         try:
             self.ready = checked(
                 KernelReady,
-                helping.value_of(
-                    self._asked("shell", "execute_request", content).result(READY), "hello"
-                ),
+                value_of(self._asked("shell", "execute_request", content).result(READY), "hello"),
             )
         except FutureTimeout:
             raise KernelError(
@@ -104,7 +154,7 @@ class Conversation:
         self._tell(
             "shell",
             "comm_open",
-            {"comm_id": self._comm, "target_name": helping.TARGET, "data": {}},
+            {"comm_id": self._comm, "target_name": TARGET, "data": {}},
             self._subshell,
         )
         self._requests.ask(
@@ -155,7 +205,7 @@ class Conversation:
             return result_of(running.result)
         message = self._message(
             "execute_request",
-            self._execution(code, helping.ENDED_CODE if self.ready else {}, silent=quiet),
+            self._execution(code, ENDED_CODE if self.ready else {}, silent=quiet),
         )
         request = str(message["header"]["msg_id"])
         cell = JupyterCell(running, request)
@@ -258,7 +308,7 @@ class Conversation:
             return {}
         try:
             told = (
-                helping.value_of(reply, "mahtab")
+                value_of(reply, "mahtab")
                 if reply.get("status") == "ok"
                 else self._requests.ask("ended", ENDED)
             )

@@ -7,9 +7,11 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from mahtab_tui.kernel.base import (
+    Kernel,
     KernelError,
     KernelHost,
     KernelInfo,
@@ -20,9 +22,8 @@ from mahtab_tui.kernel.base import (
     OnOutput,
 )
 from mahtab_tui.kernel.cells import RunningCell
-from mahtab_tui.kernel.code_help import Completion, Completions, Detail, Explanation
+from mahtab_tui.kernel.jupyter.cell import Channel, Message, Wire
 from mahtab_tui.kernel.jupyter.conversation import Conversation
-from mahtab_tui.kernel.jupyter.wire import Channel, Message, Wire
 from mahtab_tui.kernel.process import (
     COMPLETE_TIMEOUT,
     DESCRIBE_TIMEOUT,
@@ -32,10 +33,101 @@ from mahtab_tui.kernel.process import (
     PRIVATE_TIMEOUT,
     VARIABLES_TIMEOUT,
 )
-from mahtab_tui.kernel.protocol import checked
-from mahtab_tui.kernel.restoration import UndoStep
+from mahtab_tui.kernel.requests import checked
 from mahtab_tui.kernel.supervisor import ATTEMPTS, CLOSED, STARTUP_TOLD
-from mahtab_tui.kernel.values import RESET, CellResult, Lock, PrivateUse, Status, Variable
+from mahtab_tui.kernel.values import (
+    RESET,
+    CellResult,
+    Completion,
+    Completions,
+    Detail,
+    Explanation,
+    Lock,
+    PrivateUse,
+    Status,
+    UndoStep,
+    Variable,
+)
+
+LOCAL, SERVER, EXISTING = "jupyter:", "jupyter+", "existing:"
+WANTED = "give jupyter:NAME, jupyter+https://HOST/PATH or existing:CONNECTION.json"
+
+
+class Local(NamedTuple):
+    """A kernel of this machine, which we start."""
+
+    name: str
+    """Name of its kernelspec."""
+
+
+class Server(NamedTuple):
+    """A kernel of a server, which we start there, or join."""
+
+    url: str
+    """Without a token and without a slash at its end."""
+    token: str
+    name: str
+    """Name of the kernelspec there; empty for the server's own choice."""
+    kernel_id: str
+    """Id of a kernel that runs there; empty for a new one."""
+
+    @property
+    def label(self) -> str:
+        parts = urlsplit(self.url)
+        return f"{parts.netloc}{parts.path}"
+
+    @property
+    def text(self) -> str:
+        """The address for ``--kernel``, without the token."""
+        chosen = {"kernel": self.name, "id": self.kernel_id}
+        query = urlencode({name: value for name, value in chosen.items() if value})
+        return f"{SERVER}{self.url}{'?' * bool(query)}{query}"
+
+
+class Existing(NamedTuple):
+    """A kernel of this machine that another program has started."""
+
+    file: str
+    """Its connection file."""
+
+
+def parse(text: str, token: str = "") -> Local | Server | Existing:
+    """Read an address. token: for a server whose address names none. Raises `KernelError`, which
+    does not repeat a token."""
+    if text.startswith(EXISTING):
+        return Existing(_named(text.removeprefix(EXISTING), EXISTING))
+    if text.startswith(LOCAL):
+        return Local(_named(text.removeprefix(LOCAL), LOCAL))
+    try:
+        parts = urlsplit(text.removeprefix(SERVER))
+        host, query = parts.hostname, parse_qs(parts.query)
+        _ = parts.port
+    except ValueError:
+        raise KernelError(f"The address of the server cannot be read: {WANTED}.") from None
+    if parts.scheme not in ("http", "https") or not host or "@" in parts.netloc:
+        raise KernelError(
+            f"The address of the server cannot be read: {WANTED}, with the token as ?token=… or in the setting jupyter_token."
+        )
+    if unknown := sorted(query.keys() - {"token", "kernel", "id"}):
+        raise KernelError(
+            f"The address of a server takes ?token=, &kernel= and &id=, not {', '.join(unknown)}."
+        )
+    values = {name: each[-1] for name, each in query.items()}
+    url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+    return Server(url, values.get("token", token), values.get("kernel", ""), values.get("id", ""))
+
+
+def token_in(text: str) -> str:
+    """The token that an address names; empty if it names none."""
+    _, found, rest = text.partition("?") if text.startswith(SERVER) else ("", "", "")
+    return (parse_qs(rest).get("token") or [""])[-1] if found else ""
+
+
+def _named(name: str, kind: str) -> str:
+    if not name.strip():
+        raise KernelError(f"{kind} names no kernel: {WANTED}.")
+    return name.strip()
+
 
 LOOK_EVERY = 0.5
 """Seconds between two looks whether the kernel is there."""
@@ -371,3 +463,28 @@ class JupyterKernel(NullPersistence):
     def _tell(self, state: KernelState, text: str) -> None:
         self._state = state
         self._host.kernel_state(self.info(), text)
+
+
+INSTALL = "Kernels of Jupyter need its client libraries: install mahtab-tui[jupyter]."
+
+
+def jupyter_kernel(text: str, token: str, cwd: str, startup: str) -> Kernel:
+    """Make the kernel that an address names. token: for a server whose address names none. startup:
+    see `JupyterKernel`. Raises `KernelError`."""
+    address = parse(text, token)
+    try:
+        if isinstance(address, Local):
+            from mahtab_tui.kernel.jupyter.local import LocalWire
+
+            return JupyterKernel(LocalWire(address, cwd), startup)
+        if isinstance(address, Existing):
+            from mahtab_tui.kernel.jupyter.local import ExistingWire
+
+            return JupyterKernel(ExistingWire(address))
+        from mahtab_tui.kernel.jupyter.server import ServerWire
+
+        return JupyterKernel(ServerWire(address), startup)
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.startswith("mahtab_tui"):
+            raise
+        raise KernelError(INSTALL) from None

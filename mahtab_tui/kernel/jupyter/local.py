@@ -18,8 +18,8 @@ from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 from jupyter_client.manager import KernelManager
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.jupyter.address import Existing, Local
-from mahtab_tui.kernel.jupyter.wire import Channel, OnMessage
+from mahtab_tui.kernel.jupyter.cell import Channel, OnMessage
+from mahtab_tui.kernel.jupyter.kernel import Existing, Local
 from mahtab_tui.kernel.launch import environment
 
 SAID = 1_000

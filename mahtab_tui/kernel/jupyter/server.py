@@ -16,8 +16,8 @@ import requests
 from jupyter_kernel_client.manager import KernelHttpManager, fetch
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.jupyter.address import Server
-from mahtab_tui.kernel.jupyter.wire import Channel, NotConnected, OnMessage
+from mahtab_tui.kernel.jupyter.cell import Channel, NotConnected, OnMessage
+from mahtab_tui.kernel.jupyter.kernel import Server
 
 ANSWER = 15.0
 """Seconds that a server may take to answer a request."""

@@ -1,24 +1,180 @@
-"""One wire: a command whose stdin and stdout lead to another machine, and what is said over it
-before the link begins."""
+"""The connection to another machine: a command whose stdin and stdout lead there."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import functools
+import hashlib
+import io
 import json
 import os
+import re
 import select
+import shlex
+import shutil
 import signal
+import socket
 import subprocess
+import sys
+import tempfile
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
+import mahtab_tui.worker as worker
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.remote.address import Address
-from mahtab_tui.kernel.remote.bundle import bundle
-from mahtab_tui.kernel.remote.questions import Ask, Questions
-from mahtab_tui.kernel.worker.station.link import LINK_PIECE, MAGIC
+from mahtab_tui.kernel.launch import cloudpickle_folder
+from mahtab_tui.worker.station.kernel import LINK_PIECE, MAGIC
+
+Ask = Callable[[str, bool], str | None]
+"""Asks the user, and waits. Arguments: the prompt, and whether the answer is hidden. None if there
+is no answer."""
+
+_LONGEST = 4_000
+"""Characters of a prompt."""
+
+
+class Questions:
+    """A folder of the user's own with a program for SSH_ASKPASS and SUDO_ASKPASS, and the socket
+    where it asks. Close it."""
+
+    def __init__(self, ask: Ask) -> None:
+        """Raises `OSError`."""
+        self._ask = ask
+        self.waits = False
+        """Whether the user is being asked."""
+        self._folder = tempfile.mkdtemp(prefix="mahtab-")
+        program, self._path = os.path.join(self._folder, "askpass"), os.path.join(self._folder, "s")
+        script = Path(__file__).with_name("askpass.py")
+        Path(program).write_text(
+            f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S {shlex.quote(str(script))} "$@"\n',
+            "utf-8",
+        )
+        os.chmod(program, 0o700)
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(self._path)
+        self._listener.listen()
+        # Older versions of ssh ask that way only where there is a DISPLAY.
+        self.env = {
+            "SSH_ASKPASS": program,
+            "SSH_ASKPASS_REQUIRE": "force",
+            "SUDO_ASKPASS": program,
+            "MAHTAB_ASKPASS": self._path,
+        }
+        self.env["DISPLAY"] = os.environ.get("DISPLAY", ":")
+        threading.Thread(target=self._serve, name="mahtab-askpass", daemon=True).start()
+
+    def close(self) -> None:
+        """Ask nothing more."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                asking, _ = self._listener.accept()
+            except OSError:
+                return
+            with asking, contextlib.suppress(OSError):
+                read = b"".join(iter(lambda: asking.recv(4096), b""))  # noqa: B023
+                prompt = read.decode(errors="replace")[:_LONGEST]
+                self.waits = True
+                try:
+                    answer = self._ask(prompt, "(yes/no" not in prompt)
+                finally:
+                    self.waits = False
+                if answer is not None:
+                    asking.sendall(b"=" + answer.encode())
+
+
+class Bundle(NamedTuple):
+    """A zip file with the folders ``worker`` and ``cloudpickle``."""
+
+    data: bytes
+    digest: str
+    """SHA-256, in hexadecimal."""
+
+
+@functools.cache
+def bundle() -> Bundle:
+    """Pack the files. The same files make the same bytes, so that they are known there by their
+    digest. Raises `KernelError`."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for folder, name in (
+            (Path(worker.__file__).parent, "worker"),
+            (Path(cloudpickle_folder()), "cloudpickle"),
+        ):
+            for file in sorted(folder.rglob("*.py")):
+                entry = zipfile.ZipInfo(f"{name}/{file.relative_to(folder).as_posix()}")
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                archive.writestr(entry, file.read_bytes())
+    data = packed.getvalue()
+    return Bundle(data, hashlib.sha256(data).hexdigest())
+
+
+WANTED = "give ssh://HOST, ssh://USER@HOST:PORT/PATH/TO/PYTHON, or command: and a program with its arguments that runs Python"
+
+_SSH = re.compile(
+    r"ssh://(?P<host>(?:[^@/\s]+@)?(?:\[[0-9A-Fa-f:.%]+\]|[^@/:\s\[\]]+))(?::(?P<port>\d{1,5}))?(?P<python>/\S.*)?"
+)
+_LABEL = 30
+"""Characters of a command that the header shows."""
+_ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3")
+"""ssh itself notices a dead connection, unless the user has set it."""
+
+
+class Address(NamedTuple):
+    """The way to a kernel elsewhere."""
+
+    text: str
+    """As the user wrote it."""
+    label: str
+    """For the header: the host, or the command's first words."""
+    argv: tuple[str, ...]
+    """The command whose stdin and stdout are the wire."""
+
+
+def parse(text: str) -> Address:
+    """Read an address. Raises `KernelError`."""
+    if text.startswith("command:"):
+        try:
+            words = shlex.split(text.removeprefix("command:"))
+        except ValueError as error:
+            raise KernelError(f"{text} cannot be read ({error}): {WANTED}.") from None
+        if not words:
+            raise KernelError(f"{text} names no program: {WANTED}.")
+        return Address(
+            text, " ".join([Path(words[0]).name, *words[1:]])[:_LABEL], (*words, "-c", _loader())
+        )
+    found = _SSH.fullmatch(text)
+    if found is None or found["host"].startswith("-"):
+        raise KernelError(f"{text} is not a kernel address: {WANTED}.")
+    python = unquote(found["python"] or "python3")
+    host = found["host"].replace("[", "").replace("]", "")
+    port = ("-p", found["port"]) if found["port"] else ()
+    # ssh joins the words and the shell there takes them apart again.
+    there = shlex.join(["exec", python, "-c", _loader()])
+    return Address(text, host, ("ssh", "-T", *_ALIVE, *port, "--", host, there))
+
+
+def _loader() -> str:
+    """The loader as an argument that no shell changes. Files beside the user's data do not become
+    its modules."""
+    source = Path(worker.__file__).with_name("station").joinpath("loader.py").read_bytes()
+    own = (
+        "[q and os.path.abspath(q) for q in os.environ.get('PYTHONPATH','').split(os.pathsep)]+['']"
+    )
+    clean = f"import sys,os;o={own};sys.path[:]=[q for q in sys.path if q not in o]"
+    return f"{clean};import base64;exec(base64.b64decode('{base64.b64encode(source).decode()}'))"
+
 
 CONNECT_TIMEOUT = 60.0
 """Seconds until the other side speaks: a host that sleeps, a container that is fetched, a password

@@ -1,16 +1,133 @@
-"""A command of the whole application, and the decorators that declare one above the function that
-it runs."""
+"""A command of the application, and the decorators that declare one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from mahtab_tui.tui.commands.pane_command import SlashCommand
+from textual.binding import Binding, BindingType
 
 if TYPE_CHECKING:
-    from mahtab_tui.tui.commands.context import CommandContext
+    from textual.notifications import SeverityLevel
+
+    from mahtab_tui.session import Session
+    from mahtab_tui.store.history import History
+    from mahtab_tui.tui.app import Interrupter, QuitFlow
+    from mahtab_tui.tui.layout import UiState
+    from mahtab_tui.tui.main_screen import Panes
+    from mahtab_tui.tui.offers import Offers
+    from mahtab_tui.tui.terminal_app import TerminalApp
+
+
+class SettingsControl(Protocol):
+    """The part of `tui.live_settings.LiveSettings` that commands use; a protocol, because its
+    screens import all commands."""
+
+    keymap: dict[str, str]
+
+    def show(self) -> None: ...
+
+    def choose_model(self, name: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class CommandContext:
+    """The session, the panes over it, and the parts of the application that keep state between two
+    commands."""
+
+    app: TerminalApp[int]
+    """Opens screens, shows notifications, has the theme and the terminal."""
+    session: Session
+    history: History
+    choices: UiState
+    panes: Panes
+    stopping: Interrupter
+    leaving: QuitFlow
+    offers: Offers
+    settings: SettingsControl
+    commands: Sequence[SlashCommand]
+    """All commands of the application."""
+
+    def tell(self, text: str, severity: SeverityLevel = "information") -> None:
+        self.app.tell(text, severity)
+
+    def copy_selection(self) -> bool:
+        """Copy what is selected on the screen; returns False if nothing is."""
+        from mahtab_tui.tui.external import copy_selection
+
+        return copy_selection(self.app, self.panes.selected_text)
+
+    def refuse(self, why: str, entered: str) -> None:
+        """Say why what the user entered cannot be done, and put it back into the editor."""
+        self.tell(why, "warning")
+        if self.panes.editor.is_empty:
+            self.panes.editor.text = entered
+
+    def with_value(self, value: str, title: str, use: Callable[[str], None], present: str) -> None:
+        """Use the given value, or ask for one."""
+        from mahtab_tui.tui.screens.dialog import Prompt, ask
+
+        if value:
+            use(value)
+        else:
+            ask(self.app, Prompt(title, present), use)
+
+
+@dataclass(frozen=True)
+class PaneCommand:
+    """A command that acts in one pane or screen, by an action of the widget."""
+
+    id: str
+    """The name by which a user's keymap changes its key."""
+    action: str
+    """The widget's action, as in ``action_…``."""
+    keys: str
+    """Default keys, separated by commas."""
+    title: str
+    help: str
+    group: str
+    footer: bool = False
+    menu: bool = False
+    """Whether its key acts only in the menu of an entry or a call, because letters elsewhere go to
+    the editor."""
+    confirm: bool = False
+    """Whether its key in the menu only selects it, and Enter runs it."""
+    priority: bool = False
+    """Whether it gets its key before the focused widget."""
+
+    @property
+    def bound(self) -> bool:
+        """Whether a key of its own runs it."""
+        return bool(self.keys) and not self.menu
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlashCommand(PaneCommand):
+    """A command that may have a name to type."""
+
+    slash: str = ""
+    """Its name in Ask mode; empty for none."""
+    argument: str = ""
+    """Argument after the slash name; empty for none."""
+
+
+def bindings(commands: Iterable[PaneCommand]) -> list[BindingType]:
+    """Make a binding for each command that has a key of its own."""
+    return [
+        Binding(
+            each.keys,
+            each.action,
+            each.title,
+            show=each.footer,
+            priority=each.priority,
+            id=each.id,
+            tooltip=each.help,
+        )
+        for each in commands
+        if each.bound
+    ]
+
 
 Group = Literal["Input", "Session", "Panes", "Screen"]
 

@@ -1,9 +1,257 @@
-"""Commands on the layout and the focus of the panes."""
+"""Commands on panes, on what is in them, and on the screen."""
 
 from __future__ import annotations
 
-from mahtab_tui.tui.commands.command import command
-from mahtab_tui.tui.commands.context import CommandContext
+from mahtab_tui.tui.commands.command import CommandContext, PaneCommand, command, slash_command
+
+
+def _entry(
+    id: str, action: str, keys: str, title: str, help: str, *, confirm: bool = False
+) -> PaneCommand:
+    return PaneCommand(id, action, keys, title, help, "Transcript", menu=True, confirm=confirm)
+
+
+def _call(
+    id: str, action: str, keys: str, title: str, help: str, *, confirm: bool = False
+) -> PaneCommand:
+    return PaneCommand(id, action, keys, title, help, "Recursion", menu=True, confirm=confirm)
+
+
+TRANSCRIPT_COMMANDS: tuple[PaneCommand, ...] = (
+    PaneCommand(
+        "entry-up",
+        "walk(-1)",
+        "up",
+        "Up",
+        "Go to the previous entry; scroll a long one line by line",
+        "Transcript",
+    ),
+    PaneCommand("entry-down", "walk(1)", "down", "Down", "Go to the next entry", "Transcript"),
+    PaneCommand(
+        "entry-menu",
+        "menu",
+        "enter",
+        "Actions",
+        "Show the actions on the entry; so does a right click",
+        "Transcript",
+        True,
+    ),
+    PaneCommand(
+        "entry-fold",
+        "fold_entry",
+        "space",
+        "Collapse",
+        "Show the beginning only, or all of it again",
+        "Transcript",
+        True,
+    ),
+    PaneCommand(
+        "entry-find", "find", "ctrl+f", "Find", "Search the whole transcript", "Transcript", True
+    ),
+    PaneCommand(
+        "entry-left",
+        "scroll_table(-1)",
+        "left",
+        "Columns left",
+        "Show columns of a wide table further left",
+        "Transcript",
+    ),
+    PaneCommand(
+        "entry-right",
+        "scroll_table(1)",
+        "right",
+        "Columns right",
+        "Show columns of a wide table further right",
+        "Transcript",
+    ),
+    _entry(
+        "entry-open",
+        "open_entry",
+        "o",
+        "Open",
+        "Look inside the cell's table, or show its pictures, the frames of its error, or all its output",
+    ),
+    _entry(
+        "entry-copy", "copy_entry", "y", "Copy", "Copy the code, the answer's text or the question"
+    ),
+    _entry(
+        "entry-copy-output",
+        "copy_output",
+        "Y,shift+y",
+        "Copy output",
+        "Copy the output of the cell",
+    ),
+    _entry(
+        "entry-edit", "again(True)", "e", "Edit", "Put the code or the question into the editor"
+    ),
+    _entry(
+        "entry-again",
+        "again(False)",
+        "r",
+        "Run again",
+        "Run the code again, or ask the question again",
+        confirm=True,
+    ),
+    PaneCommand(
+        "entry-run",
+        "again(False)",
+        "alt+r,ctrl+enter",
+        "Run",
+        "Run the code of the entry, or ask the question again",
+        "Transcript",
+    ),
+    _entry(
+        "entry-run-to",
+        "run_up_to",
+        "u",
+        "Run up to here",
+        "Run the notebook's cells up to this one, until one fails",
+        confirm=True,
+    ),
+    _entry(
+        "entry-run-all",
+        "run_all",
+        "U,shift+u",
+        "Run all",
+        "Run all cells of the notebook, until one fails",
+        confirm=True,
+    ),
+    _entry(
+        "entry-replace",
+        "replace_entry",
+        "R,shift+r",
+        "Replace",
+        "Edit your question or code and enter it again; the model forgets what came after it",
+        confirm=True,
+    ),
+    _entry(
+        "entry-explain",
+        "explain_error",
+        "x",
+        "Explain error",
+        "Ask the model about the cell's error",
+        confirm=True,
+    ),
+    _entry(
+        "entry-frames",
+        "open_frames",
+        "f",
+        "Frames",
+        "Show the frames of the cell's error, with their source",
+    ),
+    _entry(
+        "entry-mention",
+        "mention",
+        "a",
+        "Ask about picture",
+        "Ask about the cell's pictures, which are sent with the question",
+    ),
+    PaneCommand(
+        "entry-undo",
+        "undo_entry",
+        "ctrl+z",
+        "Undo",
+        "Undo what the cell or answer, and everything after it, did to variables",
+        "Transcript",
+    ),
+    _entry("entry-hide", "hide_entry", "m", "Hide", "Hide it from the model, or show it again"),
+    _entry(
+        "entry-pin", "pin_entry", "p", "Pin", "Pin it to the top of the transcript, or unpin it"
+    ),
+    _entry(
+        "entry-pinned",
+        "go_to_pinned",
+        "P,shift+p",
+        "Go to pinned",
+        "Go to the pinned entries, one after the other",
+    ),
+)
+
+NODE_COMMANDS: tuple[PaneCommand, ...] = (
+    PaneCommand(
+        "node-menu",
+        "menu",
+        "enter",
+        "Actions",
+        "Show the actions on the call; so does a right click",
+        "Recursion",
+        True,
+    ),
+    _call("node-open", "open_node", "o", "Open", "Open the call: its turns, its text, its answer"),
+    _call("node-copy", "copy_answer", "y", "Copy", "Copy the call's answer"),
+    _call(
+        "node-variable",
+        "make_variable",
+        "v",
+        "Variable",
+        "Assign the call's answer to a variable, in a cell of your own",
+    ),
+    _call("node-parent", "go_to_parent", "p", "Parent", "Go to the call that made this one"),
+    _call("node-follow", "follow", "f", "Follow", "Follow the newest call, or stop following"),
+    _call("node-edit", "edit_node", "e", "Edit", "Edit the call's query, and run it again"),
+    _call("node-retry", "retry_node", "r", "Retry", "Run the call again", confirm=True),
+    _call(
+        "node-stop",
+        "stop_node",
+        "s",
+        "Stop",
+        "Stop the call and all below it; the others continue",
+        confirm=True,
+    ),
+)
+"""In the tree and on a call's own screen."""
+
+VARIABLE_COMMANDS: tuple[PaneCommand, ...] = (
+    PaneCommand(
+        "variable-open",
+        "open",
+        "enter",
+        "Look inside",
+        "Look inside the variable",
+        "Namespace",
+        True,
+    ),
+    PaneCommand(
+        "variable-filter",
+        "filter",
+        "ctrl+f",
+        "Filter",
+        "Filter by name; Escape ends it",
+        "Namespace",
+        True,
+    ),
+    PaneCommand(
+        "variable-watch",
+        "watch_variable",
+        "space",
+        "Watch",
+        "Pin the variable to the top, or unpin it",
+        "Namespace",
+        True,
+    ),
+    PaneCommand(
+        "variable-rename", "rename", "ctrl+n", "Rename", "Rename the variable", "Namespace"
+    ),
+    PaneCommand(
+        "variable-private",
+        "mark_private",
+        "alt+p",
+        "Private",
+        "Hide from models (toggle)",
+        "Namespace",
+    ),
+    PaneCommand(
+        "variable-delete",
+        "delete",
+        "delete",
+        "Delete",
+        "Delete the variable, after a confirmation",
+        "Namespace",
+    ),
+    PaneCommand(
+        "variable-copy", "copy_name", "ctrl+y", "Copy name", "Copy the variable's name", "Namespace"
+    ),
+)
 
 
 @command(
@@ -32,7 +280,7 @@ def page_down(work: CommandContext) -> None:
 
 @command("jump", "ctrl+o", "Jump", "Focus any pane by one letter", "Panes", footer=True)
 def jump(work: CommandContext) -> None:
-    from mahtab_tui.tui.jumper import JumpScreen
+    from mahtab_tui.tui.palette import JumpScreen
 
     work.app.push_screen(JumpScreen(work.panes.jump_targets()), work.panes.go_to)
 
@@ -103,3 +351,96 @@ def taller(work: CommandContext) -> None:
 @command("shorter", "alt+up", "Shorter namespace", "Give the namespace less room", "Panes")
 def shorter(work: CommandContext) -> None:
     work.panes.resize("shorter")
+
+
+@command(
+    "settings",
+    "f12",
+    "Settings",
+    "See all settings, where each comes from, and change them",
+    "Screen",
+    slash="settings",
+)
+def settings(work: CommandContext) -> None:
+    work.settings.show()
+
+
+@slash_command(
+    "theme",
+    "Theme",
+    "Choose a theme; the choice is saved",
+    "Screen",
+    slash="theme",
+    argument="NAME",
+)
+def choose_theme(work: CommandContext, name: str) -> None:
+    if name in work.app.available_themes:
+        work.app.theme = name
+    else:
+        work.app.search_themes()
+
+
+@command(
+    "dark-light",
+    "f10",
+    "Dark / light",
+    "Switch between the dark and the light theme",
+    "Screen",
+    over_questions=True,
+)
+def dark_light(work: CommandContext) -> None:
+    work.app.action_dark_light()
+
+
+@command(
+    "copy",
+    "ctrl+shift+c",
+    "Copy",
+    "Copy what is selected",
+    "Screen",
+    priority=False,
+    over_questions=True,
+)
+def copy(work: CommandContext) -> None:
+    if not work.copy_selection():
+        work.tell("Nothing is selected.")
+
+
+@command("palette", "ctrl+p", "Palette", "Find any command by typing", "Screen", footer=True)
+def palette(work: CommandContext) -> None:
+    work.app.action_command_palette()
+
+
+@slash_command(
+    "help",
+    "Help",
+    "Show every key and the manual",
+    "Screen",
+    slash="help",
+    argument="TOPIC",
+    keys="f1",
+    footer=True,
+)
+def help(work: CommandContext, topic: str) -> None:
+    from mahtab_tui.manual import NoTopic, page
+    from mahtab_tui.tui.screens.help import KEYS, HelpScreen, help_rows
+
+    try:
+        work.app.push_screen(
+            HelpScreen(help_rows(work.commands, work.settings.keymap), page(topic or KEYS).topic)
+        )
+    except NoTopic as error:
+        work.refuse(str(error), f"/help {topic}")
+
+
+@command(
+    "quit",
+    "ctrl+q",
+    "Leave",
+    "Leave; press it again if something would be lost",
+    "Screen",
+    slash="quit",
+    over_questions=True,
+)
+def leave(work: CommandContext) -> None:
+    work.leaving.leave()

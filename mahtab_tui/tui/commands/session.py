@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.settings.sources import project_folder
-from mahtab_tui.tui.commands.command import command, slash_command
-from mahtab_tui.tui.commands.context import CommandContext
+from mahtab_tui.tui.commands.command import CommandContext, command, slash_command
 from mahtab_tui.tui.commands.kernel import cell_number
 
 if TYPE_CHECKING:
@@ -30,8 +29,8 @@ NO_NOTEBOOK = "This session has no notebook: mahtab-tui FILE.ipynb opens one, an
 )
 def skills(work: CommandContext) -> None:
     from mahtab_tui.settings.sources import SettingsError
-    from mahtab_tui.tui.external_editor import open_in_editor
-    from mahtab_tui.tui.screens.skills.screen import SkillsScreen
+    from mahtab_tui.tui.external import open_in_editor
+    from mahtab_tui.tui.screens.skills import SkillsScreen
 
     knowledge = work.session.knowledge
     try:
@@ -79,7 +78,7 @@ def unload_skill(work: CommandContext, name: str) -> None:
     slash="instructions",
 )
 def instructions(work: CommandContext) -> None:
-    from mahtab_tui.tui.screens.instructions import InstructionsScreen
+    from mahtab_tui.tui.screens.session_info import InstructionsScreen
 
     work.app.push_screen(InstructionsScreen(work.session.knowledge.read_instructions))
 
@@ -94,7 +93,7 @@ def instructions(work: CommandContext) -> None:
 )
 def mcp(work: CommandContext) -> None:
     from mahtab_tui.tui.screens.output import PagerScreen
-    from mahtab_tui.tui.screens.servers import ServersScreen
+    from mahtab_tui.tui.screens.session_info import ServersScreen
 
     session = work.session
 
@@ -121,7 +120,7 @@ def mcp(work: CommandContext) -> None:
     slash="usage",
 )
 def usage(work: CommandContext) -> None:
-    from mahtab_tui.tui.screens.usage import UsageScreen
+    from mahtab_tui.tui.screens.session_info import UsageScreen
 
     work.app.push_screen(UsageScreen(work.session.spending.table))
 
@@ -135,7 +134,7 @@ def usage(work: CommandContext) -> None:
     slash="context",
 )
 def context(work: CommandContext) -> None:
-    from mahtab_tui.tui.screens.context import ContextScreen
+    from mahtab_tui.tui.screens.session_info import ContextScreen
 
     work.app.push_screen(ContextScreen(work.session.context_use))
 
@@ -161,13 +160,13 @@ def compact(work: CommandContext, keep: str) -> None:
     argument="[FILE] [shown] [whole]",
 )
 def export(work: CommandContext, typed: str) -> None:
-    from mahtab_tui.session import exports
-    from mahtab_tui.tui.screens.confirm import confirm
+    from mahtab_tui.session import notebooks
+    from mahtab_tui.tui.screens.dialog import confirm
 
     session = work.session
     try:
-        order = exports.order_of(typed, session.profile.name, project_folder())
-    except exports.BadExport as error:
+        order = notebooks.order_of(typed, session.profile.name, project_folder())
+    except notebooks.BadExport as error:
         work.refuse(str(error), f"/export {typed}")
         return
 
@@ -175,12 +174,12 @@ def export(work: CommandContext, typed: str) -> None:
         confirm(
             work.app,
             f"{order.file} already exists. Replace it?",
-            lambda: exports.export(session, order),
+            lambda: notebooks.export(session, order),
             yes="Replace",
             no="Keep",
         )
     else:
-        exports.export(session, order)
+        notebooks.export(session, order)
 
 
 @command(
@@ -193,7 +192,7 @@ def export(work: CommandContext, typed: str) -> None:
 )
 def sessions(work: CommandContext) -> None:
     from mahtab_tui.tui.screens.dialog import ask
-    from mahtab_tui.tui.screens.sessions.screen import sessions_screen
+    from mahtab_tui.tui.screens.sessions import sessions_screen
 
     ask(
         work.app,
@@ -211,7 +210,7 @@ def sessions(work: CommandContext) -> None:
     argument="TITLE",
 )
 def rename(work: CommandContext, title: str) -> None:
-    from mahtab_tui.session.titles import rename_session
+    from mahtab_tui.session.inbox import rename_session
 
     work.with_value(title, "Title of this session", partial(rename_session, work.session), "")
 

@@ -1,16 +1,120 @@
-"""Pictures of a size in cells, their visible parts, and widgets that have pictures."""
+"""Reads pictures and draws them as half blocks."""
 
 from __future__ import annotations
 
+import base64
+import io
+import struct
+import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
+from rich.color import Color
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
 from textual.geometry import Region
 from textual.screen import Screen
+from textual.strip import Strip
+
+from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
     from PIL.Image import Image, Resampling
+
+STEP = 65_536
+"""Bytes to decode at once: other threads wait meanwhile."""
+_SEGMENTS = 1_000
+"""Maximum segments of a JPEG before its size; a file with more is hostile."""
+_NO_LENGTH = (0x01, *range(0xD0, 0xD9))
+_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+"""JPEG markers that are followed by the size."""
+
+
+def size_of(data: str) -> tuple[int, int] | None:
+    """Return the width and height of a PNG or JPEG in base64, in pixels; None for anything else."""
+    file = _file(data)
+    try:
+        beginning = file.read(24)
+        if beginning.startswith(b"\x89PNG\r\n\x1a\n"):
+            width, height = struct.unpack("!II", beginning[16:])
+        elif beginning.startswith(b"\xff\xd8"):
+            file.seek(2)
+            width, height = _size_of_jpeg(file)
+        else:
+            return None
+    except (ValueError, struct.error):
+        return None
+    return (width, height) if width and height else None
+
+
+def opened(data: str, largest: int) -> Image:
+    """Open a picture; it is decoded when its pixels are used. Raises Pillow's errors for broken
+    files, and `ValueError` if it is too large."""
+    from PIL import Image
+
+    image = Image.open(_file(data), formats=("PNG", "JPEG"))
+    if image.width * image.height > largest:
+        raise ValueError("too many pixels")
+    return image
+
+
+def _size_of_jpeg(file: BinaryIO) -> tuple[int, int]:
+    """Find the size of a JPEG. Raises `ValueError` and `struct.error`."""
+    for _ in range(_SEGMENTS):
+        ground, mark = struct.unpack("!BB", file.read(2))
+        if ground != 0xFF:
+            break
+        if mark in _NO_LENGTH:
+            continue
+        if mark == 0xFF:
+            file.seek(-1, io.SEEK_CUR)
+            continue
+        (length,) = struct.unpack("!H", file.read(2))
+        if mark in _SIZES:
+            _, height, width = struct.unpack("!BHH", file.read(5))
+            return width, height
+        file.seek(length - 2, io.SEEK_CUR)
+    raise ValueError("no size")
+
+
+def _file(data: str) -> BinaryIO:
+    return io.BufferedReader(_Base64(data), STEP)
+
+
+class _Base64(io.RawIOBase):
+    """Decodes base64 as it is read. Reading raises `ValueError` if the data is invalid."""
+
+    def __init__(self, data: str) -> None:
+        super().__init__()
+        self._data = data
+        self._size = len(data) // 4 * 3 - data[-2:].count("=")
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        wanted = memoryview(buffer).cast("B")
+        group, skipped = divmod(self._position, 3)
+        end = (self._position + len(wanted) + 2) // 3
+        piece = base64.b64decode(self._data[4 * group : 4 * end], validate=True)[
+            skipped : skipped + len(wanted)
+        ]
+        wanted[: len(piece)] = piece
+        self._position += len(piece)
+        return len(piece)
 
 
 @dataclass(frozen=True)
@@ -85,3 +189,92 @@ def parts_seen(screen: Screen[Any]) -> Iterator[PicturePart]:
                 ):
                     yield placed
         before.append(seen)
+
+
+PAUSE = 0.001
+"""Seconds between two rows, in which the thread that reads keys can run."""
+
+
+def half_blocks(picture: Picture, console: Console) -> list[Strip]:
+    """Draw a picture for a console. Called on a thread. Raises Pillow's errors for broken files."""
+    from PIL.Image import Resampling
+
+    line = 3 * picture.columns
+    colours = picture.scaled(picture.columns, 2 * picture.rows, Resampling.BOX).tobytes()
+    strips = []
+    for start in range(0, len(colours), 2 * line):
+        upper, lower = colours[start : start + line], colours[start + line : start + 2 * line]
+        strip = Strip(_segments(upper, lower), picture.columns)
+        strip.render(console)  # caches the styles' escape sequences
+        strips.append(strip)
+        time.sleep(PAUSE)
+    return strips
+
+
+def _segments(upper: bytes, lower: bytes) -> Iterator[Segment]:
+    """Yield the segments of a row; adjacent cells of the same colours form one."""
+    cells = zip(
+        upper[0::3], upper[1::3], upper[2::3], lower[0::3], lower[1::3], lower[2::3], strict=True
+    )
+    for (red, green, blue, *below), same in groupby(cells):
+        style = Style.from_color(Color.from_rgb(red, green, blue), Color.from_rgb(*below))
+        yield Segment("▀" * sum(1 for _ in same), style)
+
+
+CELLS = 20_000
+"""Maximum total size of the cached pictures, unless more are visible."""
+
+
+class Drawings:
+    """Draws the visible pictures one at a time, and drops a result that is no longer visible. Main
+    thread only."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        console: Callable[[], Console],
+        seen: Callable[[], Iterable[Picture]],
+        came: Callable[[Picture], None],
+        failed: Callable[[Picture], None],
+    ) -> None:
+        """seen: returns the visible pictures. came, failed: called when a picture is drawn, or
+        cannot be drawn."""
+        self._fetcher = fetcher
+        self._console = console
+        self._seen = seen
+        self._came = came
+        self._failed = failed
+        self._drawn: dict[Picture, list[Strip]] = {}
+        """No rows for a picture that cannot be drawn."""
+        self._drawing = False
+
+    def of(self, picture: Picture) -> list[Strip] | None:
+        """Return the rows of a picture; None if it is not drawn."""
+        return self._drawn.get(picture) or None
+
+    def look(self) -> None:
+        """Draw the next picture, after the visible ones may have changed."""
+        if (
+            self._drawing
+            or (picture := next((one for one in self._seen() if one not in self._drawn), None))
+            is None
+        ):
+            return
+        self._drawing, console = True, self._console()
+        self._fetcher.ask(
+            "half blocks",
+            lambda: half_blocks(picture, console),
+            lambda rows: self._take(picture, rows),
+            lambda _: self._take(picture, []),
+        )
+
+    def _take(self, picture: Picture, rows: list[Strip]) -> None:
+        self._drawing = False
+        seen = set(self._seen())
+        if picture in seen:
+            self._drawn[picture] = rows
+            for old in [old for old in self._drawn if old not in seen]:
+                if sum(kept.columns * kept.rows for kept in self._drawn) > CELLS:
+                    del self._drawn[old]
+            (self._came if rows else self._failed)(picture)
+        self.look()

@@ -9,8 +9,8 @@ from itertools import takewhile
 from rich.cells import cell_len, set_cell_size
 
 from mahtab_tui.bus.html_table import HtmlTable, TableCell, numeric_columns
-from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span
+from mahtab_tui.tui.theme import BOLD, Palette
 
 SPACE = 2
 """Cells between columns."""

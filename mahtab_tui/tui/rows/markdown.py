@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
@@ -12,11 +12,191 @@ from pygments.util import ClassNotFound
 from rich.cells import cell_len
 from rich.style import Style
 
+from mahtab_tui.bus.figures import figure_spans
+from mahtab_tui.bus.records import AnswerFigure
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.rows.code import code_rows
-from mahtab_tui.tui.rows.inline import inline_spans, split_lines
-from mahtab_tui.tui.rows.palette import BOLD, ITALIC, Palette
-from mahtab_tui.tui.rows.row import Row, Span, paragraph
-from mahtab_tui.tui.rows.table import table_rows
+from mahtab_tui.tui.rows.row import Row, Span, cut_spans, paragraph, word_cuts
+from mahtab_tui.tui.theme import BOLD, ITALIC, STRIKE, UNDERLINE, Palette
+
+_STYLES = {"strong": BOLD, "em": ITALIC, "s": STRIKE}
+
+
+def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterator[Span]:
+    """Yield the spans of a node and its children. A line break is the span "\\n"."""
+    match node.type:
+        case "code_inline":
+            yield plain(node.content), style + palette.panel
+        case "softbreak" | "hardbreak":  # models list things in lines
+            yield "\n", style
+        case "link":
+            yield from _link(node, style, palette)
+        case "image":
+            yield (
+                f"{plain(node.content)} ({plain(str(node.attrs.get('src', '')))})",
+                style + palette.muted,
+            )
+        case "text":
+            # Entities were resolved after the text was sanitised.
+            yield plain(node.content).replace("\n", " "), style
+        case kind:
+            for child in node.children:
+                yield from inline_spans(child, style + _STYLES.get(kind, Style.null()), palette)
+
+
+def _link(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterator[Span]:
+    """Yield the link's text, and its address if that differs."""
+    address = plain(str(node.attrs.get("href", "")))
+    words = [
+        span for child in node.children for span in inline_spans(child, style + UNDERLINE, palette)
+    ]
+    yield from words
+    if address and "".join(text for text, _ in words) != address:
+        yield f" ({address})", style + palette.muted
+
+
+def split_lines(spans: Iterator[Span]) -> list[list[Span]]:
+    lines: list[list[Span]] = [[]]
+    for span in spans:
+        if span[0] == "\n":
+            lines.append([])
+        else:
+            lines[-1].append(span)
+    return lines
+
+
+SPACE = 2
+"""Cells between columns."""
+NARROWEST_COLUMN = 6
+"""A column is not made narrower than this."""
+
+
+def table_rows(
+    table: SyntaxTreeNode, width: int, palette: Palette, mark: Callable[[list[Span]], list[Span]]
+) -> list[Row]:
+    """Return the rows of the header, a rule, and the lines. mark: changes the styles of a cell's
+    spans."""
+    lines = [node for part in table.children for node in part.children]
+    cells = [[mark(_cell(cell, palette)) for cell in line.children] for line in lines]
+    right = ["right" in str(cell.attrs.get("style", "")) for cell in lines[0].children]
+    wanted = [
+        max(_width(line[column]) for line in cells if column < len(line))
+        for column in range(len(right))
+    ]
+    widths = fitted(wanted, width - SPACE * (len(wanted) - 1))
+    header, *body = (list(_line(line, widths, right, palette)) for line in cells)
+    rule = Row([("─" * (sum(widths) + SPACE * (len(widths) - 1)), palette.hairline)])
+    return [*header, rule, *(row for line in body for row in line)]
+
+
+def fitted(wanted: Sequence[int], width: int) -> list[int]:
+    """Return column widths that fit in a width: the widest columns shrink, down to `NARROWEST`."""
+    widths = [min(max(1, cells), max(width, NARROWEST_COLUMN)) for cells in wanted]
+    while sum(widths) > width and max(widths) > NARROWEST_COLUMN:
+        widths[widths.index(max(widths))] -= 1
+    return widths
+
+
+def _cell(cell: SyntaxTreeNode, palette: Palette) -> list[Span]:
+    style = palette.text + BOLD if cell.type == "th" else palette.text
+    return [(text.replace("\n", " "), drawn) for text, drawn in inline_spans(cell, style, palette)]
+
+
+def _width(spans: Sequence[Span]) -> int:
+    return sum(cell_len(text) for text, _ in spans)
+
+
+def _line(
+    cells: Sequence[Sequence[Span]], widths: Sequence[int], right: Sequence[bool], palette: Palette
+) -> Iterator[Row]:
+    """Yield the rows of one line of the table, as many as its highest cell has."""
+    columns = [
+        [
+            _trimmed(row)
+            for row in cut_spans(spans, word_cuts("".join(text for text, _ in spans), width))
+        ]
+        for spans, width in zip(cells, widths, strict=False)
+    ]
+    for number in range(max(map(len, columns), default=0)):
+        line: list[Span] = []
+        for column, width, to_right in zip(columns, widths, right, strict=False):
+            spans = column[number] if number < len(column) else []
+            space = (" " * max(0, width - _width(spans)), palette.text)
+            line += [space, *spans] if to_right else [*spans, space]
+            line.append((" " * SPACE, palette.text))
+        yield Row(line[:-1])
+
+
+def _trimmed(spans: list[Span]) -> list[Span]:
+    """Remove the spaces at which the row was wrapped."""
+    if not spans:
+        return spans
+    text, style = spans[-1]
+    return [*spans[:-1], (text.rstrip(" "), style)]
+
+
+FIGURE = "figure"
+"""In the metadata of a style: the number of the cell that a figure comes from."""
+
+
+class FigureMarks:
+    """Adds styles to the figures in a line of spans. A figure is known by its text, because
+    positions in Markdown change when it is drawn."""
+
+    def __init__(self, figures: Sequence[AnswerFigure], palette: Palette) -> None:
+        self._styles: dict[str, Style] = {}
+        self._code = palette.panel.bgcolor
+        for text, found, cell in figures:
+            if not found:
+                self._styles[plain(text)] = palette.muted + UNDERLINE
+            elif cell is not None:
+                self._styles[plain(text)] = Style(meta={FIGURE: cell})
+
+    def __call__(self, spans: list[Span]) -> list[Span]:
+        """Return the spans with the figures' styles. Code among words gets back its backticks while
+        figures are looked for."""
+        ticks = ["`" if style.bgcolor == self._code else "" for _, style in spans]
+        text = "".join(f"{tick}{part}{tick}" for tick, (part, _) in zip(ticks, spans, strict=True))
+        marks = [
+            (start, end, style)
+            for start, end in figure_spans(text)
+            if (style := self._styles.get(text[start:end]))
+        ]
+        return list(_marked(spans, ticks, marks)) if marks else spans
+
+
+def _marked(
+    spans: Sequence[Span], ticks: Sequence[str], marks: Sequence[tuple[int, int, Style]]
+) -> Iterator[Span]:
+    """Yield the spans, cut where a mark starts or ends. Positions of marks count the backticks."""
+    number, position = 0, 0
+    for (text, style), tick in zip(spans, ticks, strict=True):
+        position += len(tick)
+        done, end_of_text = 0, position + len(text)
+        while number < len(marks) and marks[number][0] < end_of_text:
+            start, end, mark = marks[number]
+            first, last = max(start - position, done), min(end - position, len(text))
+            yield text[done:first], style
+            yield text[first:last], style + mark
+            done = last
+            if end > end_of_text:
+                break
+            number += 1
+        yield text[done:], style
+        position = end_of_text + len(tick)
+
+
+def with_links(row: Row, hovered: int | None = None) -> Row:
+    """Underline the figures of a row that lead to a cell. hovered: only the one that starts at this
+    character."""
+    spans: list[Span] = []
+    position = 0
+    for text, style in row.spans:
+        is_link = FIGURE in style.meta and hovered in (None, position)
+        spans.append((text, style + UNDERLINE if is_link else style))
+        position += len(text)
+    return row._replace(spans=spans)
+
 
 READING_WIDTH = 100
 """Cells of a row of prose; wider rows are hard to read."""

@@ -1,16 +1,32 @@
-"""Rows of the screen, and wrapping text to rows."""
+"""Rows of text on the screen, and a view that scrolls over them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 from rich.cells import cell_len, set_cell_size, split_graphemes
+from rich.segment import Segment
 from rich.style import Style
+from textual.binding import Binding
+from textual.events import Resize
+from textual.geometry import Region, Size
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.widget import Widget
+
+from mahtab_tui.tui.find import Pattern
+from mahtab_tui.tui.theme import Palette, palette_of
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.graphics.pictures import Picture
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+FRAME_RATE = 10
+"""Frames a second."""
+
 
 Span = tuple[str, Style]
 
@@ -163,3 +179,277 @@ def paragraph(
         if number and indent:
             row = [(indent, Style.null()), *row]
         yield Row(row, bar, soft=number > 0, indent=len(indent))
+
+
+MARGIN = 1
+"""Cells left of the bar."""
+BAR, MARK = "▌", "▐"
+EDGE = MARGIN + 2
+"""Cells left of the text: margin, bar, a space."""
+RIGHT = 1
+"""Empty cells at the right edge."""
+
+
+def strip_of(
+    row: Row,
+    y: int | None,
+    width: int,
+    base: Style,
+    selected: tuple[int, int] | None,
+    selection: Style,
+    picture: Strip | None = None,
+) -> Strip:
+    """Convert a row to a strip of exactly this width.
+
+    y: identifies the row in a selection; None if it cannot be selected. selected: a range of
+    characters; -1 is the end of the text. picture: replaces the text.
+    """
+    body = base + row.fill if row.fill else base
+    origin = _origin(0, y)
+    # One segment per cell, so that a click anywhere left of the text starts the selection at its
+    # first character.
+    segments = [Segment(" ", base + origin) for _ in range(MARGIN)]
+    bar = Segment(BAR, base + row.bar + origin) if row.bar else Segment(" ", base + origin)
+    segments += [bar, Segment(" ", body + origin)]
+    chosen = _selected(row.spans, selected, selection) if selected else row.spans
+    used, offset = EDGE, 0
+    for text, style in chosen:
+        segments.append(Segment(text, body + style + _origin(offset, y)))
+        offset += len(text)
+        used += cell_len(text)
+    if picture is not None:
+        segments += picture
+        used += picture.cell_length
+    right = [Segment(text, body + style) for text, style in row.right]
+    right_width = sum(segment.cell_length for segment in right)
+    if right and used + right_width + RIGHT > width:
+        right, right_width = [], 0
+    space = width - used - right_width - RIGHT
+    if space < 0:
+        return Strip(segments, used).crop_extend(0, width, base)
+    segments += [Segment(" " * space, body), *right, Segment(" " * RIGHT, base)]
+    return Strip(segments, width)
+
+
+def plain_strip(row: Row, margin: int, width: int, base: Style) -> Strip:
+    """Convert a row without a bar to a strip of exactly this width. margin: empty cells at the
+    left."""
+    ground = base + row.fill if row.fill else base
+    segments = [
+        Segment(text, ground + style) for text, style in [(" " * margin, Style.null()), *row.spans]
+    ]
+    return Strip(segments).adjust_cell_length(width, ground)
+
+
+def _origin(offset: int, y: int | None) -> Style:
+    return Style.null() if y is None else Style(meta={"offset": (offset, y)})
+
+
+def _selected(spans: Sequence[Span], selected: tuple[int, int], selection: Style) -> Iterator[Span]:
+    """Yield the spans with the selection's style in the selected range."""
+    start, end = selected
+    position = 0
+    for text, style in spans:
+        first = min(max(start - position, 0), len(text))
+        last = len(text) if end == -1 else min(max(end - position, first), len(text))
+        for piece, drawn in (
+            (text[:first], style),
+            (text[first:last], style + selection),
+            (text[last:], style),
+        ):
+            if piece:
+                yield piece, drawn
+        position += len(text)
+
+
+def with_sought(row: Row, sought: Pattern, style: Style) -> Row:
+    """Highlight the matches of a pattern in a row. Raises `TooSlow`."""
+    places = list(sought.spans(row.text))
+    drawn: Sequence[Span] = row.spans
+    for place in places:
+        drawn = list(_selected(drawn, place, style))
+    return row._replace(spans=drawn) if places else row
+
+
+def with_mark(strip: Strip, style: Style) -> Strip:
+    """Mark a strip of the current entry at its left, unless it is empty."""
+    if not strip.cell_length:
+        return strip
+    first, *rest = strip
+    return Strip(
+        [Segment(MARK, first.style + style if first.style else style), *rest], strip.cell_length
+    )
+
+
+def with_hint(strip: Strip, hint: str, style: Style, width: int) -> Strip:
+    """Cover the right end of a strip with a hint."""
+    hint = set_cell_size(hint, min(cell_len(hint), width))
+    start = width - cell_len(hint)
+    return Strip([*strip.crop(0, start), Segment(hint, style)], width)
+
+
+def title_strip(title: str, style: Style, base: Style, width: int) -> Strip:
+    return Strip([Segment(" " * MARGIN, base), Segment(title, style)]).crop_extend(0, width, base)
+
+
+CURSOR_KEYS: tuple[Binding, ...] = (
+    Binding("up", "move(-1)", "Up", show=False),
+    Binding("down", "move(1)", "Down", show=False),
+    Binding("pageup", "move_page(-1)", "Page up", show=False),
+    Binding("pagedown", "move_page(1)", "Page down", show=False),
+    Binding("home", "move_to(0)", "First", show=False),
+    Binding("end", "move_to(-1)", "Last", show=False),
+)
+"""The keys of a view with a cursor. Other views have Textual's keys, which scroll."""
+
+
+class RowSource(Rows, Protocol):
+    """Supplies the rows of a `RowsView`."""
+
+    def lay_out(self, width: int, palette: Palette) -> None:
+        """Make rows for this width in cells, in these colours, from now on."""
+
+
+class RowsView(ScrollView, can_focus=True):
+    """A scrolling view over rows. With a cursor, add `CURSOR_KEYS`; with a title, override `head`
+    and `head_row`."""
+
+    bars: ClassVar[bool] = False
+    """Whether rows have a bar at their left, as in the transcript."""
+    margin: ClassVar[int] = 1
+    """Cells left of rows without bars."""
+
+    cursor: reactive[int] = reactive(-1)
+    """The chosen row; -1 for none."""
+
+    def __init__(self, source: RowSource, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._source = source
+        self._laid_out: tuple[int, Palette] | None = None
+
+    # Layout
+
+    @property
+    def head(self) -> int:
+        """The number of rows at the top that do not scroll."""
+        return 0
+
+    def head_row(self, y: int) -> Row:
+        """Return a row at the top that does not scroll."""
+        raise NotImplementedError
+
+    @property
+    def page(self) -> int:
+        """The number of visible rows."""
+        return max(1, self.size.height - self.head)
+
+    @property
+    def width(self) -> int:
+        return self.scrollable_content_region.width
+
+    def look(self) -> None:
+        """Lay out and draw again, after rows or the size have changed."""
+        if self.is_attached and self.size:
+            self.lay_out()
+            self.set_row_count(self.head + len(self._source))
+            self.refresh()
+
+    def lay_out(self) -> None:
+        """Tell the source the current width and colours, if they have changed."""
+        layout = self.width, palette_of(self.app)
+        if layout != self._laid_out:
+            self._laid_out = layout
+            self._source.lay_out(*layout)
+
+    def reload(self) -> None:
+        """Let the source make all rows again, and draw them."""
+        self._laid_out = None
+        self.look()
+
+    def set_row_count(self, rows: int) -> None:
+        """Set the number of rows to scroll over, including those at the top."""
+        size = Size(self.width, rows)
+        stays = (
+            self.show_vertical_scrollbar
+            and size.width == self.virtual_size.width
+            and rows > self.scroll_offset.y + self.size.height
+        )
+        if stays or self.styles.overflow_y == "scroll":
+            # Only the scrollbar depends on it, but a plain assignment would lay out the whole
+            # screen.
+            self.set_reactive(Widget.virtual_size, size)
+            self.vertical_scrollbar.window_virtual_size = rows
+        else:
+            self.virtual_size = size
+
+    def on_resize(self, event: Resize) -> None:
+        self.look()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        if (
+            self._laid_out is not None
+            and self.is_attached
+            and self._laid_out != (self.width, palette_of(self.app))
+        ):
+            self.look()
+
+    # Drawing
+
+    def render_line(self, y: int) -> Strip:
+        width, base = self.width, self.visual_style.rich_style
+        if self._laid_out is None:
+            return Strip.blank(width, base)
+        if y < self.head:
+            return plain_strip(self.head_row(y), self.margin, width, base)
+        index = self.scroll_offset.y + y - self.head
+        if index >= len(self._source):
+            return Strip.blank(width, base)
+        row = self._source[index]
+        if index == self.marked_row:
+            row = row._replace(fill=self._laid_out[1].panel)
+        return (
+            strip_of(row, index, width, base, None, base)
+            if self.bars
+            else plain_strip(row, self.margin, width, base)
+        )
+
+    @property
+    def marked_row(self) -> int:
+        """The highlighted row, -1 for none: the cursor's while the view has the focus."""
+        return self.cursor if self.has_focus else -1
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    # The cursor
+
+    def row_at(self, y: int) -> int | None:
+        """Return the row at a line of the view; None at the title and below the last row."""
+        index = self.scroll_offset.y + y - self.head
+        return index if y >= self.head and index < len(self._source) else None
+
+    def go_to(self, row: int) -> None:
+        """Move the cursor to a row, or the nearest one, and scroll to it."""
+        self.cursor = max(0, min(len(self._source) - 1, row))
+        self.show_row(self.cursor)
+
+    def show_row(self, row: int) -> None:
+        """Scroll as little as possible to make a row visible."""
+        self.scroll_to_region(Region(0, row, 1, self.head + 1), animate=False, force=True)
+        self.refresh()
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor down by `step` rows, or up if it is negative."""
+        self.go_to(self.cursor + step)
+
+    def action_move_page(self, direction: int) -> None:
+        """Move the cursor a page down (1) or up (-1)."""
+        self.action_move(direction * max(1, self.page - 1))
+
+    def action_move_to(self, place: int) -> None:
+        """Move the cursor to the first row (0) or the last one (-1)."""
+        self.go_to(0 if place == 0 else len(self._source) - 1)

@@ -1,18 +1,30 @@
-"""The base of all screens that cover the panes."""
+"""The base of all screens that cover the panes, and small dialogs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+from textual import on
 from textual.app import App, ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.document._document import Selection
+from textual.events import Key, Resize
+from textual.message import Message
 from textual.screen import ModalScreen, ScreenResultType
-from textual.widgets import Static
+from textual.widget import Widget
+from textual.widgets import Button, Input, OptionList, Static
+from textual.widgets.option_list import Option
 
-from mahtab_tui.tui.textual_fixes.removable import removable
+from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.tui.commands.command import PaneCommand
+from mahtab_tui.tui.editor.code_area import CodeArea
+from mahtab_tui.tui.find import LineInput
+from mahtab_tui.tui.option_list import Options, removable
 
 Answer = TypeVar("Answer")
 
@@ -66,3 +78,188 @@ class TextDialog(Dialog[None]):
             yield self.heading
             with VerticalScroll():
                 yield self.text
+
+
+class Confirm(Dialog[bool]):
+    """Returns True for yes; Escape means no."""
+
+    AUTO_FOCUS = "#no"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape,n", "answer(False)", "No"),
+        ("y", "answer(True)", "Yes"),
+        ("left,right", "app.focus_next", "Other"),
+    ]
+
+    def __init__(self, question: str, *, yes: str, no: str) -> None:
+        super().__init__()
+        self._question = plain(question)
+        self._yes, self._no = yes, no
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(self._question, id="question", markup=False)
+            with Horizontal(classes="answers"):
+                yield Button(f"{self._no} (n)", id="no", compact=True)
+                yield Button(f"{self._yes} (y)", id="yes", variant="warning", compact=True)
+
+    @on(Button.Pressed)
+    def _pressed(self, event: Button.Pressed) -> None:
+        self.dismiss(event.button.id == "yes")
+
+    def action_answer(self, yes: bool) -> None:
+        self.dismiss(yes)
+
+
+def confirm(app: App[Any], question: str, then: Callable[[], object], *, yes: str, no: str) -> None:
+    """Ask a question, and call `then` if the answer is yes."""
+
+    def chosen(sure: bool | None) -> None:
+        if sure:
+            then()
+
+    app.push_screen(Confirm(question, yes=yes, no=no), chosen)
+
+
+class Prompt(Dialog[str | None]):
+    """Returns the line, or None after Escape or if it is empty."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
+
+    def __init__(self, title: str, value: str = "") -> None:
+        super().__init__()
+        self._question, self._value = one_line(title), one_line(value)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(self._question, markup=False)
+            yield LineInput(self._value, compact=True)
+            yield Static("Enter accepts · Esc cancels", classes="quiet", markup=False)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value.strip() or None)
+
+
+class EditQuery(Dialog[str | None]):
+    """Returns the new query, or None after Escape."""
+
+    AUTO_FOCUS = "#query-again"
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
+
+    def __init__(self, query: str) -> None:
+        super().__init__()
+        self._text = query
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog large"):
+            yield Static("Run this call again with the query", markup=False)
+            area = CodeArea(self._text, id="query-again")
+            area.python = False
+            area.selection = Selection.cursor(area.document.end)
+            yield area
+            yield Static(
+                "Enter runs it · Ctrl+J new line · Esc cancels", classes="quiet", markup=False
+            )
+
+    @on(CodeArea.Submitted)
+    def _submitted(self, event: CodeArea.Submitted) -> None:
+        event.stop()
+        self.dismiss(event.text.strip())
+
+
+_KEYS = 5
+"""Columns of the key."""
+_TITLES = 19
+"""Columns of the title."""
+
+
+class ActionMenu(Dialog[str | None]):
+    """Returns the chosen action, or None.
+
+    A letter acts at once. If the action runs code, asks a model or cannot be undone, the letter
+    only selects it and Enter runs it. Letters without an action go to the editor.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
+
+    @dataclass
+    class Typed(Message):
+        """The user typed keys for the editor."""
+
+        keys: Sequence[Key]
+
+    def __init__(
+        self, title: str, commands: Sequence[PaneCommand], keymap: Mapping[str, str]
+    ) -> None:
+        super().__init__()
+        self._title = title
+        self.commands = commands
+        self._keys = [keymap.get(command.id, command.keys).split(",") for command in commands]
+        self._chosen = 0
+        """The row at the cursor once the rows are drawn."""
+        self._pending: list[Key] = []
+        """The letter that selected an action which waits for Enter. If another letter follows, both
+        are the beginning of a text."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog menu"):
+            yield Static(Content(one_line(self._title)), classes="quiet", markup=False)
+            yield Options(compact=True, markup=False)
+            yield Static(
+                "Enter runs what is chosen · Esc closes · ↵ waits for Enter",
+                classes="quiet",
+                markup=False,
+            )
+
+    def on_resize(self, event: Resize) -> None:
+        self.call_after_refresh(self._fill)
+
+    def _fill(self) -> None:
+        options = self.query_one(OptionList)
+        width = max(1, options.scrollable_content_region.width)
+        chosen = self._chosen if options.highlighted is None else options.highlighted
+        options.set_options(
+            Option(self._row(number).truncate(width, ellipsis=True))
+            for number in range(len(self.commands))
+        )
+        options.highlighted = chosen
+
+    def _row(self, number: int) -> Content:
+        command = self.commands[number]
+        key = f" {self._keys[number][0].replace('ctrl+', '^')}{' ↵' if command.confirm else ''}"
+        return Content.assemble(
+            (key.ljust(_KEYS), "$accent"),
+            one_line(command.title).ljust(_TITLES),
+            (one_line(command.help), "$muted"),
+        )
+
+    def on_key(self, event: Key) -> None:
+        number = next((number for number, keys in enumerate(self._keys) if event.key in keys), None)
+        if number is not None and not self._pending:
+            event.stop()
+            if self.commands[number].confirm:
+                self._pending.append(Key(event.key, event.character))
+                self._chosen = self.query_one(OptionList).highlighted = number
+            else:
+                self.dismiss(self.commands[number].action)
+        elif event.is_printable:
+            event.stop()
+            self.dismiss(None)
+            self.app.post_message(self.Typed([*self._pending, Key(event.key, event.character)]))
+        else:
+            self._pending.clear()
+
+    @on(OptionList.OptionSelected)
+    def _taken(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.dismiss(self.commands[event.option_index].action)
+
+
+def open_menu(owner: Widget, title: str, commands: Sequence[PaneCommand]) -> None:
+    """Show a menu of actions, and run the one that the user chooses on `owner`."""
+
+    ask(
+        owner.app,
+        ActionMenu(title, commands, owner.app._keymap),
+        lambda action: owner.call_later(owner.run_action, action),
+    )

@@ -17,14 +17,13 @@ from textual.keys import REPLACED_KEYS, key_to_character
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from mahtab_tui.manual.pages import TOPICS, matching, page
-from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
-from mahtab_tui.tui.commands.pane_command import SlashCommand
-from mahtab_tui.tui.commands.pane_keys import PANE_KEYS
+from mahtab_tui.manual import TOPICS, matching, page
+from mahtab_tui.tui.commands.command import SlashCommand
+from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS, PANE_KEYS
+from mahtab_tui.tui.option_list import Options
 from mahtab_tui.tui.rows.markdown import Markdown, parse
-from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.textual_fixes.options import Options
+from mahtab_tui.tui.theme import Palette
 
 KEYS = "keys"
 """The topic whose page is made from the registry, and so shows the user's own keys."""

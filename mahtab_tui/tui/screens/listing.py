@@ -1,13 +1,15 @@
-"""The one picker: a line that filters a list of rows. The screens of settings, models, skills and
-the history show one each."""
+"""The one picker, and pickers of models, kernels and inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Horizontal, Vertical
@@ -19,10 +21,18 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.textual_fixes.options import Options
-from mahtab_tui.tui.textual_fixes.removable import removable
-from mahtab_tui.tui.widgets.line_input import LineInput
+from mahtab_tui.kernel.base import KernelError, KernelInfo
+from mahtab_tui.kernel.launch import found_environments, found_kernelspecs
+from mahtab_tui.llm.providers import ModelChoice, found_models, problem_of, server_models
+from mahtab_tui.store.history import History, HistoryEntry
+from mahtab_tui.tui.editor.code_area import CodeArea
+from mahtab_tui.tui.editor.pasting import clean
+from mahtab_tui.tui.find import LineInput
+from mahtab_tui.tui.option_list import Options, removable
+from mahtab_tui.tui.screens.dialog import Dialog, ask
+
+if TYPE_CHECKING:
+    from mahtab_tui.tui.commands.command import CommandContext
 
 Row = TypeVar("Row")
 
@@ -245,3 +255,324 @@ def short_path(path: str, project: Path) -> str:
         if path.startswith(f"{folder}/"):
             return f"{short}{path.removeprefix(str(folder))}"
     return path
+
+
+_MODEL_WIDTH = 26
+"""Columns of a model's name."""
+_NO_SERVER = "no server answers on this machine (llama.cpp, LM Studio, vLLM, Ollama)"
+
+
+class ModelPicker(ListScreen[str | None, ModelChoice]):
+    """Returns the name of a model, or None after Escape. Any name can be typed."""
+
+    def __init__(
+        self,
+        present: str,
+        chosen: Sequence[tuple[str, str]],
+        used: Sequence[str],
+        access: Mapping[str, Any],
+    ) -> None:
+        """present: the model to replace; empty for none. The rest: as for
+        `available.found_models`."""
+        super().__init__()
+        self.listing = Listing(self, "Model", "Enter chooses · any name can be typed · Esc cancels")
+        self._present = present
+        self._chosen = chosen
+        self._used = used
+        self._access = access
+        self._models: list[ModelChoice] = []
+
+    def on_mount(self) -> None:
+        self.listing.count("looking…")
+        # A thread of the pool would delay the end of the program.
+        threading.Thread(target=self._look, name="models", daemon=True).start()
+
+    def _look(self) -> None:
+        """Find the models of this machine, then those of its servers; runs on a thread."""
+        present = [(self._present, "chosen now")] if self._present else []
+        self.call_later(
+            self._take_models, found_models([*present, *self._chosen], self._used, self._access)
+        )
+        self.call_later(self._take_server_models, server_models())
+
+    def _take_models(self, models: Sequence[ModelChoice]) -> None:
+        self._models += models
+        self.listing.count("asking servers on this machine…")
+        self.listing.fill()
+
+    def _take_server_models(self, models: Sequence[ModelChoice]) -> None:
+        """Add the models of servers, before the providers whose models must be typed."""
+        known = {model.spec for model in self._models}
+        index = next(index for index, model in enumerate(self._models) if model.is_provider)
+        self._models[index:index] = [model for model in models if model.spec not in known]
+        if not models:
+            self._models = [
+                model._replace(about=f"{model.about}; {_NO_SERVER}")
+                if model.spec == "ollama:"
+                else model
+                for model in self._models
+            ]
+        self.listing.count("")
+        self.listing.fill()
+
+    def rows(self, typed: str) -> Sequence[ModelChoice]:
+        words = typed.lower().split()
+        found = [
+            model
+            for model in self._models
+            if all(word in f"{model.spec} {model.about} {model.problem}".lower() for word in words)
+        ]
+        found.sort(key=lambda model: not model.spec.startswith(typed))
+        if typed and not any(model.spec == typed for model in self._models):
+            found.append(ModelChoice(typed, "as typed"))
+        return found
+
+    def line(self, row: ModelChoice, width: int) -> Content:
+        mark = (
+            ("● ", "$moon")
+            if row.spec == self._present
+            else ("✗ ", "$bad")
+            if row.problem
+            else "  "
+        )
+        name = plain(f"{row.spec}…" if row.is_provider else row.spec)
+        return Content.assemble(
+            mark,
+            (f"{name:<{_MODEL_WIDTH}} ", "$muted" if row.problem else ""),
+            (plain(row.problem or row.about), "$muted"),
+        )
+
+    def describe(self, row: ModelChoice | None) -> Content:
+        if row is None:
+            return Content("")
+        return (
+            Content.styled(plain(row.problem), "$bad") if row.problem else Content(plain(row.about))
+        )
+
+    def take(self) -> None:
+        if (row := self.listing.chosen) is None:
+            return
+        if row.problem:
+            self.listing.say(row.problem)
+        elif row.is_provider:
+            self.listing.set_text(row.spec)
+        else:
+            self._try(row.spec)
+
+    @work(exclusive=True)
+    async def _try(self, spec: str) -> None:
+        problem = await asyncio.to_thread(problem_of, spec, self._access)
+        if not self.is_current:
+            return
+        if problem:
+            self.listing.say(problem)
+        else:
+            self.dismiss(spec)
+
+
+_KERNEL_WIDTH = 34
+"""Columns of a kernel's name."""
+
+
+class KernelChoice(NamedTuple):
+    """A kernel to go on with."""
+
+    kind: str
+    """"here", "python" (an interpreter), "address" or "session" (whose kernel waits)."""
+    name: str
+    """The interpreter, the address or the session's id."""
+    about: str
+
+
+class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
+    """Returns a kernel, or None after Escape. Any address can be typed."""
+
+    def __init__(self, present: KernelChoice, find: Callable[[], Sequence[KernelChoice]]) -> None:
+        """present: the kernel of now. find: returns the others; waits."""
+        super().__init__()
+        self.listing = Listing(self, "Kernel", "Enter switches · or type ssh://host · Esc cancels")
+        self._present = present
+        self._find = find
+        self._found: Sequence[KernelChoice] = (present,)
+
+    def on_mount(self) -> None:
+        self.listing.count("looking…")
+        threading.Thread(
+            target=lambda: self.call_later(self._show, self._find()), name="kernels", daemon=True
+        ).start()
+
+    def _show(self, found: Sequence[KernelChoice]) -> None:
+        self._found = [self._present, *(each for each in found if each[:2] != self._present[:2])]
+        self.listing.count("")
+        self.listing.fill()
+
+    def rows(self, typed: str) -> Sequence[KernelChoice]:
+        words = typed.lower().split()
+        found = [
+            each
+            for each in self._found
+            if all(word in f"{each.name} {each.about}".lower() for word in words)
+        ]
+        if typed and not any(each.name == typed for each in self._found):
+            found.append(KernelChoice("address", typed, "as typed"))
+        return found
+
+    def line(self, row: KernelChoice, width: int) -> Content:
+        mark = ("● ", "$moon") if row == self._present else "  "
+        return Content.assemble(
+            mark,
+            f"{plain(one_line(row.name)):<{_KERNEL_WIDTH}} ",
+            (plain(one_line(row.about)), "$muted"),
+        )
+
+    def describe(self, row: KernelChoice | None) -> Content:
+        return Content("" if row is None else plain(row.about))
+
+    def take(self) -> None:
+        row = self.listing.chosen
+        if row is None:
+            return
+        if row == self._present:
+            self.listing.say("This kernel is in use.")
+        else:
+            self.dismiss(row)
+
+
+def choose_kernel(work: CommandContext, address: str) -> None:
+    """Go on with the kernel at an address; without one, let the user choose."""
+    from mahtab_tui.session.kernel import check_address
+
+    def chosen(choice: KernelChoice) -> None:
+        if choice.kind == "python":
+            work.session.kernel_control.activate(choice.name)
+        elif choice.kind == "session":
+            work.leaving.go_to(choice.name, back="/kernel")
+        elif choice.kind == "here":
+            work.session.kernel_control.move("")
+        else:
+            try:
+                check_address(choice.name)
+            except KernelError as error:
+                work.tell(str(error), "error")
+                return
+            work.session.kernel_control.move(choice.name)
+            work.choices.remember_kernel(choice.name)
+
+    if address:
+        chosen(KernelChoice("here" if address == "here" else "address", address, ""))
+        return
+    info, recent = work.session.kernel.info(), work.choices.kernels
+    ask(work.app, KernelPicker(_present(info), lambda: _others(info, recent)), chosen)
+
+
+def _present(info: KernelInfo) -> KernelChoice:
+    version = f"Python {info.python}" if info.python else str(info.state)
+    return (
+        KernelChoice("address", info.place, version)
+        if info.place
+        else KernelChoice("here", "here", f"{version}, {info.executable}")
+    )
+
+
+def _others(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
+    from mahtab_tui.kernel.detached import waiting_kernels
+    from mahtab_tui.session.kernel_control import waiting_elsewhere
+
+    found = [KernelChoice("here", "here", "this machine")]
+    if not info.place:
+        found += [
+            KernelChoice("python", each.path, "an environment of this machine")
+            for each in found_environments(Path(info.cwd), info.executable)
+        ]
+    waits = [each for each in waiting_kernels() if not each.has_host]
+    found += [
+        KernelChoice(
+            "session",
+            each.session,
+            f"{f'runs cell {each.cell}' if each.cell else 'idle'}: opens its session",
+        )
+        for each in waits
+    ]
+    found += [
+        KernelChoice("session", each.session, f"on {each.station.label}: opens its session")
+        for each in waiting_elsewhere()
+    ]
+    if find_spec("jupyter_client") is not None:
+        found += [
+            KernelChoice("address", f"jupyter:{name}", "a Jupyter kernel of this machine")
+            for name in found_kernelspecs()
+        ]
+    return found + [KernelChoice("address", address, "used before") for address in recent]
+
+
+PAUSE = 0.05
+"""Seconds without a key after which a search begins, so that fast typing causes one search only."""
+
+
+class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
+    """Returns the chosen entry, or None after Escape."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("ctrl+r", "previous", "Up")]
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self._whole = CodeArea(id="whole")
+        self._whole.can_focus = False
+        self._whole.read_only = True
+        hint = "Enter edits it · ↑ ↓ choose · Esc cancels"
+        self.listing = Listing(self, "History", hint, "type to search", below=self._whole)
+        self._history = history
+        self._found: list[HistoryEntry] = []
+        self._found_for: str | None = None
+        """The query that the shown entries match."""
+
+    def on_mount(self) -> None:
+        self.find()
+
+    @work(exclusive=True)
+    async def find(self) -> None:
+        await asyncio.sleep(PAUSE)
+        await self._find(self.listing.typed)
+
+    async def _find(self, query: str) -> None:
+        found = await asyncio.to_thread(self._history.search, query)
+        if not self.is_current:  # the user left while it searched
+            return
+        self._found, self._found_for = found, query
+        self.listing.fill(0)
+        self.listing.count(f"{len(found)} found" if found else "nothing found")
+
+    def rows(self, typed: str) -> Sequence[HistoryEntry]:
+        return self._found
+
+    def line(self, row: HistoryEntry, width: int) -> Content:
+        """Show an entry's mode, its first line with the query highlighted, and how many more lines
+        it has."""
+        query = self._found_for or ""
+        first, *more = plain(row.text).expandtabs(4).split("\n")
+        text = Content(first)
+        place = first.lower().find(query.lower())
+        if query and place >= 0:
+            text = text.stylize("$moon bold", place, place + len(query))
+        glyph = ("◈", "$model") if row.mode == "ask" else ("❯", "$person")
+        return Content.assemble(
+            glyph,
+            " ",
+            text,
+            ("" if not more else f"  +{len(more)} line{'s' * (len(more) > 1)}", "$muted"),
+        )
+
+    def describe(self, row: HistoryEntry | None) -> Content:
+        self._whole.python = row is None or row.mode == "python"
+        self._whole.load_text(clean(row.text) if row else "")
+        return Content("")
+
+    def action_previous(self) -> None:
+        self.listing.action_move(-1)
+
+    @work
+    async def take(self) -> None:
+        if self._found_for != self.listing.typed:
+            await self._find(self.listing.typed)
+        if self.is_current and (row := self.listing.chosen) is not None:
+            self.dismiss(row)

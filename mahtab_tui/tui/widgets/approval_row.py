@@ -2,30 +2,151 @@
 
 from __future__ import annotations
 
+import ast
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import ClassVar, Literal
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus.hidden import symbols
 from mahtab_tui.bus.records import Approval
-from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.bus.sanitize import one_line, symbols
+from mahtab_tui.bus.slicing import parsed
 from mahtab_tui.settings.approval_rules import READ_ONLY
-from mahtab_tui.tui.panes.editor.code_area import CodeArea
-from mahtab_tui.tui.panes.editor.line_breaks import is_complete
-from mahtab_tui.tui.panes.editor.pasting import clean
-from mahtab_tui.tui.theme import GUESTS
-from mahtab_tui.tui.widgets.chips import DEAF, Chip
-from mahtab_tui.tui.widgets.line_input import LineInput
-from mahtab_tui.tui.widgets.prompt_row import PromptRow
-from mahtab_tui.tui.widgets.waiting_code import WaitingCode
+from mahtab_tui.tui.editor.code_area import CodeArea
+from mahtab_tui.tui.editor.pasting import clean, is_complete
+from mahtab_tui.tui.find import LineInput
+from mahtab_tui.tui.rows.row import Row, RowsView
+from mahtab_tui.tui.theme import GUESTS, Palette
+from mahtab_tui.tui.widgets.prompt_row import DEAF, Chip, PromptRow
+
+OTHERS = 9
+"""Rows that a low screen needs for everything but the code: header, question, answers, input and
+keys."""
+LINES, CHARACTERS = 20_000, 300_000
+"""How much of the code is shown; of longer code the beginning."""
+COLOURED = 40_000
+"""Characters of code that are coloured; the lexer takes a second for a few times as many."""
+
+
+class WaitingCodeRows(list[Row]):
+    """A `RowSource` of all rows of the code."""
+
+    code = ""
+    """The code, as far as it is shown."""
+    lines: Sequence[int] = ()
+    """The line number of each row, from 1."""
+
+    def lay_out(self, width: int, palette: Palette) -> None:
+        from mahtab_tui.tui.rows.code import PLAIN, PYTHON, code_rows
+
+        lexer = PYTHON if len(self.code) <= COLOURED else PLAIN
+        self[:] = code_rows(lexer, self.code, max(1, width), palette, palette.model)
+        self.lines = list(accumulate(int(not row.soft) for row in self))
+
+
+class WaitingCode(RowsView):
+    """Shows the code, and notes whether its end was visible."""
+
+    margin = 0
+
+    class Scrolled(Message):
+        """Other lines are visible."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        self._code = WaitingCodeRows()
+        super().__init__(self._code, id=id)
+        self.end_seen = False
+        self._count = 0
+        """The number of lines, shown or not."""
+        self._is_cut = False
+        """Whether only the beginning is shown."""
+
+    def show(self, code: str) -> None:
+        """Show other code from its beginning."""
+        self._count = code.count("\n") + 1
+        shown = code[:CHARACTERS]
+        if shown.count("\n") >= LINES:
+            shown = "\n".join(shown.split("\n", LINES)[:LINES])
+        self._code.code, self._is_cut, self.end_seen = shown, len(shown) < len(code), False
+        self.scroll_to(y=0, animate=False, immediate=True)
+        self.reload()
+        self.refresh(layout=True)
+
+    def look(self) -> None:
+        super().look()
+        self._note_seen()
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """About as many rows as the code has, but at most half of the screen, so that its answers
+        are visible."""
+        most = max(1, min(viewport.height // 2, viewport.height - OTHERS))
+        beginning = self._code.code[: most * max(1, width)].split("\n", most)
+        return max(1, min(sum(1 + len(line) // max(1, width) for line in beginning), most))
+
+    @property
+    def seen(self) -> str:
+        """The visible lines, as in ``lines 1–14 of 60``, and how much is shown at all."""
+        lines, first = self._code.lines, self.scroll_offset.y
+        last = min(first + self.size.height, len(lines))
+        if first >= last:
+            return ""
+        cut = (
+            f", too long: only the first {len(self._code.code):,} characters are shown"
+            if self._is_cut
+            else ""
+        )
+        return f"lines {lines[first]:,}–{lines[last - 1]:,} of {self._count:,}{cut}"
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._note_seen()
+
+    def _note_seen(self) -> None:
+        if self.display and self._code.lines and self.size:
+            at_end = self.scroll_offset.y + self.size.height >= len(self._code)
+            self.end_seen = self.end_seen or (at_end and not self._is_cut)
+            self.post_message(self.Scrolled())
+
+
+_SEARCHES = frozenset(("rlm", "arlm", "Searcher"))
+_READ = 100_000
+"""Characters of code that are looked through while the screen waits."""
+_SHOWN = 80
+
+
+def tools_of_searches(code: str) -> str:
+    """Return the functions that the code hands to the model of a search, as they are written there;
+    empty if none was found."""
+    tree = parsed(code) if "tools" in code and len(code) <= _READ else None
+    handed = (
+        [ast.unparse(tools) for node in ast.walk(tree) if (tools := _tools(node)) is not None]
+        if tree is not None
+        else []
+    )
+    found = ", ".join(dict.fromkeys(handed))
+    return found if len(found) <= _SHOWN else found[:_SHOWN] + "…"
+
+
+def _tools(node: ast.AST) -> ast.expr | None:
+    """Return the argument `tools` of a search, or arguments that may have it."""
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), keywords=keywords) if (
+            name in _SEARCHES
+        ):
+            return next(
+                (keyword.value for keyword in keywords if keyword.arg in ("tools", None)), None
+            )
+    return None
+
 
 Action = Literal["run", "skip", "all", "stop"]
 
@@ -323,7 +444,6 @@ def _tools_of_searches(code: str) -> str:
         return ""
     if len(code) > LONGEST:  # it is not parsed
         return "all of its tools="
-    from mahtab_tui.tui.widgets.tools_of_searches import tools_of_searches
 
     return tools_of_searches(code)
 

@@ -17,8 +17,8 @@ from mahtab_tui.bus.sanitize import one_line
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Kernel, Record, Skill, Usage, Window
-    from mahtab_tui.tui.activity import Activities, Waiting
-    from mahtab_tui.tui.rows.fetcher import Fetcher
+    from mahtab_tui.tui.transcript.entries import Activities, Waiting
+    from mahtab_tui.tui.workers import Fetcher
 
 NARROW = 100
 """Columns below which the header leaves out some parts."""
@@ -110,7 +110,7 @@ class HeaderBar(Widget):
 
     @cached_property
     def _fetcher(self) -> Fetcher:
-        from mahtab_tui.tui.rows.fetcher import Fetcher
+        from mahtab_tui.tui.workers import Fetcher
 
         return Fetcher(self)
 
@@ -119,7 +119,7 @@ class HeaderBar(Widget):
 
         before = self._activity()
         if self._following is None:
-            from mahtab_tui.tui.activity import Activities, Waiting
+            from mahtab_tui.tui.transcript.entries import Activities, Waiting
 
             self._following = Activities(self._since), Waiting()
         activities, waiting = self._following

@@ -1,14 +1,16 @@
-"""The line of keys at the bottom."""
+"""The line of keys at the bottom, and the lines between panes."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import ActiveBinding
+from textual.content import Content
 from textual.events import (
     Leave,
     MouseDown,
@@ -17,7 +19,9 @@ from textual.events import (
     MouseScrollLeft,
     MouseScrollRight,
     MouseScrollUp,
+    MouseUp,
 )
+from textual.message import Message
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
@@ -162,3 +166,38 @@ class KeyLine(Widget):
 
     def on_mouse_scroll_left(self, event: MouseScrollLeft) -> None:
         self._scroll(-_STEP)
+
+
+class Splitter(Widget):
+    """Reports where it is dragged to; its parent resizes the panes."""
+
+    @dataclass
+    class Dragged(Message):
+        """The user has dragged it to a position on the screen."""
+
+        splitter: Splitter
+        x: int
+        y: int
+
+    def __init__(
+        self, direction: Literal["vertical", "horizontal"], *, id: str | None = None
+    ) -> None:
+        super().__init__(id=id, classes=f"-{direction}")
+        self._line = "│" if direction == "vertical" else "─"
+
+    def render(self) -> Content:
+        if self._line == "─":
+            return Content("─" * self.size.width)
+        return Content("\n".join("│" * self.size.height))
+
+    def on_mouse_down(self, event: MouseDown) -> None:
+        event.stop()
+        self.capture_mouse()
+
+    def on_mouse_move(self, event: MouseMove) -> None:
+        if self.app.mouse_captured is self:
+            event.stop()
+            self.post_message(self.Dragged(self, event.screen_x, event.screen_y))
+
+    def on_mouse_up(self, event: MouseUp) -> None:
+        self.release_mouse()

@@ -4,20 +4,198 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Generic, TypeVar
+from dataclasses import dataclass
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.events import Key
+from textual.errors import NoWidget
+from textual.events import Click, Event, Key, Paste
 from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Static, TextArea
 
 from mahtab_tui.bus.records import Approval, Record, Review, SearchFanOut
-from mahtab_tui.tui.widgets.chips import Chip, Chips
-from mahtab_tui.tui.widgets.focus_loan import FocusLoan
+
+
+class FocusLoan:
+    """Remembers which widget had the focus before a row took it."""
+
+    def __init__(self, row: Widget) -> None:
+        self._row = row
+        self._lender: Widget | None = None
+
+    @property
+    def free(self) -> bool:
+        """Whether the user does not type: the focus is nowhere or in an empty text, and no dialog
+        covers the row."""
+        screen = self._row.screen
+        focused = screen.focused
+        return screen.is_active and (
+            focused is None or (isinstance(focused, TextArea) and not focused.text)
+        )
+
+    @property
+    def taken(self) -> bool:
+        """Whether the row, or a widget in it, has the focus."""
+        return self._holds(self._row.screen.focused)
+
+    @property
+    def lender(self) -> Widget | None:
+        """The widget that had the focus; if none had, because the terminal's window was in the
+        background, the text on the screen."""
+        if self._lender is not None:
+            return self._lender
+        return next(
+            (
+                each
+                for each in self._row.screen.focus_chain
+                if isinstance(each, TextArea) and not self._holds(each)
+            ),
+            None,
+        )
+
+    def take(self, target: Widget) -> None:
+        """Focus a widget in the row."""
+        if not self.taken:
+            self._lender = self._row.screen.focused
+        self._row.screen.set_focus(target)
+
+    def give_back(self) -> None:
+        """Give the focus back, if the row still has it."""
+        if self.taken:
+            self._row.screen.set_focus(self.lender)
+
+    def _holds(self, widget: Widget | None) -> bool:
+        return widget is not None and self._row in widget.ancestors_with_self
+
+
+DEAF = 0.3
+"""Seconds for which keys and clicks are ignored, because they were meant for what was here
+before."""
+
+
+class Chip(NamedTuple):
+    answer: str
+    key: str
+    text: str
+    short: str
+    """Shown if there is no room for the text."""
+    style: str
+
+
+_GAP = 2
+"""Cells between two answers."""
+
+
+class Chips(Widget, can_focus=True):
+    """Shows answers. Keys act only while it has the focus."""
+
+    @dataclass
+    class Chosen(Message):
+        answer: str
+        letter: Key | None
+        """The key, if it was a letter; None for a click or another key."""
+
+    @dataclass
+    class OtherTyped(Message):
+        """The user typed something that is no answer, or that came too early."""
+
+        event: Key | Paste
+        early: bool
+
+    class FocusMoved(Message):
+        """The widget got or lost the focus."""
+
+    def __init__(self, chips: Sequence[Chip], clock: Callable[[], float]) -> None:
+        super().__init__()
+        self._chips = chips
+        self._clock = clock
+        self._clicks_from = 0.0
+        self._keys_from = 0.0
+        self._since = 0.0
+        """When the current question appeared, in the time of events."""
+
+    def offer(self, chips: Sequence[Chip]) -> None:
+        self._chips = chips
+        self.refresh()
+
+    def appear(self) -> None:
+        """Belong to another question from now on: ignore keys and clicks for a moment."""
+        self._since = time.monotonic()
+        self._clicks_from = self._keys_from = self._clock() + DEAF
+
+    def _is_early(self, event: Event, heard_from: float) -> bool:
+        """Whether an event came too early for the current question. On a busy machine it may arrive
+        long after it was pressed."""
+        return event.time < self._since or self._clock() < heard_from
+
+    def on_focus(self) -> None:
+        self._keys_from = self._clock() + DEAF
+        self.post_message(self.FocusMoved())
+
+    def on_blur(self) -> None:
+        self.post_message(self.FocusMoved())
+
+    def render(self) -> Content:
+        texts, gap = self._texts()
+        return Content(" " * gap).join(Content.styled(text, chip.style) for chip, text in texts)
+
+    def on_key(self, event: Key) -> None:
+        early = self._is_early(event, self._keys_from)
+        if early:  # a key that is held down is ignored until it is released
+            self._keys_from = self._clock() + DEAF
+        answer = next((chip.answer for chip in self._chips if chip.key == event.key), None)
+        if answer is None and not event.is_printable and not early:
+            return
+        event.stop()
+        event.prevent_default()
+        if answer is None or early or not self._is_in_sight():
+            self.post_message(self.OtherTyped(Key(event.key, event.character), early=early))
+        else:
+            self._choose(answer, Key(event.key, event.character) if event.is_printable else None)
+
+    def _is_in_sight(self) -> bool:
+        """Whether the row is visible. In a terminal of a few lines it may not be, and nobody
+        answers what they cannot see."""
+        try:
+            return self.screen.get_widget_at(*self.region.offset)[0] is self
+        except NoWidget:
+            return False
+
+    def on_paste(self, event: Paste) -> None:
+        event.stop()
+        self.post_message(
+            self.OtherTyped(Paste(event.text), early=self._is_early(event, self._keys_from))
+        )
+
+    def on_click(self, event: Click) -> None:
+        place = event.x
+        texts, gap = self._texts()
+        for chip, text in texts:
+            if 0 <= place < len(text) and not self._is_early(event, self._clicks_from):
+                self._choose(chip.answer)
+            place -= len(text) + gap
+
+    def _choose(self, answer: str, letter: Key | None = None) -> None:
+        """Give an answer, and ignore further keys until re-armed: a second fast key must not answer
+        the next question unseen."""
+        self.appear()
+        self.post_message(self.Chosen(answer, letter))
+
+    def _texts(self) -> tuple[list[tuple[Chip, str]], int]:
+        """Return the answers with the longest texts that fit, and the cells between two of them."""
+        for texts, gap in (
+            ([chip.text for chip in self._chips], _GAP),
+            ([chip.short for chip in self._chips], _GAP),
+            ([chip.short.strip() for chip in self._chips], 1),
+        ):
+            if sum(map(len, texts)) + gap * (len(texts) - 1) <= self.size.width:
+                break
+        return list(zip(self._chips, texts, strict=True)), gap
+
 
 ALONE = 0.25
 """Seconds without another key after which a letter counts as an answer, if the row took the focus

@@ -15,8 +15,8 @@ from pathlib import Path
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record, record_of
 from mahtab_tui.session import Session
-from mahtab_tui.session.frontend import HeadlessFrontend
-from mahtab_tui.session.kernel_factory import process_kernel
+from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.session.loading import look_at_files
 from mahtab_tui.settings.model import load_settings
 from tests.benchmarks.answers.outcome import Outcome

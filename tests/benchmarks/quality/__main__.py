@@ -16,10 +16,10 @@ from functools import partial
 
 from langchain_core.messages import BaseMessage
 
-from mahtab_tui.kernel.worker.logged import SearchFailed
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.search.api import rlm
 from mahtab_tui.settings.model import load_settings
+from mahtab_tui.worker.search import SearchFailed
 from tests.benchmarks.quality.peers import engines, policies
 from tests.benchmarks.quality.policies import LABEL, POLICIES, SKILLS, read
 from tests.benchmarks.quality.score import HEADING, Score, row, score

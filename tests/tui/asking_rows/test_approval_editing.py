@@ -6,7 +6,7 @@ from textual.events import Paste
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from mahtab_tui.tui.panes.editor.code_area import CodeArea
+from mahtab_tui.tui.editor.code_area import CodeArea
 from tests.tui.asking_rows.approval import CODE, ask, decided, row_of
 from tests.tui.editor_app import app_of, write
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.pilot import Pilot
 
-from mahtab_tui.tui.widgets.waiting_code import WaitingCode
+from mahtab_tui.tui.widgets.approval_row import WaitingCode
 from tests.tui.asking_rows.approval import about, ask, decided
 from tests.tui.editor_app import app_of, until
 

@@ -15,12 +15,12 @@ from textual.widgets import Input, Static
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Change, Record, Review
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.panes.transcript.entries import Cell
-from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
-from mahtab_tui.tui.rows.changes import NAMES
+from mahtab_tui.tui.rows.code import NAMES
+from mahtab_tui.tui.transcript.entries import Cell
+from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets import prompt_row
-from mahtab_tui.tui.widgets.chips import Chips
-from mahtab_tui.tui.widgets.review_row import ReviewRow
+from mahtab_tui.tui.widgets.prompt_row import Chips
+from mahtab_tui.tui.widgets.question_rows import ReviewRow
 from tests.records import made
 from tests.tui.editor_app import SIZE, app_of, until, write
 from tests.tui.story import ToldSession, change, drawn, story

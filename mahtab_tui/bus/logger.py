@@ -1,0 +1,405 @@
+"""The logger of a session, and its handlers for the screen and the store."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Protocol
+
+from mahtab_tui.bus.answers import AnswerPiece, AnswerSplitter
+from mahtab_tui.bus.codec import Partial, StoredStream, key_of
+from mahtab_tui.bus.prompt import PromptHandler
+from mahtab_tui.bus.records import AssistantChatStream, Notice, Record, Stream, emit, record_of
+
+
+class DisplayHandler(logging.Handler):
+    """Collects the records that are displayed.
+
+    Consecutive pieces of one stream become one record as they come, so that the cost of drawing
+    depends on the amount of text, not on the number of records.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._records: list[Record] = []
+        self._pieces: list[str] = []
+        """Texts of the stream that is still growing; it belongs at the end of `_records`."""
+        self._stream: Stream | None = None
+        """Its first piece."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        value = record_of(record)
+        if not isinstance(value, Stream):
+            self._end_stream()
+            self._records.append(value)
+            return
+        if self._stream is None or self._stream.stream != value.stream:
+            self._end_stream()
+            self._stream = value
+        self._pieces.append(value.text)
+
+    def take(self) -> list[Record]:
+        """Return the records since the last call, in order."""
+        self.acquire()
+        self._end_stream()
+        records, self._records = self._records, []
+        self.release()
+        return records
+
+    def _end_stream(self) -> None:
+        if self._stream is not None:
+            self._records.append(self._stream.changed(text="".join(self._pieces)))
+            self._stream, self._pieces = None, []
+
+
+INTERVAL = 1.0
+"""Seconds between two writes of growing streams, and between two attempts after a failure."""
+
+SHARE = 20
+"""The interval is at least this many times the duration of the last write: a long output must not
+keep the machine busy."""
+
+BACKLOG = 32_000_000
+"""Characters kept in memory while the store fails."""
+
+
+class StoreError(Exception):
+    """The store failed; the message is a sentence for the user."""
+
+
+class Store(Protocol):
+    """Keeps the records of a session. Any thread may call it."""
+
+    def append(self, record: Record) -> None:
+        """Keep a record. Raises `StoreError`."""
+
+    def partial(self, key: str, record: Record | None) -> None:
+        """Replace the partial record under a key; None deletes it. Raises `StoreError`."""
+
+    def output(self, cell: int) -> str | None:
+        """Return the whole output of a cell; None if it is not kept, or while the cell runs. Raises
+        `StoreError`."""
+
+    def pictures(self, cell: int) -> list[str]:
+        """Return the kept pictures that a cell has displayed, as base64. Raises `StoreError`."""
+
+    def everything(self) -> list[Record]:
+        """Return all records of the session, in order. Raises `StoreError`."""
+
+    def close(self) -> None:
+        """Close the files. A later `append` opens them again."""
+
+
+class StoreHandler(logging.Handler):
+    """Keeps the records of a session.
+
+    If the store fails, the session goes on: the first failure is logged as a notice, and records
+    are kept in memory (up to `BACKLOG`) until the store works again.
+    """
+
+    def __init__(self, store: Store, log: logging.Logger) -> None:
+        super().__init__()
+        self._store = store
+        self._log = log
+        self._guard = threading.Lock()
+        self._queue: deque[Record] = deque()
+        self._queued = 0
+        self._lost = 0
+        self._partials: dict[str, Partial] = {}
+        self._kept: set[str] = set()
+        """Keys of the partial records in the store."""
+        self._failing = False
+        self._leaves_out = False
+        """Whether a record could not be stored at all."""
+        self._news: list[tuple[str, str]] = []
+        self._timer: threading.Timer | None = None
+        self._delay = INTERVAL
+
+    def emit(self, record: logging.LogRecord) -> None:
+        value = record_of(record)
+        if not value.in_store and not isinstance(value, StoredStream):
+            return
+        with self._guard:
+            if isinstance(value, StoredStream):
+                if isinstance(value, AssistantChatStream) and value.fresh:
+                    self._partials.pop(key_of(value), None)
+                    return
+                self._partials.setdefault(key_of(value), Partial(value)).add(value)
+                self._arm()
+                return
+            self._partials.pop(key_of(value), None)
+            self._queue.append(value)
+            self._queued += len(value.text)
+            if self._failing:
+                self._trim()
+            else:
+                self._write(partials=False)
+        self._tell()
+
+    def flush(self) -> None:
+        with self._guard:
+            self._write(partials=True)
+
+    def close(self) -> None:
+        """Write all waiting records and close the store.
+
+        A later record opens it again, because `logging.config` closes every handler of the process,
+        even of a running session.
+        """
+        self.flush()
+        with self._guard:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            self._store.close()
+        super().close()
+
+    def _tick(self) -> None:
+        with self._guard:
+            self._timer = None
+            began = time.monotonic()
+            self._write(partials=True)
+            self._delay = max(INTERVAL, SHARE * (time.monotonic() - began))
+        self._tell()
+
+    def _arm(self) -> None:
+        """Start the timer, so that waiting records are written even if nothing more is logged."""
+        if self._timer is None:
+            self._timer = threading.Timer(self._delay, self._tick)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _write(self, *, partials: bool) -> None:
+        try:
+            while self._queue:
+                self._keep(partial(self._store.append, self._queue[0]))
+                self._queued -= len(self._queue.popleft().text)
+            for key in self._kept - self._partials.keys():
+                self._store.partial(key, None)
+                self._kept.discard(key)
+            if partials:
+                self._write_partials()
+        except StoreError as error:
+            self._fail(error)
+        else:
+            self._recover()
+
+    def _write_partials(self) -> None:
+        for key, growing in self._partials.items():
+            if growing.fresh:
+                self._keep(partial(self._store.partial, key, growing.record()))
+                self._kept.add(key)
+                growing.fresh = False
+
+    def _keep(self, write: Callable[[], None]) -> None:
+        """Write a record. One that can never be stored is left out, so that those after it are.
+        Raises `StoreError`."""
+        try:
+            write()
+        except StoreError:
+            raise
+        except Exception as error:
+            if not self._leaves_out:  # once, for the message may be such a record, too
+                self._leaves_out = True
+                text = f"A record could not be saved ({type(error).__name__}). The session continues without it."
+                self._news.append(("warning", text))
+
+    def _fail(self, error: StoreError) -> None:
+        if not self._failing:
+            self._failing = True
+            self._news.append(
+                (
+                    "warning",
+                    f"{error} The session continues; new records stay in memory until they can be saved.",
+                )
+            )
+        self._trim()
+        self._arm()
+
+    def _recover(self) -> None:
+        if self._failing:
+            self._failing = False
+            lost = (
+                f" {self._lost} records did not fit into memory and are missing."
+                if self._lost
+                else ""
+            )
+            self._news.append(("info", f"Saving the session works again.{lost}"))
+            self._lost = 0
+
+    def _trim(self) -> None:
+        """Drop the oldest waiting records beyond `BACKLOG`."""
+        while self._queued > BACKLOG:
+            self._queued -= len(self._queue.popleft().text)
+            self._lost += 1
+
+    def _tell(self) -> None:
+        """Log the news. Never call it while holding `_guard`: the lock of the bus comes first."""
+        while self._news:
+            level, text = self._news.pop(0)
+            emit(self._log, Notice(text, level=level))
+
+
+class StreamingHandler:
+    """Logs the tokens of one answer as ``assistant-chat-stream`` records. Only `parse_response`
+    decides what runs."""
+
+    def __init__(
+        self,
+        log: logging.Logger,
+        turn: int | None = None,
+        step: int | None = None,
+        party: str | None = None,
+    ) -> None:
+        self._log = log
+        self._answer = AssistantChatStream(turn=turn, step=step, party=party)
+        self._splitter = AnswerSplitter()
+
+    def process_token(self, token: str) -> None:
+        """Add a token, which may be cut anywhere."""
+        self._emit(self._splitter.feed(token))
+
+    def anew(self) -> StreamingHandler:
+        """Start the answer again: drop what was logged of it, and return the handler for the new
+        one."""
+        emit(self._log, self._answer.changed(fresh=True))
+        return StreamingHandler(self._log, self._answer.turn, self._answer.step, self._answer.party)
+
+    def flush(self) -> None:
+        """Log what was held back: the answer has ended."""
+        self._emit(self._splitter.end())
+
+    def _emit(self, pieces: Iterable[AnswerPiece]) -> None:
+        for kind, block, text in pieces:
+            emit(
+                self._log,
+                self._answer.changed(
+                    text=text, kind="code" if kind == "code" else "chat", block=block
+                ),
+            )
+
+
+NAME = "mahtab"
+
+
+class BusLogger(logging.Logger):
+    """A logger outside the process's logger tree, which passes every record to all its handlers in
+    the same order.
+
+    It has a `Manager` of its own, so that neither `logging.disable` nor `dictConfig` affects it and
+    sessions do not mix. It does not look up the caller's line, which is not needed and costs more
+    than all the rest, nor use the process's record factory.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(NAME, logging.INFO)
+        self.propagate = False
+        self.manager = logging.Manager(logging.RootLogger(logging.DEBUG))
+        self.manager.loggerDict[NAME] = self
+        self._order = threading.RLock()
+        self._waiting: deque[logging.LogRecord] = deque()
+        self._handing_on = False
+
+    def handle(self, record: logging.LogRecord) -> None:
+        """Pass a record to all handlers. A record that a handler logs waits until all of them have
+        had the current one."""
+        with self._order:
+            self._waiting.append(record)
+            if self._handing_on:
+                return
+            self._handing_on = True
+            try:
+                while self._waiting:
+                    super().handle(self._waiting.popleft())
+            finally:
+                self._handing_on = False
+
+    def findCaller(
+        self, stack_info: bool = False, stacklevel: int = 1
+    ) -> tuple[str, int, str, str | None]:
+        return "", 0, "", None
+
+    def makeRecord(
+        self,
+        name: str,
+        level: int,
+        fn: str,
+        lno: int,
+        msg: object,
+        args: Any,
+        exc_info: Any,
+        func: str | None = None,
+        extra: Any = None,
+        sinfo: str | None = None,
+    ) -> logging.LogRecord:
+        record = logging.LogRecord(name, level, fn, lno, msg, args, exc_info, func, sinfo)
+        if extra:
+            record.__dict__.update(extra)
+        return record
+
+
+class Bridge(logging.Handler):
+    """Passes records of the process's logger ``mahtab`` to the newest open session."""
+
+    def __init__(self, outer: logging.Logger) -> None:
+        super().__init__()
+        self._before = (outer.level, outer.propagate)
+        self.sessions: list[logging.Logger] = []
+        outer.setLevel(logging.INFO)
+        outer.propagate = False
+        outer.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.sessions:
+            self.sessions[-1].handle(record)
+
+    def remove(self, outer: logging.Logger) -> None:
+        """Restore the process's logger."""
+        outer.removeHandler(self)
+        self.close()
+        level, outer.propagate = self._before
+        outer.setLevel(level)
+
+
+_BRIDGING = threading.Lock()
+
+
+def _bridge() -> Bridge | None:
+    return next(
+        (handler for handler in logging.getLogger(NAME).handlers if isinstance(handler, Bridge)),
+        None,
+    )
+
+
+def setup_logging(store: Store | None = None) -> tuple[logging.Logger, PromptHandler]:
+    """Create a session's bus with the handler for the model's prompt and, if there is a store, the
+    one that keeps the records.
+
+    Until the bus is closed, `logging.getLogger("mahtab")` passes its records to the newest session.
+    """
+    log, prompt = BusLogger(), PromptHandler()
+    if store is not None:
+        log.addHandler(StoreHandler(store, log))
+    log.addHandler(prompt)
+    with _BRIDGING:
+        bridge = _bridge() or Bridge(logging.getLogger(NAME))
+        bridge.sessions.append(log)
+    return log, prompt
+
+
+def close_logging(log: logging.Logger) -> None:
+    """Remove and close all handlers of a session's bus, the store included. A second call does
+    nothing."""
+    with _BRIDGING:
+        bridge = _bridge()
+        if bridge is not None and log in bridge.sessions:
+            bridge.sessions.remove(log)
+            if not bridge.sessions:
+                bridge.remove(logging.getLogger(NAME))
+    for handler in list(log.handlers):
+        log.removeHandler(handler)
+        handler.close()

@@ -1,0 +1,504 @@
+"""``mahtab-tui ask`` and ``rlm``: a question or a search without a screen."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mahtab_tui.bus import codec, records
+from mahtab_tui.bus.masking import MaskingFilter, Secrets
+from mahtab_tui.bus.records import (
+    Decision,
+    Notice,
+    Record,
+    SearchChatStream,
+    SearchRecord,
+    record_of,
+)
+from mahtab_tui.bus.sanitize import one_line, plain, visible
+from mahtab_tui.cli.options import Given, Json, Model, checked_settings, fail
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.values import Status
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.sandbox.base import SandboxError
+from mahtab_tui.search.tree import Tree
+from mahtab_tui.session import Session
+from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.kernel import process_kernel
+from mahtab_tui.session.loading import DataFile
+from mahtab_tui.settings.model import Settings
+from mahtab_tui.system.processes import exit_by_signal
+from mahtab_tui.worker.contexts import ContextError
+
+if TYPE_CHECKING:
+    from mahtab_tui.llm.providers import MakeLLM
+    from mahtab_tui.search.limits import Limits
+    from mahtab_tui.search.log import Log
+    from mahtab_tui.search.search import Search
+
+
+def rlm(
+    query: Annotated[str | None, typer.Argument(help="What to find out")] = None,
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE|-", help="A text file, a folder of text files, or - for piped input"
+        ),
+    ] = None,
+    model: Model = None,
+    sub_model: Annotated[str | None, typer.Option(help="A cheaper model for the parts")] = None,
+    max_depth: Annotated[
+        int | None,
+        typer.Option(
+            help="Max depth of calls; those at this depth run no code. The question is at depth 0  [default: 1]"
+        ),
+    ] = None,
+    max_turns: Annotated[int | None, typer.Option(help="Turns of one call")] = None,
+    max_calls: Annotated[
+        int | None, typer.Option(help="Model calls of the whole search  [default: 200]")
+    ] = None,
+    max_usd: Annotated[float | None, typer.Option(help="US dollars of the whole search")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Seconds of the whole search")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="Model calls at once")] = None,
+    log: Annotated[
+        Path | None, typer.Option(help="Write the events to this file, as JSON lines")
+    ] = None,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", help="Allow more than 50 sub-calls, which are refused otherwise"),
+    ] = False,
+    json: Json = False,
+    given: Given = None,
+) -> None:
+    """Answer a question about a text too long to read: a model explores it with code in a sandbox
+    and calls itself on parts.
+
+    The answer goes to stdout, progress to stderr. Exit codes: 0 answered, 1 no answer, 2 wrong
+    arguments, 4 a partial answer, 130 interrupted.
+    """
+    if query is None or not query.strip() or source is None:
+        fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for piped input.')
+    from mahtab_tui.bus.masking import Secrets
+    from mahtab_tui.llm.providers import default_model, get_llm
+    from mahtab_tui.search.limits import limits_of
+
+    settings = checked_settings(("model", "sub_model"), given, model=model, sub_model=sub_model)
+    try:
+        limits = limits_of(
+            settings.rlm_limits(),
+            max_depth=max_depth,
+            max_turns=max_turns,
+            max_calls=max_calls,
+            max_usd=max_usd,
+            max_seconds=max_seconds,
+            concurrency=concurrency,
+        )
+    except ValueError as error:
+        fail(f"--{str(error).replace('_', '-', 1)}")
+    code = search_once(
+        query,
+        source,
+        model=settings.model or default_model(),
+        sub_model=settings.sub_model,
+        limits=limits,
+        log=log,
+        as_json=json,
+        yes=yes,
+        make_llm=partial(get_llm, timeout=settings.model_timeout, **settings.model_access()),
+        secrets=Secrets(settings.secrets),
+    )
+    raise typer.Exit(code)
+
+
+ANSWERED, FAILED, REFUSED, INTERRUPTED = 0, 1, 3, 130
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LAST_WORDS = 2.0
+"""Seconds for ending the session's processes after a signal."""
+_NO_REVIEW = "Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
+_REFUSAL = (
+    "Nobody can approve code, because the question was asked without a screen. Answer in words."
+)
+
+
+class RecordPrinter(logging.Handler):
+    """Prints the records of the bus as they come."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+        self.failures: set[str] = set()
+        """The errors that were printed."""
+        self.uncomputed: list[str] = []
+        """The figures of the last answer that were computed nowhere."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        value = record_of(record)
+        if isinstance(value, records.Notice) and value.level == "error":
+            self.failures.add(value.text)
+        if isinstance(value, records.AssistantChat):
+            self.uncomputed = [figure.text for figure in value.figures or () if not figure.found]
+        if self._as_json:
+            print(json.dumps(codec.as_json(value.changed(time=round(value.time, 3)))), flush=True)
+        elif text := _for_stderr(value):
+            print(plain(text), file=sys.stderr, flush=True)
+
+
+def _for_stderr(record: Record) -> str:
+    """Return what stderr shows of a record; empty for nothing."""
+    match record:
+        case records.ReplIn():
+            return "\n".join(f">>> {visible(line)}" for line in record.text.split("\n"))
+        case records.ReplOut():
+            return record.text.rstrip("\n")
+        case records.AssistantTool(state="running"):
+            return f"{record.name} {record.arguments}"
+        case records.AssistantTool(state="error"):
+            return record.text
+        case records.Kernel() if (
+            record.pid
+        ):  # a kernel that did not start has no pid; the failure to answer reports that
+            return record.text
+        case records.UserAttachment():
+            return f"{record.label}: {record.problem or record.size}"
+        case records.Notice() if record.level != "info":
+            return f"mahtab-tui: {record.text}"
+    return ""
+
+
+class Approver(logging.Handler):
+    """Answers approvals and `input()`: asks at the terminal; without one it refuses, and gives the
+    end of the input."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.refused = False
+        self._session = session
+        self._terminal = sys.stdin.isatty() and sys.stderr.isatty()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        value = record_of(record)
+        if isinstance(value, records.Approval) and value.state == "waiting":
+            # The asking thread waits only after this record, so the answer comes from another one.
+            threading.Thread(target=self._answer, args=(value,), daemon=True).start()
+        elif isinstance(value, records.Input) and value.state == "waiting":
+            threading.Thread(target=self._give_line, args=(value,), daemon=True).start()
+
+    def _give_line(self, record: records.Input) -> None:
+        self._session.answer_input(
+            record.request, self._read_line(record) if self._terminal else None
+        )
+
+    def _read_line(self, record: records.Input) -> str | None:
+        """Read a line from the terminal; None at the end of the input."""
+        prompt = plain(record.text)
+        if record.password:
+            from getpass import getpass
+
+            try:
+                return getpass(prompt)
+            except EOFError:
+                return None
+        print(prompt, end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        return line.removesuffix("\n") if line else None
+
+    def _answer(self, record: records.Approval) -> None:
+        decision = self._ask(record.text) if self._terminal else self._refuse(record.text)
+        self._session.decide(record.request, decision)
+
+    def _refuse(self, code: str) -> Decision:
+        self.refused = True
+        self._session.notice(
+            f"Not run: no one is here to approve it (--approval auto runs it):\n{visible(code)}",
+            "warning",
+        )
+        return Decision("skip", reason=_REFUSAL)
+
+    def _ask(self, code: str) -> Decision:
+        print(
+            visible(code),
+            "[y]es run it, [n]o skip it, [a]ll from now on, [s]top? ",
+            sep="\n",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
+        letter = sys.stdin.readline().strip().lower()[:1]
+        return {"y": Decision("run"), "a": Decision("all"), "n": Decision("skip")}.get(
+            letter, Decision("stop")
+        )
+
+
+def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as_json: bool) -> int:
+    """Ask, print the answer, and return the exit code."""
+    session = Session(settings, process_kernel(settings), HeadlessFrontend())
+    approver, printer = Approver(session), RecordPrinter(as_json=as_json)
+    session.log.addHandler(printer)
+    session.log.addHandler(approver)
+    if settings.approval == "review":
+        session.set_approval("ask")
+        session.notice(_NO_REVIEW, "warning")
+    stopped_by: list[int] = []
+
+    def stop(signum: int, frame: object) -> None:
+        stopped_by.append(signum)
+        if (
+            signum != signal.SIGINT
+        ):  # the program ends soon even if the running cell cannot be stopped
+            last = threading.Timer(_LAST_WORDS, exit_by_signal, (signum,))
+            last.daemon = True
+            last.start()
+        session.stop()
+
+    ignored = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is signal.SIG_IGN
+    ]  # as by nohup
+    before = {number: signal.signal(number, stop) for number in _STOPPING if number not in ignored}
+    try:
+        session.start_kernel()
+        if not (_load_stdin(session) and all(session.load(file) for file in files)):
+            return FAILED
+        answer = session.agent.ask(question, attach="files and variables")
+    except (KernelError, ModelError) as error:
+        if not as_json and str(error) not in printer.failures:
+            print(plain(session.secrets.mask(f"mahtab-tui: {error}")), file=sys.stderr)
+        return FAILED
+    finally:
+        session.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if ending := [number for number in stopped_by if number != signal.SIGINT]:
+            exit_by_signal(ending[0])
+    if stopped_by:
+        return INTERRUPTED
+    if not as_json:
+        _print_answer(session.secrets.mask(answer), printer.uncomputed)
+    return REFUSED if approver.refused else ANSWERED
+
+
+def _print_answer(answer: str, uncomputed: Sequence[str]) -> None:
+    """Print the answer, rendered if stdout is a terminal, and name the figures in it that were
+    computed nowhere."""
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        # Show addresses as text: a link's text may differ from where it leads.
+        Console().print(Markdown(plain(answer), hyperlinks=False))
+    else:
+        print(plain(answer), flush=True)
+    if uncomputed:
+        print(one_line(f"mahtab-tui: not computed: {', '.join(uncomputed)}"), file=sys.stderr)
+
+
+def _load_stdin(session: Session) -> bool:
+    """Load what is piped in as `stdin_text`."""
+    data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
+    if not data:
+        return True
+    with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+        file.write(data)
+        file.flush()
+        code = f"stdin_text = open({file.name!r}, encoding='utf-8', errors='replace').read()"
+        return session.cells.run(code).status is Status.OK
+
+
+WRONG_ARGUMENTS, PARTIAL = 2, 4
+
+_EVERY = 0.1
+"""Seconds between updates of the progress line at a terminal; a hundred times as long elsewhere."""
+
+
+class Progress:
+    """The progress line on stderr: rewritten at a terminal, printed now and then elsewhere."""
+
+    def __init__(self) -> None:
+        self._tree = Tree("")
+        self._lock = threading.Lock()
+        self._terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._began = time.monotonic()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._draw, name="progress", daemon=True)
+        self._thread.start()
+
+    def fold(self, record: Record) -> None:
+        if isinstance(record, Notice):
+            self._write(plain(record.text), end="\n")
+        else:
+            with self._lock:
+                self._tree.fold(record)
+
+    def close(self) -> None:
+        """Draw the line a last time."""
+        self._ended.set()
+        self._thread.join()
+        self._write(self._line(), end="\n")
+
+    def _draw(self) -> None:
+        while not self._ended.wait(_EVERY if self._terminal else 100 * _EVERY):
+            self._write(self._line(), end="" if self._terminal else "\n")
+
+    def _line(self) -> str:
+        with self._lock:
+            used, nodes = self._tree.used, len(self._tree.nodes)
+            alive = sum(
+                count
+                for state, count in self._tree.counts.items()
+                if state in ("thinking", "running")
+            )
+        cost = (
+            "price unknown"
+            if used.calls and used.unpriced == used.calls
+            else f"${used.cost:.4f}{'+' if used.unpriced else ''}"
+        )
+        seconds = time.monotonic() - self._began
+        return f"{_count(nodes, 'call')} ({alive:,} running), {_count(used.calls, 'model call')}, {used.tokens:,} tokens, {cost}, {seconds:.0f} s"
+
+    def _write(self, text: str, end: str) -> None:
+        _tell(f"\r\x1b[K{text}" if self._terminal else text, end)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+class Stdout:
+    """Writes answers to stdout until writing fails, because the reader has gone or the disk is
+    full."""
+
+    def __init__(self) -> None:
+        self.failed = False
+
+    def write(self, line: str) -> None:
+        if self.failed:
+            return
+        try:
+            print(line, flush=True)
+        except OSError as error:
+            self.failed = True
+            if not isinstance(error, BrokenPipeError):
+                _tell(f"mahtab-tui: stdout cannot be written: {error.strerror}.")
+            # At exit the interpreter would flush stdout and report the error again.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+
+
+def search_once(
+    query: str,
+    source: str,
+    *,
+    model: str,
+    sub_model: str | None,
+    limits: Limits,
+    log: Path | None,
+    as_json: bool,
+    yes: bool,
+    make_llm: MakeLLM,
+    secrets: Secrets,
+) -> int:
+    """Search a file, a folder, or what is piped in ("-"); print, and return the exit code.
+
+    log: a file for the events. as_json: events go to stdout too, one a line, and the answer is the
+    last of them. yes: run large fan-outs; otherwise they are refused, since nobody can be asked.
+    secrets: never sent to a model, printed or stored.
+    """
+    from mahtab_tui.search.search import Search
+
+    progress, stdout, masking = Progress(), Stdout(), MaskingFilter(secrets)
+    takers: list[Callable[[Record], None]] = [progress.fold]
+    kept: Log | None = None
+    search: Search | None = None
+    try:
+        if log is not None:
+            from mahtab_tui.search.log import Log
+
+            try:
+                kept = Log(log)
+            except OSError as error:
+                progress.fold(
+                    Notice(secrets.mask(f"mahtab-tui: {log} cannot be written: {error.strerror}."))
+                )
+                return WRONG_ARGUMENTS
+            takers.append(kept.write)
+        search = Search(
+            lambda record: _give(takers, masking.record(record)), make_llm=make_llm, secrets=secrets
+        )
+        if as_json:
+            takers.append(partial(_print_json, stdout, search))
+        context: Any = _piped_in() if source == "-" else Path(source)
+        answer = search.run(
+            query,
+            context,
+            model=model,
+            sub_model=sub_model,
+            limits=limits,
+            asking="run" if yes else "refuse",
+        )
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (ContextError, ModelError, SandboxError) as error:
+        progress.fold(Notice(secrets.mask(f"mahtab-tui: {error}")))
+        return FAILED if isinstance(error, SandboxError) else WRONG_ARGUMENTS
+    finally:
+        if search is not None:
+            search.close()
+        progress.close()
+        if kept is not None:
+            kept.close()
+            if kept.trouble:
+                _tell(f"mahtab-tui: {kept.trouble}")
+    if answer.state in ("error", "stopped"):
+        if not stdout.failed:
+            _tell(f"mahtab-tui: {plain(secrets.mask(answer.text))}")
+        return FAILED
+    if not as_json:
+        stdout.write(plain(secrets.mask(answer.text)))
+    if answer.state == "partial":
+        _tell(
+            f"mahtab-tui: {plain(secrets.mask(answer.why)).rstrip('.') or 'the search ended early'}; this answer is partial."
+        )
+    return FAILED if stdout.failed else PARTIAL if answer.state == "partial" else ANSWERED
+
+
+def _tell(text: str, end: str = "\n") -> None:
+    """Write to stderr if possible; the answer does not depend on it."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(text, end=end, file=sys.stderr, flush=True)
+
+
+def _piped_in() -> bytes:
+    """Read stdin. Raises `ContextError`."""
+    try:
+        return b"" if sys.stdin is None else sys.stdin.buffer.read()
+    except OSError as error:
+        raise ContextError(f"stdin cannot be read: {error.strerror}.") from None
+
+
+def _give(takers: Sequence[Callable[[Record], None]], record: Record) -> None:
+    for take in takers:
+        take(record)
+
+
+def _print_json(stdout: Stdout, search: Search, record: Record) -> None:
+    if not isinstance(record, SearchChatStream):
+        stdout.write(json.dumps(codec.as_json(record.changed(time=round(record.time, 3)))))
+        if stdout.failed and isinstance(record, SearchRecord):  # nobody reads the output
+            search.stop(record.tree, "1")

@@ -1,0 +1,361 @@
+"""Kernels of this machine that outlive their screen."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import select
+import signal
+import socket
+import stat
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.launch import LocalProcess, spawn
+from mahtab_tui.kernel.requests import KernelReady, checked
+from mahtab_tui.kernel.worker_process import SpooledOutput
+from mahtab_tui.settings.model import home_folder
+from mahtab_tui.worker.frames import TOKEN_SIZE, FrameError, FrameReader, encode
+from mahtab_tui.worker.holder import KEY, LAST, HolderSettings
+from mahtab_tui.worker.spool import Spool
+
+PATIENCE = 2.0
+"""Seconds in which a holder must answer that is only listed."""
+
+SWAPPED = 15.0
+"""Seconds for the holder of the session that is wanted: it may have slept for hours, on a machine
+without free memory."""
+
+ENDING = 8.0
+"""Seconds in which a kernel that was told to end must have ended."""
+
+_LARGEST = 200_000
+_DIGITS = 20
+_END = ".sock"
+_NO_HOLDER = (OSError, FrameError, KernelError, KeyError, TypeError, ValueError)
+"""Errors of asking a process that does not answer as a holder does."""
+
+
+class WaitingKernel(NamedTuple):
+    """A kernel that has a holder."""
+
+    session: str
+    """The session's id."""
+    pid: int
+    cell: int
+    """The number of the cell that runs; 0 for none."""
+    since: float
+    """Since when it runs, or has been idle, in seconds since the epoch."""
+    has_host: bool
+    """Whether a screen is attached to it."""
+    has_run: bool
+    """Whether any cell has run in it."""
+    ready: KernelReady | None
+    """Its message when it was ready."""
+    path: Path
+    """Its socket."""
+
+
+class Connections(NamedTuple):
+    """Connections that a host gets to a kernel that waits."""
+
+    kernel: WaitingKernel
+    channel: socket.socket
+    token: bytes
+    output: int
+    spool: int
+    lifeline: socket.socket
+
+
+def held_folder() -> Path:
+    """Return the folder of the sockets; create it if it is missing. Raises `OSError` if others
+    could use it."""
+    folder = home_folder() / "run" / "kernels"
+    for each in (folder.parent, folder):
+        each.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = each.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise PermissionError(1, f"{each} is not a folder of yours")
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            each.chmod(0o700)
+    return folder
+
+
+def listen(session: str) -> tuple[socket.socket, Path]:
+    """Return the socket on which the holder of a session's new kernel will listen, and its file;
+    the key is beside it. Raises `OSError`."""
+    folder = held_folder()
+    path = folder / f"{quote(session, safe='')}.{secrets.token_hex(4)}{_END}"
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        with _reachable(path) as address:
+            listener.bind(address)
+        path.chmod(0o600)
+        listener.listen(128)
+        key = os.open(f"{path}{KEY}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(key, "w", encoding="ascii") as file:
+            file.write(secrets.token_hex(32))
+    except OSError:
+        listener.close()
+        remove(path)
+        raise
+    return listener, path
+
+
+def remove(path: Path) -> None:
+    """Remove the files of a kernel that has ended."""
+    for each in (path, Path(f"{path}{KEY}")):
+        with contextlib.suppress(OSError):
+            each.unlink()
+
+
+def waiting_kernels(session: str | None = None) -> list[WaitingKernel]:
+    """Return the kernels that have a holder, of one session or of all, and remove the files of
+    those that were killed."""
+    try:
+        folder = held_folder()
+    except OSError:
+        return []
+    kernels: list[WaitingKernel] = []
+    for path in sorted(folder.glob(f"*{_END}")):
+        name = unquote(path.name.rsplit(".", 2)[0])
+        if session not in (None, name):
+            continue
+        try:
+            told, _, _ = ask(
+                path, {"op": "status"}, patience=PATIENCE if session is None else SWAPPED
+            )
+            kernels.append(_kernel(path, name, told))
+        except (ConnectionRefusedError, FileNotFoundError):
+            if _is_old(path):
+                remove(path)
+        except _NO_HOLDER:
+            continue
+    return kernels
+
+
+def attach(session: str) -> Connections | None:
+    """Take a session's kernel from where it is, also from another screen; None if it has none. The
+    caller holds the session's claim."""
+    for kernel in waiting_kernels(session):
+        with contextlib.suppress(*_NO_HOLDER):
+            return _attach(kernel)
+    return None
+
+
+def stop(kernel: WaitingKernel) -> bool:
+    """End a kernel that waits, and wait for its end. Returns whether it has ended. Raises
+    `OSError`."""
+    with contextlib.suppress(ProcessLookupError):
+        watched = os.pidfd_open(kernel.pid)
+        try:
+            ask(kernel.path, {"op": "stop"})
+            return bool(select.select([watched], [], [], ENDING)[0])
+        finally:
+            os.close(watched)
+    return True
+
+
+def last_outputs(session: str) -> Iterator[tuple[int, bytes, Path]]:
+    """Yield what cells of a session have printed whose kernel ended without a screen: the cell's
+    number, its output, and the file, which is to be removed."""
+    with contextlib.suppress(OSError):
+        for path in sorted(held_folder().glob(f"*{_END}{LAST}")):
+            if unquote(path.name.split(".")[0]) == session:
+                cell, _, output = path.read_bytes().partition(b"\n")
+                if cell.isdigit() and len(cell) < _DIGITS:
+                    yield int(cell), output, path
+
+
+def keep_last_output(session: str, name: str, cell: int, output: Iterable[bytes]) -> None:
+    """Keep what a cell has printed in which a kernel elsewhere ended. name: the kernel's. Raises
+    `OSError`."""
+    path = held_folder() / f"{quote(session, safe='')}.{name}{_END}{LAST}"
+    draft = path.with_suffix(".new")
+    with open(
+        os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb"
+    ) as file:
+        file.write(b"%d\n" % cell)
+        file.writelines(output)
+    draft.rename(path)
+
+
+def _is_old(path: Path) -> bool:
+    """Whether a socket without a listener is not one that is just being made."""
+    with contextlib.suppress(OSError):
+        return time.time() - path.lstat().st_mtime > PATIENCE
+    return False
+
+
+def _kernel(path: Path, session: str, told: dict[str, Any]) -> WaitingKernel:
+    """Raises `KeyError`, `TypeError`, `ValueError`, `KernelError` for what no holder says."""
+    ready = checked(KernelReady, told["hello"]) if told["hello"] else None
+    time.localtime(since := float(told["since"]))
+    return WaitingKernel(
+        session,
+        int(told["pid"]),
+        int(told["cell"]),
+        since,
+        bool(told["host"]),
+        bool(told["has_run"]),
+        ready,
+        path,
+    )
+
+
+def _attach(kernel: WaitingKernel) -> Connections:
+    ours, theirs = socket.socketpair()
+    token = os.urandom(TOKEN_SIZE)
+    ours.sendall(token)
+    try:
+        told, descriptors, lifeline = ask(
+            kernel.path, {"op": "attach", "by_force": True}, theirs, SWAPPED
+        )
+        if told["op"] != "attached" or len(descriptors) != 2 or lifeline is None:
+            raise FrameError("the holder did not hand its kernel over")
+        kernel = _kernel(kernel.path, kernel.session, told)
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    return Connections(kernel, ours, token, descriptors[0], descriptors[1], lifeline)
+
+
+def ask(
+    path: Path,
+    frame: dict[str, Any],
+    channel: socket.socket | None = None,
+    patience: float = PATIENCE,
+) -> tuple[dict[str, Any], list[int], socket.socket | None]:
+    """Ask a holder; returns its answer, the descriptors that came with it and, for an attaching
+    host, the connection. Raises `OSError`, `FrameError`."""
+    key = Path(f"{path}{KEY}").read_text("ascii")
+    connection = socket.socket(socket.AF_UNIX)
+    kept = False
+    try:
+        connection.settimeout(patience)
+        with _reachable(path) as address:
+            connection.connect(address)
+        data = encode({**frame, "key": key})
+        socket.send_fds(connection, [data], [] if channel is None else [channel.fileno()])
+        reader, descriptors = FrameReader(_LARGEST), []
+        while True:
+            data, came, _, _ = socket.recv_fds(connection, 65536, 2)
+            descriptors += came
+            if not data:
+                raise FrameError("the holder did not answer")
+            for told in reader.feed(data):
+                for descriptor in descriptors:
+                    os.set_inheritable(descriptor, False)
+                kept = channel is not None and told["op"] == "attached"
+                return told, descriptors, connection if kept else None
+    finally:
+        if not kept:
+            connection.close()
+
+
+@contextlib.contextmanager
+def _reachable(path: Path) -> Iterator[str]:
+    """The socket's path in a form that is short enough for any system."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+UNKNOWN_END = 0
+"""The exit code of a kernel that another program has started: only that one is told."""
+
+
+class Held:
+    """The `launch.Held` of a kernel of this machine."""
+
+    def __init__(
+        self, spool: Spool, lifeline: socket.socket, path: Path, kernel: WaitingKernel | None = None
+    ) -> None:
+        """lifeline: closed when this host leaves the kernel. kernel: as it was when this host
+        attached to it; None if this host has started it."""
+        self.lifeline = lifeline
+        self.waited = kernel is not None
+        self.ready = None if kernel is None else kernel.ready
+        self._spool = spool
+        self._path = path
+
+    def leave(self) -> None:
+        """Let the holder go on."""
+        self.lifeline.close()
+        os.close(self._spool.file)
+
+    def ended(self) -> None:
+        """The kernel has ended."""
+        self.leave()
+        remove(self._path)
+
+
+class AttachedProcess:
+    """A `launch.Process` that another host has started."""
+
+    has_our_clock = True
+
+    def __init__(self, connections: Connections) -> None:
+        self.channel, self.output, self.token = (
+            connections.channel,
+            connections.output,
+            connections.token,
+        )
+        kernel = connections.kernel
+        spool = Spool(connections.output, connections.spool)
+        self.reader = SpooledOutput(spool)
+        self.held = Held(spool, connections.lifeline, kernel.path, kernel)
+        self._pid = kernel.pid
+        self._watched = os.pidfd_open(kernel.pid)
+
+    def signal(self, number: int) -> None:
+        """Not sent once it has ended, as its number may be another's."""
+        with suppress(ProcessLookupError):
+            if number != signal.SIGKILL and select.select([self._watched], [], [], 0)[0]:
+                return
+            os.killpg(self._pid, number)
+
+    def wait(self, timeout: float | None = None) -> int:
+        if not select.select([self._watched], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired("kernel", timeout or 0.0)
+        return UNKNOWN_END
+
+
+def start_held(
+    executable: str, cwd: str, env: Mapping[str, str], session: str, hours: float
+) -> tuple[LocalProcess, str]:
+    """Start a session's kernel; returns it, and a sentence if it has no holder. hours: how long it
+    waits for a host when idle. Raises `OSError`."""
+    try:
+        listener, path = listen(session)
+    except OSError as error:
+        why = f"{error.filename or 'the folder run'} cannot be used ({error.strerror})"
+        return spawn(executable, cwd, env), f"This kernel ends with its screen: {why}."
+    spool = os.memfd_create("mahtab-output")
+    lifeline, theirs = socket.socketpair()
+    read_end, write_end = os.pipe()
+    settings = HolderSettings(listener.fileno(), read_end, spool, theirs.fileno(), str(path), hours)
+    try:
+        process = spawn(executable, cwd, env, pipe=(read_end, write_end), holder=settings)
+    except BaseException:
+        lifeline.close()
+        os.close(spool)
+        remove(path)
+        raise
+    finally:
+        listener.close()
+        theirs.close()
+    kept = Spool(read_end, spool)
+    return replace(process, reader=SpooledOutput(kept), held=Held(kept, lifeline, path)), ""

@@ -1,1 +1,0 @@
-"""Rich display of values: pictures, tables, Markdown."""

@@ -1,0 +1,422 @@
+"""Reads the texts and pictures that questions mention."""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import contextlib
+import io
+import itertools
+import os
+import re
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Literal, NamedTuple
+
+from mahtab_tui.bus.terminal_screen import escape_output
+from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.inspector_client import InspectorClient
+from mahtab_tui.knowledge.confined_folder import (
+    BinaryFile,
+    decoded,
+    mark_of,
+    marked_encoding,
+    single_byte_encoding,
+)
+from mahtab_tui.llm.pictures import (
+    HEAD,
+    LARGEST_FILE,
+    EncodedPicture,
+    PictureError,
+    PictureSize,
+    is_picture,
+    scaled,
+    size_from_head,
+)
+from mahtab_tui.system.processes import tie_to_parent
+
+_MENTION = re.compile(
+    r"""(?<![^\s(\[{,;"'])(?:
+        @"(?P<quoted>[^"\n]+)"(?P<quoted_range>:[0-9]{1,9}(?:-[0-9]{0,9})?(?![0-9]))?
+      | @(?P<path>[^\s"'`]+)
+      | \$(?P<name>[^\W\d]\w*)
+      | !`(?P<command>[^`\n]+)`
+    )""",
+    re.VERBOSE,
+)
+_RANGE = re.compile(r":([0-9]{1,9})(?:-([0-9]{0,9}))?$")
+_UNQUOTED = re.compile(r"""[^\s"'`:]*[^\s"'`:.,;!?)\]}>]""")
+_BEGUN = re.compile(
+    r"""(?:^|(?<=[\s(\[{,;"']))(?:@"(?P<quoted>[^"\n]*)|@(?P<path>[^\s"'`]*)|\$(?P<name>\w*))$"""
+)
+_CLOSING = ".,;:!?)]}>"
+LINES, CHARACTERS = 50, 10_000
+"""A text with more lines or characters is large."""
+_LONGEST_BEGUN = 1_000
+"""Characters before the cursor that are searched for the start of a mention."""
+
+
+class Mention(NamedTuple):
+    kind: Literal["path", "variable", "command"]
+    name: str
+    """The path, the variable's name, or the command."""
+    start: int | None = None
+    end: int | None = None
+    """First and last line of a file, from 1; None for the whole file, or up to its end."""
+
+    @property
+    def label(self) -> str:
+        """The mention as the user writes it."""
+        if self.kind == "variable":
+            return f"${self.name}"
+        if self.kind == "command":
+            return f"!`{self.name}`"
+        lines = (
+            ""
+            if self.start is None
+            else f":{self.start}"
+            if self.end == self.start
+            else f":{self.start}-{'' if self.end is None else self.end}"
+        )
+        name = self.name if _UNQUOTED.fullmatch(self.name) else f'"{self.name}"'
+        return f"@{name}{lines}"
+
+
+def mentions(question: str) -> list[Mention]:
+    """Return the mentions in a question, each once, in order. They may not exist: an ``@`` may also
+    be a decorator."""
+    return list(dict.fromkeys(_found(question)))
+
+
+def _found(question: str) -> Iterator[Mention]:
+    for found in _MENTION.finditer(question):
+        if found["name"]:
+            yield Mention("variable", found["name"])
+        elif found["command"]:
+            if command := found["command"].strip():
+                yield Mention("command", command)
+        elif found["quoted"]:
+            yield _path(found["quoted"], found["quoted_range"] or "")
+        elif path := found["path"].rstrip(_CLOSING):
+            lines = _RANGE.search(path)
+            yield (
+                _path(path[: lines.start()], lines[0])
+                if lines and lines.start()
+                else _path(path, "")
+            )
+
+
+def _path(path: str, lines: str) -> Mention:
+    found = _RANGE.fullmatch(lines)
+    if found is None:
+        return Mention("path", path)
+    start = max(1, int(found[1]))
+    end = start if found[2] is None else int(found[2]) if found[2] else None
+    return Mention("path", path, start, end)
+
+
+def is_large(text: str) -> bool:
+    """Return whether a text is so large that the editor shows it as one word when it is pasted."""
+    return text.count("\n") >= LINES or len(text) > CHARACTERS
+
+
+class MentionChip(NamedTuple):
+    """The preview of a mention before the question is sent."""
+
+    label: str
+    size: str
+    """In words; for a variable, its type and shape."""
+    missing: bool = False
+    picture: bool = False
+    """Whether it is sent as a picture too."""
+
+
+class PartialMention(NamedTuple):
+    """A mention that is still being typed."""
+
+    kind: Literal["path", "variable"]
+    stem: str
+    quoted: bool
+
+
+def mention_before(text: str) -> PartialMention | None:
+    """Return the mention at the end of the text before the cursor, if any."""
+    found = _BEGUN.search(text, max(0, len(text) - _LONGEST_BEGUN))
+    if found is None:
+        return None
+    if found["name"] is not None:
+        return PartialMention("variable", found["name"], quoted=False)
+    quoted = found["quoted"]
+    return (
+        PartialMention("path", found["path"], quoted=False)
+        if quoted is None
+        else PartialMention("path", quoted, quoted=True)
+    )
+
+
+LONGEST = 60_000
+"""Limit of one attachment, in characters; longer ones are shortened."""
+COMMAND_SECONDS = 30.0
+_BYTES = 4 * LONGEST
+"""Bytes read of a file at most: more would be left out of the text anyway."""
+_SEARCHED = 200_000_000
+"""Bytes of a file that are searched for lines."""
+_WIDEST = 4
+"""Maximum bytes of a character."""
+_WITHIN_CHARACTERS = bytes(range(0x80, 0xC0))
+"""Bytes that never start a character in UTF-8."""
+_OUTLINED = 300
+"""Files of a folder that are listed at most."""
+_LISTING_SECONDS = 5.0
+_COUNTED = 5_000
+"""Files of a folder that are counted at most."""
+
+
+def size_of(count: int) -> str:
+    """Format a number of bytes: ``980 B``, ``12.4 kB``, ``3.1 MB``."""
+    size, unit = float(count), "B"
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if size < 1000 or unit == "TB":
+            break
+        size /= 1000
+    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file by a path without links. Raises `OSError`, also if a pipe or a link has replaced
+    the file meanwhile."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(0, "not a file")
+        yield file
+
+
+def read(path: Path, mention: Mention, size: str, stopped: Callable[[], bool]) -> tuple[str, str]:
+    """Return the text of a file, or of some lines, and its size in words. Raises `OSError` and
+    `BinaryFile`."""
+    with opened(path) as file:
+        if mention.start is None:
+            return _ends(file, os.fstat(file.fileno()).st_size), size
+        end = None if mention.end is None else max(mention.start, mention.end)
+        lines: list[bytes] = []
+        room, rest = _BYTES, ""
+        for line in itertools.islice(_lines(_as_utf8(file), stopped), mention.start - 1, end):
+            lines.append(line[:room])
+            room -= len(line)
+            if room <= 0:
+                rest = "\n[… the rest is left out]"
+                break
+    if not lines:
+        return "[the file has no such lines]", "0 lines"
+    data = b"".join(lines)
+    text = _both_decoded(data, b"")[0] if rest else decoded(data)
+    return shortened(text) + rest, f"{len(lines):,} line{'s' * (len(lines) != 1)}"
+
+
+def _as_utf8(file: IO[bytes]) -> Callable[[int], bytes]:
+    """Return a function that reads a line of at most so many bytes or characters.
+
+    Files marked as UTF-16 or UTF-32, in which a newline byte need not end a line, are converted to
+    UTF-8.
+    """
+    encoding = marked_encoding(file.read(4))
+    file.seek(0)
+    if encoding in (None, "utf-8-sig"):
+        return file.readline
+    text = io.TextIOWrapper(file, encoding, "replace", newline="\n")
+    return lambda most: text.readline(most).encode()
+
+
+def _lines(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -> Iterator[bytes]:
+    """Yield lines, each cut to `_BYTES`, however long it is. Raises `OSError` after `_SEARCHED`
+    bytes, and if stopped."""
+    whole = True
+    searched = 0
+    for piece in iter(lambda: readline(_BYTES), b""):
+        searched += len(piece)
+        if searched > _SEARCHED:
+            raise OSError(0, f"lines are looked for in the first {size_of(_SEARCHED)} only")
+        if stopped():
+            raise OSError(0, "stopped")
+        if whole:
+            yield piece
+        whole = piece.endswith(b"\n")
+
+
+def _ends(file: IO[bytes], size: int) -> str:
+    """Return the text of a file; head and tail if it is large."""
+    if size <= _BYTES:
+        return shortened(decoded(file.read(_BYTES)))
+    head = file.read(_BYTES // 2)
+    file.seek((size - _BYTES // 2) // _WIDEST * _WIDEST)
+    tail = file.read(_BYTES // 2 + _WIDEST)
+    between = f"\n[… {size - len(head) - len(tail):,} bytes left out …]\n"
+    return shortened(between.join(_both_decoded(head, tail)))
+
+
+def _both_decoded(head: bytes, tail: bytes) -> tuple[str, str]:
+    """Decode both ends of a file in the same encoding, dropping characters that were cut. Raises
+    `BinaryFile`."""
+    if (mark := mark_of(head)) not in (b"", codecs.BOM_UTF8):
+        return decoded(head), decoded(mark + tail)
+    if b"\0" in head or b"\0" in tail:
+        raise BinaryFile
+    begun = len(tail) - len(tail.lstrip(_WITHIN_CHARACTERS))
+    try:
+        return _utf8(head.removeprefix(mark)), _utf8(tail[begun:] if begun < _WIDEST else tail)
+    except UnicodeDecodeError:
+        encoding = single_byte_encoding(head + tail)
+        return head.decode(encoding), tail.decode(encoding)
+
+
+def _utf8(data: bytes) -> str:
+    """Decode data that may end within a character. Raises `UnicodeDecodeError`."""
+    return codecs.getincrementaldecoder("utf-8")().decode(data)
+
+
+def shortened(text: str) -> str:
+    if len(text) <= LONGEST:
+        return text
+    head, tail = LONGEST * 2 // 3, LONGEST // 3
+    return f"{text[:head]}\n[… {len(text) - LONGEST:,} characters left out …]\n{text[-tail:]}"
+
+
+def outline(folder: Path, stopped: Callable[[], bool]) -> tuple[str, str]:
+    """List the source files below a folder with their sizes; returns the list and the number of
+    files in words."""
+    from mahtab_tui.knowledge.code import CodeError, list_files
+
+    try:
+        found, is_part = list_files(folder, _COUNTED, _LISTING_SECONDS, stopped)
+    except CodeError as error:
+        raise OSError(0, str(error)) from None
+    lines, count = [], len(found)
+    for path in found[:_OUTLINED]:
+        try:
+            lines.append(f"{path}  {size_of(os.stat(folder / path).st_size)}")
+        except OSError:
+            lines.append(path)
+    if is_part:
+        lines.append("[… listing the files took too long: there may be more]")
+    more = f"{count - _OUTLINED:,}{' or more' if count == _COUNTED else ''}"
+    return "\n".join(
+        [*lines, *([f"… and {more} files more"] if count > _OUTLINED else [])]
+    ) or "[no files]", f"{count:,} file{'s' * (count != 1)}"
+
+
+def printed(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[str, str]:
+    """Run a command; returns its output and errors, and its exit code or size in words. When the
+    time is up, it is killed with its children."""
+    with tempfile.TemporaryFile() as output:
+        running = subprocess.Popen(
+            tie_to_parent(["/bin/sh", "-c", command]),
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        ends_at, why = time.monotonic() + COMMAND_SECONDS, ""
+        while not why:
+            try:
+                running.wait(0.05)
+                break
+            except subprocess.TimeoutExpired:
+                if stopped():
+                    why = "stopped"
+                elif time.monotonic() > ends_at:
+                    why = f"stopped after {COMMAND_SECONDS:.0f} s"
+                elif output.seek(0, os.SEEK_END) > 50 * _BYTES:
+                    why = "stopped: it prints too much"
+        if why:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+        size = output.seek(0, os.SEEK_END)
+        output.seek(0)
+        text = escape_output(_ends(output, size))
+    ended = why or (f"exit code {running.returncode}" if running.returncode else "")
+    return "\n".join(
+        part for part in (text.rstrip("\n"), f"[{ended}]" if ended else "") if part
+    ), ended or size_of(size)
+
+
+Shown = Callable[[int], Sequence[str]]
+"""Returns the pictures that a cell, by number, has displayed (base64). Raises `StoreError`."""
+
+
+SizedPicture = tuple[EncodedPicture, str]
+"""A picture, and its size in words: pixels and bytes."""
+
+
+def measured_file(path: Path) -> str | None:
+    """Return a picture's pixels and bytes from the head of its file; None for other files. Raises
+    `PictureError` and `OSError`."""
+    with opened(path) as file:
+        if not is_picture(file.read(HEAD)):
+            return None
+        file.seek(0)
+        return _in_words(size_from_head(file), os.fstat(file.fileno()).st_size)
+
+
+def picture_of_file(path: Path) -> SizedPicture:
+    """Load the picture in a file. Raises `PictureError` and `OSError`."""
+    with opened(path) as file:
+        data = file.read(LARGEST_FILE + 1)
+    if len(data) > LARGEST_FILE:
+        raise PictureError(
+            f"The picture's file is too large: at most {size_of(LARGEST_FILE)} are read."
+        )
+    return _sized(data)
+
+
+def measured_variable(kernel: Kernel, name: str) -> str | None:
+    """Return the size of a variable's picture without drawing it; None if the variable is not a
+    picture. Raises `KernelError`."""
+    look = InspectorClient(kernel)
+    found = look.measure((("name", name),))
+    if found is None:
+        return None
+    width, height = found
+    return f"{width:,} × {height:,} px" if width else "drawn when sent"
+
+
+def picture_of_variable(kernel: Kernel, name: str) -> SizedPicture:
+    """Draw a variable's picture, which may run its own code. Raises `PictureError` and
+    `KernelError`."""
+    return _sized(InspectorClient(kernel).picture((("name", name),)))
+
+
+def measured_here(data: str) -> str:
+    """Return the pixels and bytes of a displayed picture. Raises `PictureError`."""
+    return _in_words(size_from_head(io.BytesIO(base64.b64decode(data))), len(data) * 3 // 4)
+
+
+def picture_here(data: str) -> SizedPicture:
+    """Load a displayed picture. Raises `PictureError`."""
+    return _sized(base64.b64decode(data))
+
+
+def _sized(data: bytes) -> SizedPicture:
+    was, picture = size_from_head(io.BytesIO(data)), scaled(data)
+    of = (
+        ""
+        if max(was.width, was.height) == max(picture.width, picture.height)
+        else f" of {was.width:,} × {was.height:,}"
+    )
+    frame = ", first frame" if was.moves else ""
+    return (
+        picture,
+        f"{picture.width:,} × {picture.height:,} px{of}, {size_of(picture.bytes)}{frame}",
+    )
+
+
+def _in_words(measures: PictureSize, size: int) -> str:
+    return f"{measures.width:,} × {measures.height:,} px, {size_of(size)}{', first frame' if measures.moves else ''}"

@@ -1,0 +1,480 @@
+"""The kernel of a session: makes it, serves it, and runs the waiting cells."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.bus.records import (
+    AssistantReplOut,
+    Decision,
+    Input,
+    Notice,
+    Record,
+    ReplIn,
+    ReplOut,
+    UserReplIn,
+    UserReplOut,
+    emit,
+)
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.kernel.base import (
+    HostFunction,
+    HostServer,
+    Kernel,
+    KernelError,
+    KernelInfo,
+    KernelState,
+)
+from mahtab_tui.kernel.cells import TerminalOutput
+from mahtab_tui.kernel.detached import last_outputs
+from mahtab_tui.kernel.launch import Launcher, LocalLauncher, Process, Wire, environment
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import KeepPlace, Status
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.usage import Spending
+from mahtab_tui.session.agent_thread import AgentThread
+from mahtab_tui.session.cells import YOU, Cells, attrs_of, unfinished
+from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.session.info import Frontend, RequestCancelled, UserRequests
+from mahtab_tui.session.knowledge import ToolCalls
+from mahtab_tui.session.namespace_store import NamespaceStore
+from mahtab_tui.session.private_names import PrivateNames, why_refused
+from mahtab_tui.session.searches import Searches
+from mahtab_tui.settings.model import Settings, home_folder
+from mahtab_tui.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.detached import Connections
+    from mahtab_tui.kernel.remote.stations import Connected
+    from mahtab_tui.session.loading import DataFile
+    from mahtab_tui.session.searches import ServerCalls
+
+
+def with_last_outputs(store: SqliteStore, past: Sequence[Record], secrets: Secrets) -> list[Record]:
+    """Return the past records of a resumed session, with the whole output of a cell in which its
+    kernel ended. Raises `StoreError`."""
+    told = list(past)
+    for cell, output, path in last_outputs(store.session):
+        # What the screen has stored of it before it went is its beginning.
+        kept = [
+            record
+            for record in told
+            if not (isinstance(record, ReplOut) and record.cell == cell and record.cut)
+        ]
+        started = next((each for each in unfinished(kept) if each.cell == cell), None)
+        if started is not None:
+            text = TerminalOutput()
+            text.add("stdout", output.decode(errors="replace"))
+            whole, kinds = text.text()
+            kind = UserReplOut if isinstance(started, UserReplIn) else AssistantReplOut
+            record = kind(
+                secrets.mask(whole),
+                **attrs_of(started),
+                status=str(Status.DIED),
+                kinds=kinds,
+                rewritten=text.rewritten,
+                time=time.time(),
+            )
+            ended = Notice(
+                f"The kernel ended in cell {cell} while no screen was open.",
+                level="warning",
+                time=time.time(),
+            )
+            store.cells_go_on = True
+            store.append(record)
+            store.append(ended)
+            told = [*kept[:-1], record, ended, *kept[-1:]]  # the last one says what has come back
+        path.unlink(missing_ok=True)
+    return told
+
+
+JUPYTER = ("jupyter:", "jupyter+", "existing:")
+"""How addresses of Jupyter kernels begin."""
+SHORT = 0.25
+"""Hours that a kernel elsewhere waits for its wire, where none shall outlive its screen: it cannot
+tell which of them is gone."""
+
+
+class Waiting(NamedTuple):
+    """The kernel of a session that has outlived its screen, if there is one."""
+
+    here: Connections | None = None
+    elsewhere: Connected | None = None
+
+
+def process_kernel(
+    settings: Settings,
+    keep: KeepPlace | None = None,
+    *,
+    session: str = "",
+    waiting: Waiting | None = None,
+) -> Kernel:
+    """Create a kernel in a process of its own, as the settings say. keep: where its namespace is
+    kept; None for nowhere.
+
+    session: the id of the session for which it may outlive its screen; empty for none. waiting: a
+    kernel that has done so, wherever the settings say that a new one runs. Raises `KernelError`.
+    """
+    waiting = waiting or Waiting()
+    if waiting.elsewhere is not None:
+        settings = settings.model_copy(update={"kernel": waiting.elsewhere.station.address})
+    if settings.kernel is not None and settings.kernel.startswith(JUPYTER):
+        from mahtab_tui.kernel.jupyter.kernel import jupyter_kernel
+
+        token = "" if settings.jupyter_token is None else settings.jupyter_token.get_secret_value()
+        return jupyter_kernel(settings.kernel, token, os.getcwd(), startup_code(there=True))
+    return ProcessKernel(
+        settings.python
+        if settings.kernel is None
+        else None,  # the setting names an interpreter of this machine
+        startup=startup_code(there=settings.kernel is not None),
+        reload=settings.reload,
+        undo_steps=settings.undo_steps,
+        undo_memory=settings.undo_memory,
+        keep=keep,
+        place=_place(settings, session, waiting),
+    )
+
+
+def kernel_at(settings: Settings, keep: KeepPlace | None, session: str, address: str) -> Kernel:
+    """Create a kernel of a session at another place. address: as for ``--kernel``; empty for this
+    machine. Raises `KernelError`."""
+    return process_kernel(
+        settings.model_copy(update={"kernel": address or None}), keep, session=session
+    )
+
+
+def check_address(address: str) -> None:
+    """Raise `KernelError` if this is no address of a kernel."""
+    if address.startswith(JUPYTER):
+        from mahtab_tui.kernel.jupyter.kernel import parse as parse_jupyter
+        from mahtab_tui.kernel.jupyter.kernel import token_in
+
+        if token_in(address):
+            raise KernelError(
+                "A token in /kernel would stay in the history: set jupyter_token instead, and leave it out of the address."
+            )
+        parse_jupyter(address)
+        return
+    from mahtab_tui.kernel.remote.transport import parse
+
+    parse(address)
+
+
+class LocalDetachable(LocalLauncher):
+    """This machine, where kernels outlive their screen."""
+
+    def __init__(self, session: str, hours: float, waiting: Connections | None) -> None:
+        """hours: how long an idle kernel waits. waiting: the session's kernel, if it has one; the
+        first `start` returns it."""
+        self._session = session
+        self._hours = hours
+        self._waiting = waiting
+
+    @property
+    def waits(self) -> bool:  # type: ignore[override]
+        return self._waiting is not None
+
+    def start(
+        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire
+    ) -> Process:
+        from mahtab_tui.kernel.detached import AttachedProcess, start_held
+
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            return AttachedProcess(waiting)
+        process, self.problem = start_held(
+            executable, cwd, environment(color, *size), self._session, self._hours
+        )
+        return process
+
+
+def _place(settings: Settings, session: str, waiting: Waiting) -> Launcher | None:
+    """Return where the kernel runs; None for here, with its screen only. Raises `KernelError`."""
+    if settings.kernel is None:
+        held = session and settings.keep_kernel and sys.platform == "linux"
+        return LocalDetachable(session, settings.keep_kernel, waiting.here) if held else None
+    from mahtab_tui.kernel.remote.process import Elsewhere
+    from mahtab_tui.kernel.remote.transport import parse
+
+    keeping = session if settings.keep_kernel else ""
+    return Elsewhere(
+        parse(settings.kernel), settings.keep_kernel or SHORT, keeping, waiting.elsewhere
+    )
+
+
+def startup_code(*, there: bool = False) -> str:
+    """Return code that runs the user's ``startup.py`` in the kernel's namespace; empty if there is
+    none. there: the kernel cannot read it."""
+    path = home_folder() / "startup.py"
+    if not path.is_file():
+        return ""
+    if there:
+        return f"exec(compile({path.read_bytes()!r}, {str(path)!r}, 'exec'))"
+    # It binds no names, which would stay behind if the file fails.
+    return f"exec(compile(__import__('pathlib').Path({str(path)!r}).read_bytes(), {str(path)!r}, 'exec'))"
+
+
+@dataclass(eq=False, repr=False)
+class SessionKernelHost:
+    """The `kernel.base.KernelHost` of a session, created after its other parts."""
+
+    _log: logging.Logger
+    _face: Frontend
+    _secrets: Secrets
+    _spending: Spending
+    _cells: Cells
+    _tools: ToolCalls
+    _servers: ServerCalls | None
+    _searches: Searches
+    _agent: AgentThread
+    _private: PrivateNames
+    _kernel: Kernel
+    _approvals: UserRequests[Decision]
+    _: KW_ONLY
+    reads_input: bool
+    """Whether a user can answer `input()`."""
+
+    def __post_init__(self) -> None:
+        self.inputs: UserRequests[str | None] = UserRequests()
+
+    def kernel_state(self, info: KernelInfo, text: str) -> None:
+        emit(
+            self._log,
+            records.Kernel(
+                text,
+                state=str(info.state),
+                python=info.python,
+                executable=info.executable,
+                cwd=info.cwd,
+                pid=info.pid,
+                cell=self._cells.last if info.state is KernelState.BUSY else None,
+                since=self._cells.going_on_since if info.state is KernelState.BUSY else None,
+                place=info.place or None,
+                address=info.address or None,
+                next_try=info.next_try or None,
+            ),
+        )
+        self._cells.follow(info.state)
+        if info.state.is_over and self._servers is not None:
+            self._servers.cancel()
+
+    def late_output(self, text: str) -> None:
+        text = self._secrets.mask(text)
+        emit(
+            self._log,
+            UserReplOut(text, cell=self._cells.last, late=True, kinds=(("stdout", len(text)),)),
+        )
+
+    def functions(self) -> Sequence[HostFunction]:
+        return self._tools.functions()
+
+    def servers(self) -> Sequence[HostServer]:
+        return () if self._servers is None else self._servers.servers()
+
+    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+        if name in ("ask", "rlm") and (used := self._cells.private_in_use):
+            raise RuntimeError(why_refused(f"{name}()", used))
+        match name:
+            case "private":
+                return self._mark(str(args["name"]), bool(args["on"]))
+            case "ask":
+                return self._ask(str(args["prompt"]))
+            case "usage":
+                return self._spending.table()
+            case "rlm":
+                return self._searches.from_cell(args, self._cells.last, self._agent.model)
+            case "rlm_text":
+                return self._searches.take_text(str(args["tree"]), str(args["text"]))
+            case "rlm_log":
+                return self._searches.log(str(args["tree"]))
+            case "rlm_tools":
+                return self._searches.tools_of(str(args["tree"])).next()
+            case "rlm_tool":
+                return self._searches.tools_of(str(args["tree"])).done(args["call"], args["result"])
+            case "rlm_tools_end":
+                return self._searches.tools_of(str(args["tree"])).end()
+            case "rlm_stop":
+                return self._searches.stop_tree(str(args["tree"]))
+            case "terminal":
+                if place := self._kernel.info().place:  # what is there must not start programs here
+                    raise RuntimeError(f"A program that needs the terminal cannot run on {place}.")
+                return self._face.run_in_terminal(
+                    [str(word) for word in args["argv"]], str(args["cwd"])
+                )
+            case "mcp_tools" | "mcp_call" | "mcp_cancel" | "mcp_search" if (
+                self._servers is not None
+            ):
+                return self._servers.call(name, args)
+            case "quit":
+                return self._cells.leave()
+            case "input":
+                return self._input(str(args.get("prompt", "")), bool(args.get("password")))
+            case _ if name in self._tools:
+                return self._tools.call(name, args)
+        raise RuntimeError(f"The host has nothing called {name!r}.")
+
+    def call_cancelled(self, name: str) -> None:
+        cancel: dict[str, Callable[[], object]] = {
+            "input": self.inputs.cancel_all,
+            "ask": self._agent.stop,
+            "rlm": self._searches.stop_all,
+            "rlm_tools": self._searches.end_tools,
+        }
+        cancel.get(name, partial(self._tools.cancel, name))()
+
+    def _mark(self, name: str, private: bool) -> None:
+        """Serve `private("…")` in a cell. Raises `RuntimeError`."""
+        if not private and (self._cells.assistant_runs or self._cells.agent_runs):
+            raise RuntimeError(
+                "Code from the model or an agent cannot make a private variable public."
+            )
+        self._private.mark(name, private)
+
+    def _ask(self, prompt: str) -> str:
+        """Serve `ask("…")` in a cell; returns the answer in words. Raises `RuntimeError`."""
+        if self._cells.assistant_runs or self._cells.agent_runs:
+            raise RuntimeError("Code from the model or an agent cannot call ask().")
+        try:
+            return self._agent.ask_from_cell(prompt)
+        except ModelError as error:
+            raise RuntimeError(str(error)) from None
+
+    def _input(self, prompt: str, password: bool) -> str | None:
+        """Ask the user for a line; None for the end of input."""
+        if not self.reads_input:
+            return None
+        request = self.inputs.new_id()
+        asked = Input(
+            prompt, request=request, cell=self._cells.last, password=password, state="waiting"
+        )
+        emit(self._log, asked)
+        try:
+            answer = self.inputs.wait(request)
+        except RequestCancelled:
+            emit(self._log, asked.changed(state="cancelled", time=0.0))
+            return None
+        if password and answer is not None:
+            self._secrets.add(answer)
+        emit(self._log, asked.changed(state="answered", time=0.0))
+        return answer
+
+
+@dataclass(eq=False, repr=False)
+class CellThread:
+    """Runs the cells of the inbox, one after the other."""
+
+    _log: logging.Logger
+    _kernel: Kernel
+    _keeping: NamespaceStore
+    _host: SessionKernelHost
+    _cells: Cells
+    _inbox: Inbox
+    _ready: Future[bool]
+    """See `Session.ready`."""
+    _files: Sequence[DataFile]
+    """Loaded into variables once the kernel has started."""
+    _past: Sequence[Record] = ()
+    """The records of a resumed session."""
+
+    def __post_init__(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="cells", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Wait for the thread to end. Close the inbox first."""
+        if self._thread.is_alive():
+            self._thread.join(2.0)
+
+    def load(self, file: DataFile) -> bool:
+        """Run a cell that loads a file into a variable, and wait; returns whether it succeeded."""
+        from mahtab_tui.session.loading import loading_cell
+
+        loading = loading_cell(
+            file, Path(self._kernel.info().cwd), pandas=self._kernel.installed("pandas")
+        )
+        if (
+            loading.module
+        ):  # import it from the environment first: opening a file must not run modules beside it
+            self._kernel.installed(loading.module, load=True)
+        result = self._cells.run(loading.code, origin="user", party=YOU)
+        if result.status is not Status.OK:
+            self._notice(
+                f"{one_line(file.path.name)} could not be loaded: the cell above shows why. There is no variable {file.name}.",
+                "warning",
+            )
+        elif loading.note:
+            self._notice(loading.note, "warning")
+        return result.status is Status.OK
+
+    def _attach(self) -> None:
+        """Take up a kernel that has waited, with the cells that it runs."""
+        from mahtab_tui.session.cells import unfinished
+
+        cells = unfinished(self._past)
+        threading.Thread(target=self._take_stock, name="taking-stock", daemon=True).start()
+        for cell in cells[1:]:  # they run inside the first
+            threading.Thread(
+                target=self._go_on, args=(cell, True), name="going-on", daemon=True
+            ).start()
+        if cells:
+            self._go_on(cells[0], False)
+
+    def _take_stock(self) -> None:
+        """List the variables. Code may keep the kernel from answering for long."""
+        from mahtab_tui.session.cells import makers
+
+        try:
+            self._keeping.attached(*self._kernel.kept_before())
+            self._cells.adopt_again(makers(self._past))
+            self._ready.set_result(self._kernel.installed("pandas"))
+        except KernelError as error:
+            self._notice(str(error), "warning")
+
+    def _go_on(self, cell: ReplIn, nested: bool) -> None:
+        try:
+            self._cells.go_on(cell, nested)
+        except KernelError as error:
+            self._notice(str(error), "error")
+
+    def _run(self) -> None:
+        try:
+            self._kernel.start(self._host)
+            if self._kernel.waited:
+                self._attach()
+            elif variables := self._kernel.variables():
+                self._cells.adopt(variables)
+            if not self._kernel.waited:
+                self._keeping.begin()
+                self._ready.set_result(self._kernel.installed("pandas"))
+            for file in self._files:
+                self.load(file)
+        except KernelError as error:
+            self._notice(str(error), "error")
+            if not self._ready.done():
+                self._ready.set_exception(error)
+        while (item := self._inbox.take("python")) is not None:
+            try:
+                if item.work is not None:
+                    item.work()
+                else:
+                    self._cells.run(item.text, origin="user", party=YOU)
+            except Exception as error:  # the thread's outermost frame
+                self._notice(f"The cell could not be run: {type(error).__name__}: {error}", "error")
+
+    def _notice(self, text: str, level: str) -> None:
+        emit(self._log, Notice(text, level=level))

@@ -1,0 +1,532 @@
+"""Shares a session with agents and other terminals of the same user."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import socket
+import stat
+import struct
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.codec import InvalidRecord, as_json, from_json, key_of
+from mahtab_tui.bus.records import Display, Record, Stream, UserAttachment, record_of
+from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls, JoinedAgent
+from mahtab_tui.settings.model import home_folder
+from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.session import Session
+
+WAITING = 10_000
+"""Maximum number of records that wait for a watcher. One that reads too slowly misses some."""
+
+KEPT = 2_000
+CHARACTERS = 20_000_000
+"""Limits of the recent records that are kept, in number and characters. Pieces of streams are kept
+until the whole record follows."""
+
+GROWING = 1_000_000
+"""Characters that are kept of the end of a stream."""
+
+Feed = queue.Queue[Record | None]
+"""Records that a watcher has not read yet; None is the end."""
+
+
+class _Growing:
+    """The end of a stream whose whole record has not come yet."""
+
+    def __init__(self, first: Stream) -> None:
+        self._first = first
+        self.key = key_of(first)
+        self._texts: deque[str] = deque()
+        self.size = 0
+        """In characters."""
+
+    def takes(self, piece: Stream) -> bool:
+        return self._first.stream == piece.stream
+
+    def add(self, text: str) -> None:
+        self._texts.append(text)
+        self.size += len(text)
+        while self.size > GROWING and len(self._texts) > 1:
+            self.size -= len(self._texts.popleft())
+
+    def record(self) -> Record:
+        return self._first.changed(text="".join(self._texts))
+
+
+class Broadcast(logging.Handler):
+    """Keeps the recent records of a session and passes new ones to the watchers."""
+
+    def __init__(self, past: Iterable[Record] = ()) -> None:
+        """past: what watchers see of the time before, from `past_for_watchers`."""
+        super().__init__()
+        self._mutex = threading.Lock()
+        """A new watcher gets each record exactly once: from the past, or as it comes."""
+        self._past: deque[Record | _Growing] = deque()
+        self._growing: set[str] = set()
+        """The keys of streams in `_past`."""
+        self._characters = 0
+        self._feeds: set[Feed] = set()
+        for record in past:
+            self._keep(record)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        value = record_of(record)
+        with self._mutex:
+            for feed in self._feeds:
+                with contextlib.suppress(queue.Full):
+                    feed.put_nowait(value)
+            if isinstance(value, Stream):
+                self._keep_piece(value)
+            else:
+                self._keep(value)
+
+    def watch(self) -> Feed:
+        """Return a feed of the recent records, followed by new ones."""
+        feed: Feed = queue.Queue(WAITING)
+        with self._mutex:
+            for each in self._past:
+                feed.put_nowait(each.record() if isinstance(each, _Growing) else each)
+            self._feeds.add(feed)
+        return feed
+
+    def unwatch(self, feed: Feed) -> None:
+        with self._mutex:
+            self._feeds.discard(feed)
+        feed.put(None)
+
+    def _keep_piece(self, piece: Stream) -> None:
+        if not (key := key_of(piece)):
+            return
+        if isinstance(piece, records.AssistantChatStream) and piece.fresh:
+            self._drop_pieces(key)
+            return
+        last = self._past[-1] if self._past else None
+        if not isinstance(last, _Growing) or not last.takes(piece):
+            last = _Growing(piece)
+            self._growing.add(key)
+            self._past.append(last)
+        before = last.size
+        last.add(piece.text)
+        self._grown(last.size - before)
+
+    def _drop_pieces(self, key: str) -> None:
+        if key in self._growing:
+            self._growing.discard(key)
+            self._past = deque(
+                each for each in self._past if not isinstance(each, _Growing) or each.key != key
+            )
+            self._characters = sum(map(_size, self._past))
+
+    def _keep(self, record: Record) -> None:
+        self._drop_pieces(key_of(record))
+        self._past.append(record)
+        self._grown(_size(record))
+
+    def _grown(self, characters: int) -> None:
+        self._characters += characters
+        while len(self._past) > KEPT or self._characters > CHARACTERS:
+            self._characters -= _size(self._past.popleft())
+
+
+def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[Record]:
+    """Yield what a watcher sees of the records of a resumed session. same_kernel: the kernel has
+    waited, and cells that have not ended go on."""
+    for record in past:
+        waits = (
+            isinstance(record, records.Approval | records.Input) and record.state == "waiting"
+        )  # asked again if it still does
+        if not waits:
+            yield record
+    if past and not same_kernel:
+        from mahtab_tui.session.cells import unfinished
+
+        for cell in unfinished(past):
+            yield (
+                records.UserReplOut
+                if isinstance(cell, records.UserReplIn)
+                else records.AssistantReplOut
+            )(cell=cell.cell, cut=True)
+    if past:
+        yield records.Namespace(
+            fresh=True, cell=0
+        )  # the variables of this kernel are told as they are found
+
+
+def _size(record: Record | _Growing) -> int:
+    """Return the length of a record in characters, including the data of pictures."""
+    if isinstance(record, _Growing):
+        return record.size
+    return len(record.text) + (
+        len(record.data or "") if isinstance(record, Display | UserAttachment) else 0
+    )
+
+
+PATIENCE = 2.0
+"""Seconds that a session may take to answer a probe."""
+
+LONGEST_PATH = 100
+"""Maximum length of a socket's path in bytes; systems allow only a few more."""
+
+_LOCAL_PEERCRED = 1
+"""The macOS socket option for the user at the other end."""
+
+
+class SharingError(Exception):
+    """Sessions cannot be shared or found; the message is a sentence."""
+
+
+class RunningSession(NamedTuple):
+    """A session on a screen."""
+
+    name: str
+    project: str
+    pid: int
+    agents: list[str]
+    path: Path
+
+    def sentence(self) -> str:
+        agents = f"  with {', '.join(self.agents)}" if self.agents else ""
+        return f"{self.name}  {self.pid}  {self.project}{agents}"
+
+
+def share_folder() -> Path:
+    """Return the folder of the sockets; create it if necessary. Raises `SharingError`."""
+    folder = _run_folder()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise SharingError(f"{folder} is not a folder of yours.")
+        if stat.S_IMODE(found.st_mode) != 0o700:
+            folder.chmod(0o700)
+    except OSError as error:
+        raise SharingError(f"{folder} cannot be used: {error.strerror}.") from None
+    return folder
+
+
+def _run_folder() -> Path:
+    return home_folder() / "run"
+
+
+def socket_path(pid: int) -> Path:
+    """Return the path of a process's socket. Raises `SharingError`."""
+    path = share_folder() / f"{pid}.sock"
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise SharingError(f"the path {path} is too long for a socket.")
+    return path
+
+
+def peer_uid(connection: socket.socket) -> int:
+    """Return the user id at the other end."""
+    if sys.platform == "darwin":
+        _, uid = struct.unpack("2I", connection.getsockopt(0, _LOCAL_PEERCRED, 8))
+        return int(uid)
+    _, uid, _ = struct.unpack(
+        "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    )
+    return int(uid)
+
+
+def running_sessions() -> list[RunningSession]:
+    """Return the running sessions, and remove sockets left by crashes. Raises `SharingError`."""
+    return list(_answering(share_folder())) if _run_folder().exists() else []
+
+
+def session_for(name: str | None, project: Path) -> RunningSession:
+    """Return the only session with a name or process id, or in a project. Raises `SharingError` if
+    there are none or several."""
+    running = running_sessions()
+    if name is not None:
+        found = [session for session in running if name in (session.name, str(session.pid))]
+        what = f"called {name}"
+    else:
+        found = [
+            session
+            for session in running
+            if Path(session.project) == project or Path(session.project) in project.parents
+        ]
+        nearest = max((len(session.project) for session in found), default=0)
+        found = [session for session in found if len(session.project) == nearest]
+        what = f"of {project}"
+    if len(found) == 1:
+        return found[0]
+    others = (
+        "; ".join(
+            f"{session.name} ({session.pid}) in {session.project}" for session in found or running
+        )
+        or "none"
+    )
+    if found:
+        raise SharingError(
+            f"Several sessions are {what}. Choose one by its name or process id: {others}."
+        )
+    raise SharingError(
+        f"No session on a screen is {what}. Running: {others}. mahtab-tui opens one there."
+    )
+
+
+def _answering(folder: Path) -> Iterator[RunningSession]:
+    for path in sorted(folder.glob("*.sock"), key=lambda path: path.name):
+        try:
+            answer = next(_frames(path, "probe", PATIENCE), None)
+        except (ConnectionRefusedError, FileNotFoundError):
+            with contextlib.suppress(OSError):
+                path.unlink()
+            continue
+        except (OSError, FrameError):
+            continue
+        if answer is not None:
+            agents = [str(agent) for agent in answer["agents"]]
+            yield RunningSession(
+                str(answer["name"]), str(answer["project"]), int(answer["pid"]), agents, path
+            )
+
+
+def _frames(path: Path, op: str, patience: float | None = None) -> Iterator[Frame]:
+    """Ask a session for something, and yield what it sends. patience: for each piece. Raises
+    `OSError`, `FrameError`."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(patience)
+        connection.connect(str(path))
+        connection.sendall(encode({"op": op}))
+        reader = FrameReader()
+        while data := connection.recv(65536):
+            yield from reader.feed(data)
+
+
+def record_frame(record: Record) -> Frame:
+    return {"op": "record", **as_json(record)}
+
+
+def follow(running: RunningSession) -> Iterator[Record]:
+    """Yield the recent records of a session, then new ones until it ends. Raises `OSError` if it
+    cannot be reached."""
+    with contextlib.suppress(FrameError):  # the session is damaged, or not a session
+        for frame in _frames(running.path, "watch"):
+            with contextlib.suppress(InvalidRecord):
+                if frame.get("op") == "record" and (record := from_json(frame)) is not None:
+                    yield record
+
+
+SEND_TIMEOUT = 5
+"""Seconds that an agent may take to read. A slower one is disconnected, so that it does not block
+the session."""
+
+FAREWELL = 1.0
+"""Seconds for a disconnected agent to read why."""
+
+RETRY = 0.1
+"""Seconds to wait after accepting a connection has failed."""
+
+LARGEST = 64 * 1024 * 1024
+"""Maximum size of an agent's message in bytes."""
+
+
+class AgentService:
+    """Serves the agents that are connected to a session."""
+
+    def __init__(self, session: Session, project: Path) -> None:
+        """project: the folder by which agents find the session."""
+        self.session = session
+        self._project = project
+        self.calls = AgentCalls(session)
+        self._connections: set[_Connection] = set()
+
+    def serve(self, connected: socket.socket, *, owns_session: bool = False) -> None:
+        """Serve what is at the other end of a socket, on a thread. owns_session: it is an agent
+        whose own session this is."""
+        connection = _Connection(connected, self, owns_session=owns_session)
+        self._connections.add(connection)
+        threading.Thread(target=connection.serve, name="share-agent", daemon=True).start()
+
+    # Called by connections
+
+    def described(self) -> Frame:
+        return {
+            "op": "session",
+            "name": self.session.name,
+            "project": str(self._project),
+            "pid": os.getpid(),
+            "agents": self.session.joined_agents.names,
+        }
+
+    def gone(self, connection: _Connection, agent: JoinedAgent | None) -> None:
+        self._connections.discard(connection)
+        if agent is not None:
+            self.session.joined_agents.left(agent, stop=self.session.settings.agent_gone == "stop")
+
+
+class ShareServer(AgentService):
+    """Listens while its session is on the screen."""
+
+    def __init__(self, session: Session, project: Path) -> None:
+        super().__init__(session, project)
+        self._closed = threading.Event()
+        self._path = socket_path(os.getpid())
+        draft = self._path.with_suffix(
+            ".new"
+        )  # renamed once it listens: programs that look for sessions remove sockets that do not answer
+        self._listener = socket.socket(socket.AF_UNIX)
+        try:
+            draft.unlink(missing_ok=True)
+            self._listener.bind(str(draft))
+            draft.chmod(0o600)
+            self._listener.listen(16)
+            draft.replace(self._path)
+        except OSError as error:
+            self._listener.close()
+            raise SharingError(f"{self._path} cannot be made: {error.strerror}.") from None
+        threading.Thread(target=self._accept, name="share", daemon=True).start()
+
+    def close(self) -> None:
+        self._closed.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+        for connection in list(self._connections):
+            connection.leave("The session was closed: its screen is gone.")
+
+    def _accept(self) -> None:
+        while not self._closed.is_set():
+            try:
+                accepted, _ = self._listener.accept()
+            except OSError:
+                self._closed.wait(
+                    RETRY
+                )  # the socket is closed, or the program has run out of file descriptors
+                continue
+            if peer_uid(accepted) != os.getuid():
+                accepted.close()
+                continue
+            self.serve(accepted)
+
+
+class _Connection:
+    """One agent's connection: a thread reads, and each call is served on a thread of its own."""
+
+    def __init__(
+        self, accepted: socket.socket, server: AgentService, *, owns_session: bool
+    ) -> None:
+        self._socket = accepted
+        self._owns_session = owns_session
+        self._server = server
+        self._session = server.session
+        self._sending = threading.Lock()
+        self._agent: JoinedAgent | None = None
+        self._calls: dict[int, AgentCall] = {}
+        self._feed: Feed | None = None
+        self._leaving = False
+        self._ended = threading.Event()
+        accepted.setsockopt(
+            socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_TIMEOUT, 0)
+        )
+
+    def serve(self) -> None:
+        reader = FrameReader(LARGEST)
+        try:
+            while data := self._socket.recv(65536):
+                for frame in reader.feed(data):
+                    if not self._leaving:
+                        self._handle(frame)
+        except (OSError, FrameError, KeyError, TypeError, ValueError):
+            pass  # the other side does not speak the protocol, or has closed the connection
+        finally:
+            if self._feed is not None:
+                self._session.broadcast.unwatch(self._feed)
+            self._server.gone(self, self._agent)
+            self._socket.close()
+            self._ended.set()
+
+    def leave(self, sentence: str) -> None:
+        """Close the connection, with a sentence for the agent. Waits a moment until the agent has
+        read it."""
+        self._leaving = True
+        self._send({"op": "bye", "text": sentence})
+        with contextlib.suppress(OSError):
+            # Keep receiving for a moment: if the agent's writing failed, it would never read the
+            # sentence.
+            self._socket.shutdown(socket.SHUT_WR)
+            self._ended.wait(FAREWELL)
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _handle(self, frame: Frame) -> None:
+        if frame["op"] == "probe":
+            self._send(self._server.described())
+        elif frame["op"] == "join" and self._agent is None and self._feed is None:
+            newest = next(reversed(self._session.cells.finished_since(None)), None)
+            self._agent = self._session.joined_agents.join(
+                str(frame["name"]), self.leave, newest, owns_session=self._owns_session
+            )
+            self._send({**self._server.described(), "you": self._agent.name})
+        elif frame["op"] == "watch" and self._feed is None and self._agent is None:
+            self._feed = self._session.broadcast.watch()
+            threading.Thread(
+                target=self._tell_records, args=(self._feed,), name="share-watch", daemon=True
+            ).start()
+        elif frame["op"] == "cancel":
+            if call := self._calls.get(int(frame["id"])):
+                call.cancel()
+        elif frame["op"] == "call" and self._agent is not None:
+            number = int(frame["id"])
+            call = self._calls[number] = AgentCall(
+                lambda frame: self._send({**frame, "id": number})
+            )
+            arguments = (self._agent, call, number, str(frame["what"]), dict(frame["args"]))
+            threading.Thread(
+                target=self._serve_call, args=arguments, name="share-call", daemon=True
+            ).start()
+
+    def _serve_call(
+        self, agent: JoinedAgent, call: AgentCall, number: int, what: str, args: dict[str, Any]
+    ) -> None:
+        try:
+            answer: Frame = {
+                "op": "answer",
+                "id": number,
+                "value": self._server.calls.serve(agent, call, what, args),
+            }
+        except AgentCallRefused as error:
+            answer = {"op": "refused", "id": number, "text": str(error)}
+        except Exception as error:  # the thread's outermost frame; the agent needs an answer
+            answer = {
+                "op": "refused",
+                "id": number,
+                "text": f"The session failed: {type(error).__name__}: {error}",
+            }
+        self._calls.pop(number, None)
+        self._send(answer)
+
+    def _tell_records(self, feed: Feed) -> None:
+        while (record := feed.get()) is not None:
+            self._send(record_frame(record))
+
+    def _send(self, frame: Frame) -> None:
+        try:
+            data = encode(frame)
+        except FrameError as error:
+            data = encode(
+                {
+                    "op": "refused",
+                    "id": frame.get("id", 0),
+                    "text": f"The answer cannot be sent: {error}.",
+                }
+            )
+        with self._sending:
+            try:
+                self._socket.sendall(data)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)

@@ -1,1 +1,0 @@
-"""The output of a cell: as data that grows, and as rows."""

@@ -1,0 +1,369 @@
+"""A text area for Python that behaves like an interactive prompt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from rich.style import Style
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.color import Color
+from textual.document._document import Location, Selection
+from textual.document._syntax_aware_document import SyntaxAwareDocument
+from textual.events import Key, Paste
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.strip import Strip
+from textual.widgets import TextArea
+from textual.widgets.text_area import TextAreaTheme
+
+from mahtab_tui.tui.textual_fixes import VisibleHighlights, run_own_binding
+
+_PIECE = re.compile(
+    r'(?P<string>"""(?:[^\\]|\\.)*?(?:"""|\\?\Z)|' + r"'''(?:[^\\]|\\.)*?(?:'''|\\?\Z)|"
+    r'"(?:[^"\\\n]|\\.)*"?|'
+    + r"'(?:[^'\\\n]|\\.)*'?)|(?P<comment>#[^\n]*)|(?P<bracket>[()\[\]{}])",
+    re.DOTALL,
+)
+_CLOSES = {")": "(", "]": "[", "}": "{"}
+
+
+class SourceSpan(NamedTuple):
+    """A string, or a pair of brackets with the text between them. Offsets are in characters; `end`
+    is inclusive."""
+
+    start: int
+    end: int
+    bracket: bool
+
+
+def spans(text: str) -> Iterator[SourceSpan]:
+    """Yield the strings and pairs of brackets of a text, in the order of their ends. Brackets
+    without a partner are left out."""
+    opened: list[tuple[str, int]] = []
+    for piece in _PIECE.finditer(text):
+        if piece["string"]:
+            yield SourceSpan(piece.start(), piece.end() - 1, bracket=False)
+        elif (bracket := piece["bracket"]) in _CLOSES:
+            if opened and opened[-1][0] == _CLOSES[bracket]:
+                yield SourceSpan(opened.pop()[1], piece.start(), bracket=True)
+        elif bracket:
+            opened.append((bracket, piece.start()))
+
+
+def bare(text: str) -> str:
+    """Remove comments, and empty all strings."""
+    return _PIECE.sub(lambda piece: '""' if piece["string"] else piece["bracket"] or "", text)
+
+
+def outside_of_strings(text: str, changed: Callable[[str], str]) -> str:
+    """Apply a function to the text outside of strings and comments."""
+    parts: list[str] = []
+    end = 0
+    for piece in _PIECE.finditer(text):
+        if not piece["bracket"]:
+            parts += [changed(text[end : piece.start()]), piece[0]]
+            end = piece.end()
+    return "".join([*parts, changed(text[end:])])
+
+
+STEP = "    "
+"""As in `line_breaks`, which is loaded with the first Enter."""
+
+_ROLES: Mapping[str, tuple[str, ...]] = {
+    "muted": ("comment", "punctuation.bracket", "punctuation.delimiter"),
+    "good": ("string",),
+    "moon": ("number", "float", "boolean", "constant.builtin", "string.escape"),
+    "model": (
+        "keyword",
+        "keyword.function",
+        "keyword.operator",
+        "keyword.return",
+        "conditional",
+        "repeat",
+        "exception",
+        "include",
+    ),
+    "person": (
+        "operator",
+        "function",
+        "function.builtin",
+        "method",
+        "type.class",
+        "type.builtin",
+        "attribute",
+        "attribute.builtin",
+    ),
+    # Code within a string.
+    "foreground": ("none",),
+}
+"""Captures of Textual's query for Python, by theme variable. The colours are as in the
+transcript."""
+
+
+class CodeArea(TextArea):
+    """Edits Python, or plain words if `python` is off. Enter submits complete text and otherwise
+    starts a new line."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+j,shift+enter,alt+enter", "new_line", "New line", show=False),
+        Binding("ctrl+enter", "submit", "Run", show=False),
+        Binding("tab", "indent", "Indent", show=False),
+        Binding("shift+tab", "dedent", "Dedent", show=False),
+    ]
+
+    @dataclass
+    class Submitted(Message):
+        """Posted on Enter if the text is complete."""
+
+        text: str
+        python: bool
+
+    def __init__(self, text: str = "", *, id: str | None = None) -> None:
+        self.typing = False
+        """Whether the cursor moves because of typing."""
+        self._visible_highlights = VisibleHighlights(self)
+        super().__init__(
+            text,
+            language="python",
+            tab_behavior="focus",
+            highlight_cursor_line=False,
+            compact=True,
+            max_checkpoints=200,
+            id=id,
+        )
+        self._pair: tuple[Location, ...] | None = ()
+        """The bracket at the cursor and its partner; None until the next render computes them."""
+
+    @property
+    def python(self) -> bool:
+        return self.language == "python"
+
+    @python.setter
+    def python(self, python: bool) -> None:
+        if python == self.python:
+            return
+        selection = self.selection
+        self.language = "python" if python else None
+        self.selection = selection
+
+    def on_mount(self) -> None:
+        self._take_colours()
+        self.app.theme_changed_signal.subscribe(self, lambda theme: self._take_colours())
+
+    def _take_colours(self) -> None:
+        self.register_theme(
+            _editor_theme({**self.app.get_theme_variable_defaults(), **self.app.theme_variables})
+        )
+        self.theme = "roles"
+        self.notify_style_update()
+
+    # Keys
+
+    async def on_key(self, event: Key) -> None:
+        if event.key == "enter":
+            event.stop()
+            event.prevent_default()
+            if not self.python or self.may_run():
+                self.action_submit()
+            else:
+                self.action_new_line()
+        else:
+            await run_own_binding(self, event)
+
+    def may_run(self) -> bool:
+        """Return whether Enter runs the text: it is complete, and the cursor is not in the middle
+        of several lines."""
+        from mahtab_tui.tui.editor.pasting import is_complete
+
+        at_end = not self.get_text_range(self.cursor_location, self.document.end).strip()
+        return (at_end or self.document.line_count == 1) and is_complete(self.whole_text)
+
+    @property
+    def whole_text(self) -> str:
+        """The text, with collapsed pastes expanded."""
+        return self.text
+
+    @property
+    def cursor_index(self) -> int:
+        """The position of the cursor, in characters from the start."""
+        return len(self.get_text_range((0, 0), self.cursor_location))
+
+    @contextmanager
+    def as_typed(self) -> Iterator[None]:
+        """Treat changes and cursor movements in this context as typing."""
+        self.typing = True
+        try:
+            yield
+        finally:
+            self.typing = False
+
+    def action_submit(self) -> None:
+        self.post_message(self.Submitted(self.text, python=self.python))
+
+    def action_new_line(self) -> None:
+        """Start a new line with Python's indentation; text right of the cursor moves into it."""
+        from mahtab_tui.tui.editor.pasting import next_indent
+
+        start, end = sorted(self.selection)
+        indent = next_indent(self.get_text_range((0, 0), start)) if self.python else ""
+        rest = self.document.get_line(end[0])[end[1] :]
+        blanks = len(rest) - len(rest.lstrip(" ")) if self.python else 0
+        self._replace_via_keyboard("\n" + indent, start, (end[0], end[1] + blanks))
+
+    def action_indent(self) -> None:
+        """Indent to the next stop, or all selected lines by one step."""
+        if self.selection.is_empty:
+            width = len(STEP) - self.cursor_location[1] % len(STEP)
+            self._replace_via_keyboard(" " * width, *self.selection)
+        else:
+            self._shift_lines(lambda line: STEP + line if line.strip() else line)
+
+    def action_dedent(self) -> None:
+        """Remove a step of indentation from the line, or from all selected lines."""
+        if self.selection.is_empty:
+            row = self.cursor_location[0]
+            line = self.document.get_line(row)
+            self.delete((row, 0), (row, len(line) - len(_dedented(line))))
+        else:
+            self._shift_lines(_dedented)
+
+    def action_delete_left(self) -> None:
+        """Delete back to the previous stop in leading white space; otherwise one character, or the
+        selection."""
+        row, column = self.cursor_location
+        before = self.document.get_line(row)[:column]
+        if self.python and self.selection.is_empty and before and not before.strip(" "):
+            self._delete_via_keyboard((row, (column - 1) // len(STEP) * len(STEP)), (row, column))
+        else:
+            super().action_delete_left()
+
+    def _shift_lines(self, shifted: Callable[[str], str]) -> None:
+        (first, _), (last, column) = sorted(self.selection)
+        if column == 0:
+            last -= 1
+        lines = [self.document.get_line(row) for row in range(first, last + 1)]
+        self.replace("\n".join(map(shifted, lines)), (first, 0), (last, len(lines[-1])))
+        self.selection = Selection((first, 0), (last, len(self.document.get_line(last))))
+
+    # Pasting inserts the whole text and never runs it.
+
+    def on_paste(self, event: Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self._insert_paste(event.text)
+
+    def action_paste(self) -> None:
+        """Paste the text that was copied in the program itself."""
+        self._insert_paste(self.app.clipboard)
+
+    def _insert_paste(self, text: str) -> None:
+        from mahtab_tui.tui.editor.pasting import clean, pasted_python
+
+        text = pasted_python(text, into_empty=not self.text.strip()) if self.python else clean(text)
+        self._replace_via_keyboard(self.collapsed(text), *self.selection)
+
+    def collapsed(self, text: str) -> str:
+        """Return what to insert for a pasted text."""
+        return text
+
+    # Brackets
+
+    def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
+        """Find nothing: `get_line` draws the pair, since this method ignores strings and cursors
+        after a bracket."""
+        return None
+
+    def watch_selection(self, selection: Selection) -> None:
+        """Forget the pair of brackets at the old cursor."""
+        self._pair = None if self.python and selection.is_empty else ()
+
+    def _pair_at(self, cursor: Location) -> tuple[Location, ...]:
+        row, column = cursor
+        near = self.document.get_line(row)[max(0, column - 1) : column + 1]
+        if not any(character in "()[]{}" for character in near):
+            return ()
+
+        place, text = len(self.get_text_range((0, 0), cursor)), self.text
+        pairs = {
+            end: span for span in spans(text) if span.bracket for end in (span.start, span.end)
+        }
+        pair = pairs.get(place) or (pairs.get(place - 1) if column else None)
+        return tuple(location(text, end) for end in pair[:2]) if pair else ()
+
+    def get_line(self, line_index: int) -> Text:
+        line = super().get_line(line_index)
+        if self._pair is None:
+            self._pair = self._pair_at(self.selection.end)
+        for row, column in self._pair:
+            if row == line_index and (style := self._theme.bracket_matching_style):
+                line.stylize(style, column, column + 1)
+        return line
+
+    # Workarounds for Textual; see `tui.textual_fixes`.
+
+    @staticmethod
+    def _get_builtin_highlight_query(language_name: str) -> str:
+        """Return no query, because `VisibleHighlights` has its own."""
+        return ""
+
+    def _set_document(self, text: str, language: str | None) -> None:
+        before = getattr(self, "document", None)
+        super()._set_document(text, language)
+        if isinstance(before, SyntaxAwareDocument):
+            # A document and its tree refer to each other, the tree in C, where no garbage collector
+            # sees it: neither would ever be freed.
+            del before._syntax_tree
+
+    def _build_highlight_map(self) -> None:
+        self._visible_highlights.clear()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._visible_highlights.update()
+        return super().render_lines(crop)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Respect a maximum in vh, which Textual ignores while the parent has no height yet."""
+        height, most = (
+            super().get_content_height(container, viewport, width),
+            self.styles.max_height,
+        )
+        return height if most is None else min(height, int(most.resolve(viewport, viewport)))
+
+    def _refresh_size(self) -> None:
+        """Scroll to the cursor again, because Textual does so before it knows the height of the new
+        text."""
+        super()._refresh_size()
+        self.scroll_cursor_visible()
+
+    def _recompute_cursor_offset(self) -> None:
+        # An undo may remove the scrollbar while the cursor is still on a removed line; Textual
+        # moves it a moment later.
+        row, column = self.cursor_location
+        if row < self.document.line_count and column <= len(self.document.get_line(row)):
+            super()._recompute_cursor_offset()  # type: ignore[no-untyped-call]
+
+
+def _editor_theme(variables: Mapping[str, str]) -> TextAreaTheme:
+    """Create a theme from the application's theme variables."""
+    styles = {
+        capture: Style(
+            color=Color.parse(variables[role]).rich_color, italic=capture == "comment" or None
+        )
+        for role, captures in _ROLES.items()
+        for capture in captures
+    }
+    return TextAreaTheme(name="roles", syntax_styles=styles)
+
+
+def location(text: str, place: int) -> Location:
+    """Return the location of a position, in characters from the start."""
+    return text.count("\n", 0, place), place - text.rfind("\n", 0, place) - 1
+
+
+def _dedented(line: str) -> str:
+    return line[min(len(STEP), len(line) - len(line.lstrip(" "))) :]

@@ -1,0 +1,159 @@
+"""Suggestions and help at the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from textual.content import Content
+from textual.geometry import Offset
+from textual.widgets import Static
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.tui.editor.code_area import CodeArea
+from mahtab_tui.tui.editor.completion import CompletionList
+from mahtab_tui.tui.workers import Fetcher, LatestWorker
+
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.values import Explanation
+
+PAUSE = 0.7
+"""Seconds without a key before a suggestion is requested."""
+
+Suggest = Callable[[str, bool, Callable[[], bool]], str]
+"""Suggests the rest of a line, given the text, whether it is Python, and a function that returns
+whether the suggestion is still wanted. Waits for the model. Empty if there is no suggestion."""
+
+
+class SuggestionRequest(NamedTuple):
+    number: int
+    text: str
+    python: bool
+
+
+class InlineSuggester:
+    """Requests and shows suggestions. Right or Tab inserts one."""
+
+    def __init__(self, area: CodeArea, completions: CompletionList, suggest: Suggest) -> None:
+        self._area = area
+        self._completions = completions
+        self._suggest = suggest
+        self._thread: LatestWorker[SuggestionRequest] = LatestWorker(
+            self._ask_model, "suggestion", PAUSE
+        )
+        self._requested = 0
+        """The number of the newest request; older ones are stopped and dropped."""
+
+    def end(self) -> None:
+        """Stop the thread: the area is gone."""
+        self._requested += 1
+        self._thread.close()
+
+    def ask(self, *, at_once: bool) -> None:
+        """Request a suggestion if the cursor is at the end of the text. at_once: without a
+        pause."""
+        self._requested += 1
+        if (
+            self._area.text.strip()
+            and self._area.selection.is_empty
+            and self._area.cursor_at_end_of_text
+        ):
+            self._thread.ask(
+                SuggestionRequest(self._requested, self._area.whole_text, self._area.python),
+                at_once=at_once,
+            )
+
+    def forget(self) -> None:
+        """Remove the suggestion, and drop a pending one."""
+        self._requested += 1
+        self._area.suggestion = ""
+
+    def take(self) -> bool:
+        """Insert the suggestion; returns False if there is none, or the list of completions is
+        open."""
+        if not self._area.suggestion or self._completions.is_open:
+            return False
+        self._area.insert(self._area.suggestion)
+        return True
+
+    def _ask_model(self, request: SuggestionRequest) -> None:
+        """Serve a request, on the thread."""
+        if request.number == self._requested:
+            text = self._suggest(
+                request.text, request.python, lambda: request.number == self._requested
+            )
+            self._area.call_later(self._answered, request, text)
+
+    def _answered(self, request: SuggestionRequest, text: str) -> None:
+        if (
+            request.number == self._requested
+            and self._area.cursor_at_end_of_text
+            and not self._completions.is_open
+        ):
+            self._area.suggestion = text
+
+
+Explain = Callable[[str, int], "Explanation | None"]
+"""Explains the name at a cursor in code; raises `KernelError`."""
+
+_WIDEST_CARD, _HIGHEST = 90, 16
+"""Maximum columns and lines, including the border."""
+
+
+class HelpCard(Static):
+    """Shows an explanation. It never has the focus; typing or moving the cursor closes it."""
+
+    can_focus = False
+
+    def __init__(self, explain: Explain | None) -> None:
+        super().__init__(markup=False)
+        self.display = False
+        self._explain = explain
+        self._fetcher = Fetcher(self)
+
+    def ask(self, code: str, cursor: int, at: Offset) -> None:
+        """Explain the name at a cursor, in characters; asks the kernel on a thread. at: the
+        cursor's cell of the screen."""
+        if (explain := self._explain) is None:
+            return
+        self._fetcher.ask(
+            "help",
+            lambda: explain(code, cursor),
+            lambda about: self._show(_content(about), at),
+            lambda error: self._show(Content(error), at),
+        )
+
+    def close(self) -> None:
+        """Close the card, and drop a pending answer."""
+        self._fetcher.forget("help")
+        self.display = False
+
+    def _show(self, content: Content, at: Offset) -> None:
+        screen = self.screen.size
+        width = min(screen.width, _WIDEST_CARD)
+        lines = content.wrap(width - 4)
+        height = min(len(lines) + 2, _HIGHEST, max(3, at.y))
+        if len(lines) > height - 2:
+            lines = [
+                *lines[: height - 3],
+                Content.styled("… name? in a cell shows all of it", "$muted"),
+            ]
+        self.update(Content("\n").join(lines))
+        self.styles.width, self.styles.height = width, height
+        self.absolute_offset = Offset(
+            max(0, min(at.x - 2, screen.width - width)), max(0, at.y - height)
+        )
+        self.display = True
+
+
+def _content(about: Explanation | None) -> Content:
+    from textual.highlight import highlight  # loaded late, for a fast start
+
+    if about is None:
+        return Content("No help for the code at the cursor.")
+    parts = [highlight(plain(about.signature), language="python")]
+    if about.doc:
+        parts.append(Content(plain(about.doc)))
+    if about.where:
+        parts.append(Content.styled(plain(about.where), "$muted"))
+    return Content("\n\n").join(parts)

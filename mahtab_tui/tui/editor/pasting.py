@@ -1,0 +1,195 @@
+"""What Enter and a paste do to the text."""
+
+from __future__ import annotations
+
+import ast
+import codeop
+import re
+import textwrap
+import warnings
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.session.attached import is_large
+from mahtab_tui.tui.editor.code_area import bare, outside_of_strings, spans
+from mahtab_tui.worker.magics import is_python, transform
+
+_FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | codeop.PyCF_ALLOW_INCOMPLETE_INPUT  # type: ignore[attr-defined]
+_TYPE_PARAMETERS = re.compile(r"^([ \t]*(?:async +def|def|class) +\w+)\[[^\[\]\n]*\]", re.MULTILINE)
+
+STEP = "    "
+"""A step of indentation."""
+_LEAVES_BLOCK = re.compile(r"\s*(?:return|pass|break|continue|raise)\b")
+
+_WHOLE_CELL = re.compile(r"\s*%%")
+_TIMED = re.compile(r"\s*%%time(?:it)?\b.*\n")
+"""Magics that are followed by Python."""
+
+
+def is_complete(source: str) -> bool:
+    """Return whether Enter should run a cell. Invalid code is complete, so that its error is shown.
+
+    A cell that ends with a block is incomplete until an empty line, as in Python and IPython; so is
+    a ``%%magic``. ``!command``, ``%magic`` and ``object?`` count as the calls into which the kernel
+    transforms them.
+    """
+    if _WHOLE_CELL.match(source) and not _TIMED.match(source):
+        return "\n" in source.strip() and not source.rpartition("\n")[2].strip()
+    # The kernel's Python may be newer than this one and have type parameters.
+    readable = _TYPE_PARAMETERS.sub(r"\1", transform(source))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree: ast.Module = compile(readable, "<input>", "exec", _FLAGS, dont_inherit=True)
+    except SyntaxError as error:
+        return "incomplete input" not in str(error)
+    except (
+        ValueError,
+        RecursionError,
+        MemoryError,
+        SystemError,
+    ):  # a NUL; too deep nesting; another thread is parsing (3.11)
+        return True
+    open_block = bool(tree.body) and (
+        hasattr(tree.body[-1], "body") or hasattr(tree.body[-1], "cases")
+    )
+    return not (open_block and source.rpartition("\n")[2].strip())
+
+
+def next_indent(before: str) -> str:
+    """Return the indentation of a new line after the text before the cursor."""
+    start = before.rfind("\n") + 1
+    # A string or bracket that ends in this line belongs to the line in which it starts.
+    for span in sorted(spans(before), reverse=True):
+        if span.start < start <= span.end:
+            start = before.rfind("\n", 0, span.start) + 1
+    statement = before[start:]
+    indent = statement[: len(statement) - len(statement.lstrip())]
+    if bare(statement).rstrip().endswith((":", "(", "[", "{")):
+        return indent + STEP
+    if _LEAVES_BLOCK.match(statement):
+        return indent[: -len(STEP)]
+    return indent
+
+
+_SESSION = re.compile(r">>>(?: |$)|In \[\d+\]:", re.MULTILINE)
+_PROMPT = re.compile(r"(?:>>>|\.\.\.)(?: |$)|(?:In \[\d+\]| +\.\.\.): ?")
+_FENCE = re.compile(r"\s*+(`{3,}+|~{3,}+)[^`\n]*+")
+_LEADING_TABS = re.compile(r"^[ \t]*\t", re.MULTILINE)
+
+
+def clean(text: str) -> str:
+    """Remove control characters, and convert line breaks to ``\\n``."""
+    return plain(text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def pasted_python(text: str, *, into_empty: bool) -> str:
+    """Prepare Python from anywhere: indent by spaces, and remove prompts and fences; a session's
+    output and text between fences become comments.
+
+    into_empty: also remove the indentation common to all lines.
+    """
+    text = _LEADING_TABS.sub(lambda tabs: tabs[0].expandtabs(len(STEP)), clean(text))
+    text = _without_fences(text)
+    dedented = textwrap.dedent(text)
+    if _SESSION.match(dedented.lstrip("\n")):
+        return "\n".join(map(_without_prompt, dedented.strip("\n").split("\n")))
+    return dedented if into_empty else text
+
+
+def _without_prompt(line: str) -> str:
+    if prompt := _PROMPT.match(line):
+        return line[prompt.end() :]
+    return f"# {line}" if line.strip() else ""
+
+
+def _without_fences(text: str) -> str:
+    """Return the code of a Markdown text that starts with a fence, or whose only fence is its last
+    line; otherwise the text."""
+    lines = text.split("\n")
+    filled = [number for number, line in enumerate(lines) if line.strip()]
+    if not filled or not (_FENCE.fullmatch(lines[filled[0]]) or lines[filled[-1]].strip() == "```"):
+        return text
+    if not _FENCE.fullmatch(lines[filled[0]]):
+        return (
+            "\n".join(lines[: filled[-1]])
+            if sum(bool(_FENCE.fullmatch(line)) for line in lines) == 1
+            else text
+        )
+    code: list[str] = []
+    fence = ""  # of the open block
+    for line in lines[filled[0] :]:
+        found = _FENCE.fullmatch(line)
+        if found and not fence:
+            fence = found[1]
+        elif found and line.strip().startswith(fence) and not line.strip().strip(fence[0]):
+            fence = ""
+        else:
+            code.append(line if fence or not line.strip() else f"# {line}")
+    return "\n".join(code).strip("\n") or text
+
+
+_STRAIGHT = str.maketrans(
+    {
+        "\u2018": "'",
+        "\u2019": "'",
+        "\u201a": "'",
+        "\u201b": "'",
+        "\u201c": '"',
+        "\u201d": '"',
+        "\u201e": '"',
+        "\u201f": '"',
+    }
+)
+_CURLY = re.compile(f"[{''.join(map(chr, _STRAIGHT))}]")
+LONG = 100_000
+"""A longer text, in characters, is not parsed at each key."""
+
+
+def has_curly_quotes(text: str) -> bool:
+    """Return whether there are curly quotes outside of strings and comments; in a long text,
+    anywhere."""
+    found = _CURLY.search(text) is not None
+    return found and (len(text) > LONG or _CURLY.search(bare(text)) is not None)
+
+
+def straightened(text: str) -> str:
+    """Make quotes straight; those inside strings stay if the result is valid Python."""
+    outside = outside_of_strings(text, lambda piece: piece.translate(_STRAIGHT))
+    return outside if is_python(outside) else text.translate(_STRAIGHT)
+
+
+class Pastes:
+    """The collapsed texts, by their words."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def collapse(self, text: str) -> str:
+        """Return a new word for a text; the text itself if it is not large."""
+        if not is_large(text):
+            return text
+        lines = text.count("\n") + 1
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        word, number = f"[Pasted {size}]", 1
+        while self._texts.get(word, text) != text:
+            number += 1
+            word = f"[Pasted {size}, {number}]"
+        self._texts[word] = text
+        return word
+
+    def expand(self, text: str) -> str:
+        """Replace all words by their texts."""
+        # In one pass: a pasted text may contain the word of another one.
+        words = "|".join(map(re.escape, self._texts))
+        return re.sub(words, lambda word: self._texts[word[0]], text) if words else text
+
+    def word_at(self, text: str, *, end: bool) -> str:
+        """Return the word with which a text starts, or with which it ends; empty if none."""
+        return next(
+            (
+                word
+                for word in self._texts
+                if (text.endswith(word) if end else text.startswith(word))
+            ),
+            "",
+        )

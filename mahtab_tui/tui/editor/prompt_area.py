@@ -1,0 +1,384 @@
+"""The code area as a prompt, with modes, history and collapsed pastes."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from textual.binding import Binding, BindingType
+from textual.document._document import EditResult, Location, Selection
+from textual.events import Blur, Key
+from textual.message import Message
+
+from mahtab_tui.system.imports import IMPORTS
+from mahtab_tui.tui.commands.registry import SlashCompletions
+from mahtab_tui.tui.editor.code_area import CodeArea, location
+from mahtab_tui.tui.editor.completion import Complete, Completer, CompletionList
+from mahtab_tui.tui.find import Pattern
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.inbox import Mode
+    from mahtab_tui.store.history import History, HistoryEntry
+    from mahtab_tui.tui.editor.help_card import InlineSuggester, Suggest
+    from mahtab_tui.tui.editor.pasting import Pastes
+
+_PATIENCE = 1.0
+"""Seconds to wait for the last input to be written on leaving."""
+
+
+class Inputs:
+    """All inputs by mode, newest first, and the position in each mode."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._past: list[HistoryEntry] = []
+        self._new: list[tuple[str, Mode]] = []
+        self._to_write: SimpleQueue[tuple[str, Mode] | None] = SimpleQueue()
+        self._thread = threading.Thread(
+            target=self._read_and_write, name="input-history", daemon=True
+        )
+        self._cursors = {"python": HistoryCursor(), "ask": HistoryCursor()}
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write all new inputs."""
+        self._to_write.put(None)
+        self._thread.join(_PATIENCE)
+
+    def of(self, mode: Mode) -> list[str]:
+        """Return the inputs of a mode, each once; those of this session first."""
+        now = (text for text, its_mode in self._new if its_mode == mode)
+        past = (entry.text for entry in self._past if entry.mode == mode)
+        return list(dict.fromkeys((*now, *past)))
+
+    def step(self, step: int, mode: Mode, present: str) -> str | None:
+        """Move to an older (1) or newer (-1) input that begins with the draft, and return it; None
+        if there is none. present: the current text."""
+        return self._cursors[mode].step(step, self.of(mode), present)
+
+    def entered(self, text: str, mode: Mode) -> None:
+        """Add an input at once, because the key after Enter may be Up."""
+        self._new.insert(0, (text, mode))
+        self._to_write.put((text, mode))
+        self.reset()
+
+    def reset(self) -> None:
+        """Return to the draft in all modes, and forget changes."""
+        self._cursors = {mode: HistoryCursor() for mode in self._cursors}
+
+    def _read_and_write(self) -> None:
+        self._past = [*self._history.entries("python"), *self._history.entries("ask")]
+        while (entry := self._to_write.get()) is not None:
+            IMPORTS.wait_for_screen()  # writing masks secrets, with what is loaded after the first picture
+            self._history.add(*entry)
+
+
+class HistoryCursor:
+    """A position in the history; 0 is the draft. Changes to earlier inputs are kept until an input
+    is entered."""
+
+    def __init__(self) -> None:
+        self._place = 0
+        self._prefix = ""
+        """The draft, with which the inputs begin that are walked through."""
+        self._changed: dict[int, str] = {}
+
+    def step(self, step: int, inputs: list[str], present: str) -> str | None:
+        """See `Inputs.step`. inputs: newest first."""
+        if self._place == 0:
+            self._prefix = present
+        place = self._place + step
+        while 0 < place <= len(inputs) and not (
+            place in self._changed or _continues(inputs[place - 1], self._prefix)
+        ):
+            place += step
+        if not 0 <= place <= len(inputs):
+            return None
+        self._changed[self._place] = present
+        self._place = place
+        return self._changed.get(place, inputs[place - 1])
+
+
+def _continues(text: str, prefix: str) -> bool:
+    return text.startswith(prefix) and text != prefix
+
+
+class Draft(NamedTuple):
+    """A text that was put aside."""
+
+    mode: Mode
+    text: str
+
+
+class PromptArea(CodeArea):
+    """Owns completion, suggestion, history and pasted texts, and informs them of typing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+d", "end_of_input", "Leave", show=False),
+        Binding("alt+e", "expand_pastes", "Show pasted text", show=False),
+        Binding("alt+q", "straighten", "Straighten quotes", show=False),
+    ]
+
+    @dataclass
+    class ModeChanged(Message):
+        """Posted when a backtick at the very start, or Backspace in an empty text, changes the
+        mode."""
+
+        mode: Mode
+
+    class LeaveRequested(Message):
+        """Posted on Ctrl+D in an empty text."""
+
+    draft: Draft | None = None
+    """The text that comes back when the current one is entered."""
+    _recalled: tuple[str, Selection] | None = None
+    """Text and cursor as the history set them."""
+
+    def __init__(
+        self,
+        completions: CompletionList,
+        inputs: Inputs,
+        complete: Complete | None,
+        complete_question: Complete | None,
+        slash: SlashCompletions,
+        suggest: Suggest | None,
+        *,
+        id: str | None = None,
+    ) -> None:
+        self.completer = Completer(self, completions, complete, complete_question, slash)
+        self.suggester: InlineSuggester | None = None
+        if suggest is not None:
+            from mahtab_tui.tui.editor.help_card import InlineSuggester
+
+            self.suggester = InlineSuggester(self, completions, suggest)
+        self._inputs = inputs
+        self._pastes: Pastes | None = None
+        """Made with the first paste."""
+        self._found_at = 0
+        """Position at which the search continues, in characters from the start."""
+        super().__init__(id=id)
+
+    @property
+    def mode(self) -> Mode:
+        return "python" if self.python else "ask"
+
+    # Events
+
+    async def on_key(self, event: Key) -> None:
+        if event.character == "`" and self.cursor_location == (0, 0) and self.selection.is_empty:
+            self._change_mode("ask" if self.python else "python")
+        elif not self.completer.take_key(event):
+            return
+        event.stop()
+        event.prevent_default()
+
+    def on_blur(self, event: Blur) -> None:
+        self.completer.close()
+
+    def on_unmount(self) -> None:
+        self.completer.end()
+        if self.suggester is not None:
+            self.suggester.end()
+
+    def watch_selection(self, selection: Selection) -> None:
+        """Close the completions and drop the suggestion when the cursor moves away."""
+        super().watch_selection(selection)
+        if self.typing or not self.is_mounted:
+            return
+        self.completer.close()
+        if self.suggester is not None:
+            self.suggester.forget()
+
+    def update_suggestion(self) -> None:
+        """Ask for a new suggestion after the text changed, unless the user types the current
+        one."""
+        if self.suggester is not None and not self.suggestion:
+            self.suggester.ask(at_once=False)
+
+    def _replace_via_keyboard(
+        self, insert: str, start: Location, end: Location
+    ) -> EditResult | None:
+        with self.as_typed():
+            result = super()._replace_via_keyboard(insert, start, end)
+        self.completer.edited(by_character=len(insert) == 1 and insert != "\n")
+        return result
+
+    def _delete_via_keyboard(self, start: Location, end: Location) -> EditResult | None:
+        with self.as_typed():
+            result = super()._delete_via_keyboard(start, end)
+        self.completer.edited(by_character=False)
+        return result
+
+    def action_indent(self) -> None:
+        """Insert the suggestion or the chosen completion, or ask for completions; otherwise
+        indent."""
+        if not (self.suggester and self.suggester.take()) and not self.completer.take_tab():
+            super().action_indent()
+
+    # Mode and submitting
+
+    def _change_mode(self, mode: Mode) -> None:
+        """Change the mode at once, because the next key is meant for the new mode."""
+        self.python = mode == "python"
+        self.post_message(self.ModeChanged(mode))
+
+    def action_submit(self) -> None:
+        """Submit the text, if any, and empty the editor at once for the next input."""
+        if text := self.whole_text.rstrip():
+            self.post_message(self.Submitted(text, python=self.python))
+            self._inputs.entered(text, self.mode)
+            self.load_text("")
+            self._pastes = None  # the editor is empty, and its text cannot come back
+            draft, self.draft = self.draft, None
+            if draft is not None:  # at once, because the next key continues it
+                self._change_mode(draft.mode)
+                self.recall(draft.text)
+
+    def action_end_of_input(self) -> None:
+        """Delete right, or leave if the text is empty."""
+        if self.text:
+            self.action_delete_right()
+        else:
+            self.post_message(self.LeaveRequested())
+
+    # History
+
+    def _walk(self, step: int) -> None:
+        """Show an older input (1) or a newer one (-1), at once, because the next key is meant for
+        it."""
+        if (text := self._inputs.step(step, self.mode, self.text)) is not None:
+            self.recall(text)
+
+    def recall(self, text: str) -> None:
+        """Show an input of the history; undo brings back the previous text."""
+        from mahtab_tui.tui.editor.pasting import clean
+
+        text = clean(text)
+        self._show_instead(text)
+        self._recalled = (text, self.selection)
+
+    def _show_instead(self, text: str) -> None:
+        self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
+
+    @property
+    def _untouched(self) -> bool:
+        """Whether text and cursor are as the history set them: then Up and Enter apply to the input
+        as a whole."""
+        return self._recalled == (self.text, self.selection)
+
+    def may_run(self) -> bool:
+        if not self._untouched:
+            return super().may_run()
+        from mahtab_tui.tui.editor.pasting import is_complete
+
+        return is_complete(self.whole_text + "\n")
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        if not select and (
+            self._untouched or self.navigator.is_first_wrapped_line(self.cursor_location)
+        ):
+            self._walk(1)
+        else:
+            super().action_cursor_up(select)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        if not select and self.navigator.is_last_wrapped_line(self.cursor_location):
+            self._walk(-1)
+        else:
+            super().action_cursor_down(select)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Let the page keys scroll the transcript if all of the text is visible."""
+        if (
+            action in ("cursor_page_up", "cursor_page_down")
+            and self.wrapped_document.height <= self.size.height
+        ):
+            return False
+        return super().check_action(action, parameters)
+
+    # Large pasted texts
+
+    @property
+    def whole_text(self) -> str:
+        return self.text if self._pastes is None else self._pastes.expand(self.text)
+
+    def collapsed(self, text: str) -> str:
+        if self._pastes is None:
+            from mahtab_tui.tui.editor.pasting import Pastes
+
+            self._pastes = Pastes()
+        return self._pastes.collapse(text)
+
+    def action_expand_pastes(self) -> None:
+        """Show the pasted texts in full; undo collapses them again."""
+        text = self.whole_text
+        if text != self.text:
+            self._show_instead(text)
+
+    def action_straighten(self) -> None:
+        """Make curly quotes straight; undo makes them curly again."""
+        from mahtab_tui.tui.editor.pasting import has_curly_quotes, straightened
+
+        text = self.whole_text
+        if self.python and has_curly_quotes(text):
+            self._show_instead(self.collapsed(straightened(text)))
+
+    def action_delete_left(self) -> None:
+        if not self.text:
+            self._change_mode("python")
+        elif not self._delete_paste(left=True):
+            super().action_delete_left()
+
+    def action_delete_word_left(self) -> None:
+        if not self._delete_paste(" ", left=True):
+            super().action_delete_word_left()
+
+    def action_delete_right(self) -> None:
+        if not self._delete_paste(left=False):
+            super().action_delete_right()
+
+    def action_delete_word_right(self) -> None:
+        if not self._delete_paste(" ", left=False):
+            super().action_delete_word_right()
+
+    def _delete_paste(self, blanks: str = "", *, left: bool) -> bool:
+        """Delete a collapsed paste beside the cursor as a whole. blanks: characters that may be
+        between them."""
+        row, column = self.cursor_location
+        line = self.document.get_line(row)
+        beside = line[:column].rstrip(blanks) if left else line[column:].lstrip(blanks)
+        word = (
+            self._pastes.word_at(beside, end=left)
+            if self._pastes is not None and self.selection.is_empty
+            else ""
+        )
+        if word:
+            other = len(beside) - len(word) if left else len(line) - len(beside) + len(word)
+            self._delete_via_keyboard((row, min(column, other)), (row, max(column, other)))
+        return bool(word)
+
+    # Searching: the methods of `Findable`
+
+    def begin_find(self) -> str:
+        self._found_at = len(self.get_text_range((0, 0), min(self.selection)))
+        return "" if "\n" in self.selected_text else self.selected_text
+
+    def find(self, words: str, step: int, *, regex: bool) -> str:
+        places = list(Pattern(words, regex=regex, any_case=True).spans(self.text)) if words else []
+        if not places:
+            return "nothing found" if words else ""
+        at = next(
+            (number for number, (start, _) in enumerate(places) if start >= self._found_at), 0
+        )
+        at = (at + step) % len(places)
+        self._found_at, end = places[at]
+        self.selection = Selection(location(self.text, self._found_at), location(self.text, end))
+        self.scroll_cursor_visible()
+        return f"{at + 1} of {len(places)}"
+
+    def end_find(self) -> None:
+        self.focus()

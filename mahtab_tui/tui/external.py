@@ -1,0 +1,163 @@
+"""The clipboard, the user's editor, and the system's viewer."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from textual.app import App
+from textual.widgets import Input, TextArea
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.system.processes import find_program
+from mahtab_tui.tui.open import run_suspended
+from mahtab_tui.tui.terminal_app import TerminalApp
+
+MOST_COPIED = 1_000_000
+"""Characters of a text at most: terminals cut longer ones, or hang."""
+
+
+def copy(app: App[Any], text: str) -> None:
+    """Copy a text, and report where it went. The system's clipboard is a program that may be slow,
+    so it runs on a thread."""
+    if len(text) > MOST_COPIED:
+        app.notify(
+            f"{len(text):,} characters are too many for the clipboard.",
+            severity="warning",
+            markup=False,
+        )
+        return
+    text = text.encode("utf-8", "replace").decode()  # lone surrogates
+    app.copy_to_clipboard(text)
+    threading.Thread(
+        target=_copy_by_system, args=(app, text), name="clipboard", daemon=True
+    ).start()
+
+
+def copy_selection(app: App[Any], otherwise: str) -> bool:
+    """Copy the selection of the focused text field, else another text, else the mouse selection;
+    returns False if there is none."""
+    focused = app.screen.focused
+    typed = focused.selected_text if isinstance(focused, Input | TextArea) else ""
+    text = typed or otherwise or app.screen.get_selected_text()
+    if text:
+        copy(app, text)
+    return bool(text)
+
+
+def _copy_by_system(app: App[Any], text: str) -> None:
+    import pyperclip
+
+    try:
+        pyperclip.copy(text)
+        where = "to the terminal (OSC 52) and to the system's clipboard"
+    except (pyperclip.PyperclipException, OSError):
+        where = "to the terminal (OSC 52); no other clipboard was found"
+    characters = f"{len(text):,} characters" if len(text) != 1 else "one character"
+    with contextlib.suppress(RuntimeError):  # the screen has been left
+        app.call_from_thread(app.notify, f"Copied {characters} {where}.", markup=False, timeout=3)
+
+
+_PLACE_IN_NAME = frozenset({"hx", "helix", "subl", "zed"})
+_GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
+
+
+def editor_command() -> list[str]:
+    """Find the editor: $VISUAL, $EDITOR, vi or nano, split into words. Raises `RuntimeError`."""
+    try:
+        words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+    except ValueError as error:
+        raise RuntimeError(f"EDITOR cannot be read: {error}.") from None
+    words = words or [found for found in map(find_program, ("vi", "nano")) if found][:1]
+    if not words:
+        raise RuntimeError("No editor was found: set EDITOR.")
+    return words
+
+
+def edited(app: TerminalApp[Any], text: str, ending: str) -> str:
+    """Let the user edit a text in a file with that ending, and return it. Raises `RuntimeError`."""
+    command = editor_command()
+    try:
+        with tempfile.TemporaryDirectory(prefix="mahtab-") as folder:
+            path = Path(folder, f"input{ending}")
+            path.write_text(text, "utf-8")
+            code = run_suspended(app, [*command, str(path)], os.getcwd())
+            if code:
+                raise RuntimeError(
+                    f"{command[0]} ended with exit code {code}; the input was not changed."
+                )
+            return path.read_text("utf-8", errors="replace").rstrip("\n")
+    except OSError as error:
+        raise RuntimeError(
+            f"The input cannot be written to a file for {command[0]}: {error.strerror}."
+        ) from None
+
+
+def open_in_editor(app: TerminalApp[Any], path: str, line: int) -> None:
+    """Open a file at a line (from 1; 0 if unknown), and wait until the editor ends. Raises
+    `RuntimeError`."""
+    command = editor_command()
+    try:
+        here = os.getcwd()
+    except OSError as error:
+        raise RuntimeError(f"{command[0]} cannot be started: {error.strerror}.") from None
+    code = run_suspended(app, [*command, *at_line(command[0], path, line)], here)
+    if code:
+        raise RuntimeError(f"{command[0]} ended with exit code {code}.")
+
+
+def at_line(editor: str, path: str, line: int) -> list[str]:
+    """The arguments that open a file at a line. Most editors know `+12 file`, as POSIX defines it
+    for vi."""
+    name = os.path.basename(editor)
+    if not line:
+        return [path]
+    if name in _GOTO:
+        return ["--goto", f"{path}:{line}"]
+    return [f"{path}:{line}"] if name in _PLACE_IN_NAME else [f"+{line}", path]
+
+
+def open_picture(content: bytes, suffix: str) -> str:
+    """Write a picture to a temporary file and open it; returns the path. Raises `KernelError` with
+    a sentence if that fails."""
+    command = viewer(os.environ)
+    if command is None:
+        raise KernelError("No program that opens pictures was found here. Ctrl+S saves it.")
+    try:
+        with tempfile.NamedTemporaryFile(
+            prefix="mahtab-picture-", suffix=suffix, delete=False
+        ) as file:  # the viewer reads it later
+            file.write(content)
+        nothing = subprocess.DEVNULL
+        process = subprocess.Popen(
+            [command, file.name],
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise KernelError(
+            f"The picture cannot be opened: {error.strerror}. Ctrl+S saves it."
+        ) from None
+    threading.Thread(target=process.wait, name="viewer", daemon=True).start()
+    return file.name
+
+
+def viewer(environment: Mapping[str, str]) -> str | None:
+    """Find the program that opens files; None without a desktop, where it would take over our
+    terminal."""
+    if sys.platform == "darwin":
+        return find_program("open")
+    if "WSL_DISTRO_NAME" in environment:
+        return find_program("wslview")
+    has_desktop = environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")
+    return find_program("xdg-open") if has_desktop else None

@@ -1,0 +1,534 @@
+"""Arrays, plots and pictures."""
+
+from __future__ import annotations
+
+import io
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.app import ComposeResult
+from textual.color import Color
+from textual.containers import Vertical
+from textual.content import Content
+from textual.events import Resize
+from textual.strip import Strip
+from textual.widget import Widget
+from textual.widgets import Static
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.inspector_client import ArrayFacts, ArrayStatistics, ObjectPath, Plot
+from mahtab_tui.tui.commands.command import bindings
+from mahtab_tui.tui.commands.on_screens import ARRAY_COMMANDS, PICTURE_COMMANDS, PLOT_COMMANDS
+from mahtab_tui.tui.external import open_picture
+from mahtab_tui.tui.graphics.pictures import Drawings, Picture, PicturePart, PictureWidget
+from mahtab_tui.tui.inspector.table_model import bars
+from mahtab_tui.tui.inspector.table_view import TableView
+from mahtab_tui.tui.inspector.view import Excerpt, Subject, View
+from mahtab_tui.tui.terminal_app import cell_size
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from textual_plotext import PlotextPlot
+
+Slice = tuple[int | None, ...]
+
+
+def first_slice(shape: Sequence[int]) -> Slice:
+    """Show the last two dimensions, at index 0 of the others."""
+    return tuple(None if place >= len(shape) - 2 else 0 for place in range(len(shape)))
+
+
+def fits(slice: Slice | None, shape: Sequence[int]) -> bool:
+    """Whether an array of a shape has the slice. None stands for all of an array of at most two
+    dimensions."""
+    if slice is None:
+        return len(shape) <= 2
+    return len(slice) == len(shape) > 2 and all(
+        place is None or place < size for place, size in zip(slice, shape, strict=True)
+    )
+
+
+def stepped(slice: Slice, shape: Sequence[int], dimension: int, step: int) -> Slice:
+    """The neighbouring slice, along a dimension that has an index."""
+    place = slice[dimension]
+    if place is None:
+        return slice
+    return (
+        *slice[:dimension],
+        max(0, min(shape[dimension] - 1, place + step)),
+        *slice[dimension + 1 :],
+    )
+
+
+def fixed(slice: Slice) -> list[int]:
+    """The dimensions that have an index."""
+    return [dimension for dimension, place in enumerate(slice) if place is not None]
+
+
+def written(slice: Slice) -> list[str]:
+    """Write a slice as in code."""
+    return [":" if place is None else str(place) for place in slice]
+
+
+def parse(text: str, shape: Sequence[int]) -> Slice:
+    """Read what a user typed, as in ``3, :, :``. Raises `ValueError` with a sentence."""
+    parts = [part.strip() for part in text.strip().strip("[]").split(",")]
+    if len(parts) != len(shape):
+        raise ValueError(f"The array has {len(shape)} dimensions: enter a number or : for each.")
+    found: list[int | None] = []
+    for part, size in zip(parts, shape, strict=True):
+        if part in (":", ""):
+            found.append(None)
+            continue
+        try:
+            place = int(part)
+        except ValueError:
+            raise ValueError(f"{part} is neither a number nor :") from None
+        place += size if place < 0 else 0
+        if not 0 <= place < size:
+            raise ValueError(f"{part} is out of range for a dimension of {size:,}.")
+        found.append(place)
+    if found.count(None) not in (1, 2):
+        raise ValueError("Leave one or two dimensions whole, with :.")
+    return tuple(found)
+
+
+class PlotView(View, Vertical, can_focus=True):
+    """Draws an object, or a slice of it: a line or a heat map of the values, or their histogram."""
+
+    BINDINGS = bindings(PLOT_COMMANDS)
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__(subject)
+        self._kind: Literal["line", "histogram"] = "line"
+        self._path: ObjectPath | None = None if "array" in subject.opened.views else subject.path
+        """The drawn plot; None until the slice of an array is known."""
+
+    def on_mount(self) -> None:
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.reload())
+
+    def on_resize(self, event: Resize) -> None:
+        self.reload()
+
+    def show_path(self, path: ObjectPath) -> None:
+        self._path = path
+        self.reload()
+
+    def reload(self) -> None:
+        self.call_after_refresh(self._draw)
+
+    def _draw(self) -> None:
+        look, path, kind, size = self.subject.look, self._path, self._kind, self.size
+        if path is not None and size:
+            self.fetcher.ask(
+                "plot",
+                lambda: look.plot(path, kind, size.width - 2, 2 * size.height - 2),
+                self._show,
+                self.fail,
+            )
+
+    def _show(self, plot: Plot) -> None:
+        self.remove_children()
+        if plot.kind == "heat":
+            low, high = _ends(plot)
+            self.mount(HeatMap(plot, low, high))
+            self.say(
+                (f"heat map of means, {low:.4g} … {high:.4g}  ·  h shows the histogram", "$muted")
+            )
+        elif not plot.ys:
+            self.mount(Static("It has no numbers to plot.", classes="quiet-words", markup=False))
+        else:
+            self.mount(_plotext(plot, self.app.theme_variables["person"]))
+            what = "histogram" if plot.kind == "histogram" else "values by position"
+            self.say(
+                (
+                    f"{what}  ·  h shows the {'values' if plot.kind == 'histogram' else 'histogram'}",
+                    "$muted",
+                )
+            )
+
+    def action_histogram(self) -> None:
+        self._kind = "histogram" if self._kind == "line" else "line"
+        self._draw()
+
+
+class HeatMap(Widget):
+    """Draws two rows of values in each row of the screen, as colours."""
+
+    def __init__(self, plot: Plot, low: float, high: float) -> None:
+        super().__init__()
+        self._grid = plot.grid
+        self._low = low
+        self._span = high - low or 1.0
+
+    def render_line(self, y: int) -> Strip:
+        width, base = self.size.width, self.visual_style.rich_style
+        rows, columns = len(self._grid), len(self._grid[0]) if self._grid else 0
+        tops = self._grid[2 * y] if 2 * y < rows else ()
+        lower = self._grid[2 * y + 1] if 2 * y + 1 < rows else ()
+        across = max(1, width // columns) if columns else 1
+        segments = [Segment(" ", base)]
+        for column in range(columns):
+            top, bottom = (
+                self._colour(row[column] if column < len(row) else None) for row in (tops, lower)
+            )
+            if top is None and bottom is None:
+                segments.append(Segment(" " * across, base))
+            else:
+                style = Style(
+                    color=top.rich_color if top else None,
+                    bgcolor=bottom.rich_color if bottom else None,
+                )
+                segments.append(Segment(("▀" if top else " ") * across, base + style))
+        return Strip(segments).crop_extend(0, width, base)
+
+    def _colour(self, value: float | None) -> Color | None:
+        if value is None:
+            return None
+        part = (value - self._low) / self._span
+        variables = self.app.theme_variables
+        cold, middle, warm = (Color.parse(variables[name]) for name in ("panel", "person", "moon"))
+        return cold.blend(middle, part * 2) if part < 0.5 else middle.blend(warm, part * 2 - 1)
+
+
+def _ends(plot: Plot) -> tuple[float, float]:
+    values = [value for row in plot.grid for value in row if value is not None]
+    return (min(values), max(values)) if values else (0.0, 0.0)
+
+
+def _plotext(plot: Plot, colour: str) -> PlotextPlot:
+    from textual_plotext import PlotextPlot
+
+    widget = PlotextPlot()
+    rgb = Color.parse(colour).rgb
+    if plot.kind == "histogram":
+        widget.plt.bar(list(plot.xs), list(plot.ys), color=rgb, width=1.0)
+        ticks = [plot.xs[0] + (plot.xs[-1] - plot.xs[0]) * place / 4 for place in range(5)]
+        widget.plt.xticks(ticks, [f"{tick:.4g}" for tick in ticks])
+    else:
+        widget.plt.plot(list(plot.xs), list(plot.ys), color=rgb, marker="braille")
+    return widget
+
+
+LARGEST = 50_000_000
+"""Pixels; a larger picture is not decoded."""
+KEPT = 8_000_000
+"""Pixels to which a larger picture is reduced: more than a screen has."""
+HELD = 0.3
+"""Seconds within which a second press counts as the key being held down."""
+
+
+class DecodedPicture(NamedTuple):
+    """A picture from a file."""
+
+    content: bytes
+    """The file itself."""
+    suffix: str
+    """Suffix of files of this format, as in ".png"."""
+    image: Image
+    width: int
+    """Pixels, before it was reduced."""
+    height: int
+
+
+class PictureView(View, PictureWidget, can_focus=True):
+    """A picture, as large as fits on the screen."""
+
+    BINDINGS = bindings(PICTURE_COMMANDS)
+
+    def __init__(self, subject: Subject, file: Callable[[], bytes] | None = None) -> None:
+        """file: gets another picture than the object's; called on a thread, may raise
+        `KernelError`."""
+        super().__init__(subject)
+        self._file = file
+        self._pressed = time.monotonic()
+        self._opened: DecodedPicture | None = None
+        self._fitted: Picture | None = None
+        """The picture at the size of the screen."""
+        self._picture: Picture | None = None
+        """The picture whose rows are drawn now."""
+        self._rows: list[Strip] = []
+        self._drawings = Drawings(
+            self.fetcher,
+            lambda: self.app.console,
+            lambda: [self._fitted] if self._fitted else [],
+            self._drawn,
+            lambda _: self.fail("The picture cannot be drawn."),
+        )
+
+    def on_mount(self) -> None:
+        self.reload()
+
+    def reload(self) -> None:
+        subject = self.subject
+        file = self._file or partial(subject.look.picture, subject.path)
+        self.say(("…", "$muted"))
+        self.fetcher.ask("picture", lambda: decoded(file()), self._show, self.fail)
+
+    def _show(self, picture: DecodedPicture) -> None:
+        self._opened = picture
+        self.say((f"{picture.width:,} × {picture.height:,} pixels", "$muted"))
+        self._fit()
+
+    def on_resize(self, event: Resize) -> None:
+        self._fit()
+
+    def _fit(self) -> None:
+        if self._opened is None or not self.size:
+            return
+        image, (width, height) = self._opened.image, self.size
+        across, down = cell_size(self.app)
+        scale = min((width - 2) * across / image.width, height * down / image.height)
+        columns, lines = (
+            max(1, round(image.width * scale / across)),
+            max(1, round(image.height * scale / down)),
+        )
+        self._fitted = Picture(object(), columns, lines, lambda: image)
+        self._drawings.look()
+
+    def action_open_outside(self) -> None:
+        """Show it in the system's viewer, once while the key is held down."""
+        held, self._pressed = time.monotonic() - self._pressed < HELD, time.monotonic()
+        if held or self._opened is None:
+            return
+        content, suffix = self._opened.content, self._opened.suffix
+        self.fetcher.ask(
+            "viewer",
+            lambda: open_picture(content, suffix),
+            lambda path: self.say(f"Opened as {path}"),
+            self.fail,
+        )
+
+    def _drawn(self, picture: Picture) -> None:
+        self._picture, self._rows = picture, self._drawings.of(picture) or []
+        self.refresh()
+
+    def pictures(self) -> Iterator[PicturePart]:
+        if self._picture is not None:
+            yield PicturePart(self._picture, self._left, 0, 0, self._picture.rows)
+
+    @property
+    def _left(self) -> int:
+        return (
+            0 if self._picture is None else max(0, (self.size.width - self._picture.columns) // 2)
+        )
+
+    def render_line(self, y: int) -> Strip:
+        base = self.visual_style.rich_style
+        row = self._rows[y] if y < len(self._rows) else Strip([])
+        return Strip([Segment(" " * self._left, base), *row]).crop_extend(0, self.size.width, base)
+
+
+def decoded(data: bytes) -> DecodedPicture:
+    """Decode the picture in a file. Raises `KernelError` if it cannot be read."""
+    from PIL import Image as images
+    from PIL import UnidentifiedImageError
+
+    try:
+        image = images.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "BMP"))
+        width, height = image.size
+        if width * height > LARGEST:
+            raise KernelError(
+                f"The picture has {width:,} × {height:,} pixels, which is too many to show."
+            )
+        suffix = ".jpg" if image.format == "JPEG" else f".{image.format or 'png'}".lower()
+        return DecodedPicture(
+            data,
+            suffix,
+            image.convert("RGBA").reduce(math.ceil(math.sqrt(width * height / KEPT))),
+            width,
+            height,
+        )
+    except (
+        UnidentifiedImageError,
+        OSError,
+        ValueError,
+        SyntaxError,
+        images.DecompressionBombError,
+    ):
+        raise KernelError("The picture cannot be read: its file is damaged.") from None
+
+
+class ArrayView(View, Vertical):
+    """Lets the user choose the slice of an array that a table or a plot shows. All views of an
+    array show the same slice."""
+
+    BINDINGS = bindings(ARRAY_COMMANDS)
+
+    def __init__(self, subject: Subject, content: TableView | PlotView) -> None:
+        """content: shows the slice."""
+        super().__init__(subject)
+        self._content = content
+        self._facts: ArrayFacts | None = None
+        self._figures: ArrayStatistics | None = None
+        self._dimension = 0
+        """The number of the dimension, among those that have an index, along which keys step."""
+        self._shown: tuple[int | None, ...] | None = ()
+        """The slice on the screen; None for all of the array, empty for none yet."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(classes="array-head", markup=False)
+        yield self._content
+
+    def on_mount(self) -> None:
+        self.reload()
+
+    def reload(self) -> None:
+        subject = self.subject
+        self._shown = ()
+        self.fetcher.ask(
+            "array", lambda: subject.look.array(subject.path), self._take_facts, self.fail
+        )
+
+    def _take_facts(self, facts: ArrayFacts) -> None:
+        if not fits(self.subject.slice, facts.shape):
+            self.subject.slice = first_slice(facts.shape) if len(facts.shape) > 2 else None
+        self._facts = facts
+        self._show_slice()
+        self.refresh_bindings()
+        subject = self.subject
+        self.fetcher.ask(
+            "figures",
+            lambda: subject.look.array_figures(subject.path),
+            self._take_figures,
+            lambda _: None,
+        )
+
+    def _take_figures(self, figures: ArrayStatistics) -> None:
+        self._figures = figures
+        self._draw_head()
+
+    def _show_slice(self) -> None:
+        """Show the chosen slice, unless it is on the screen already."""
+        if self._facts is not None and self.subject.slice != self._shown:
+            self._shown = self.subject.slice
+            self._draw_head()
+            self._content.show_path(
+                self.subject.path
+                if self._shown is None
+                else (*self.subject.path, ["slice", list(self._shown)])
+            )
+
+    def take_focus(self) -> None:
+        self._show_slice()  # another view may have changed it
+        self._content.take_focus()
+
+    @property
+    def excerpt(self) -> Excerpt:
+        if not isinstance(self._content, TableView):
+            return super().excerpt
+        excerpt = self._content.excerpt
+        if self.subject.slice is None:
+            return excerpt
+        rows = f", {excerpt.description}" if excerpt.description else ""
+        return Excerpt(excerpt.opened, f"[{', '.join(written(self.subject.slice))}]{rows}")
+
+    def _draw_head(self) -> None:
+        facts, figures = self._facts, self._figures
+        if facts is None:
+            return
+        shape = " × ".join(f"{size:,}" for size in facts.shape)
+        parts: list[tuple[str, str] | str] = [
+            (shape, "bold"),
+            f"  {plain(facts.dtype)}",
+            (f"  {_bytes(facts.bytes)}", "$muted"),
+        ]
+        parts += [(f"  {word}", "$muted") for word in (plain(facts.device), facts.layout) if word]
+        if figures is not None and figures.min:
+            parts.append(
+                (
+                    f"   {figures.min} … {figures.max}  mean {figures.mean}"
+                    + (f" ± {figures.std}" if figures.std else ""),
+                    "$muted",
+                )
+            )
+            parts += [("  ", ""), (bars(figures.bars), "$person")]
+            parts += [(f"  {figures.missing:,} missing", "$moon")] if figures.missing else []
+            parts += (
+                [(f"  {figures.zeros:,} {'zero' if figures.zeros == 1 else 'zeros'}", "$muted")]
+                if figures.zeros
+                else []
+            )
+        if self.subject.slice is not None:
+            parts += ["\n", ("slice  ", "$muted"), *self._slice_parts(self.subject.slice)]
+        self.query_one(".array-head", Static).update(Content.assemble(*parts))
+
+    def _slice_parts(self, slice: tuple[int | None, ...]) -> list[tuple[str, str]]:
+        chosen = fixed(slice)
+        parts = [("[ ", "$muted")]
+        for dimension, text in enumerate(written(slice)):
+            here = bool(chosen) and dimension == chosen[self._dimension % len(chosen)]
+            parts += [
+                (", " if dimension else "", "$muted"),
+                (text, "bold $moon" if here else "$person" if text != ":" else "$muted"),
+            ]
+        return [
+            *parts,
+            (" ]", "$muted"),
+            ("   , and . step, d chooses the dimension, g enters a slice", "$muted"),
+        ]
+
+    # Actions
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only arrays of three or more dimensions have slices."""
+        return (
+            self.subject.slice is not None
+            if action in ("step_slice", "dimension", "enter_slice")
+            else super().check_action(action, parameters)
+        )
+
+    def action_step_slice(self, step: int) -> None:
+        facts, slice = self._facts, self.subject.slice
+        if facts is None or slice is None:
+            return
+        chosen = fixed(slice)
+        if chosen:
+            self._choose(stepped(slice, facts.shape, chosen[self._dimension % len(chosen)], step))
+
+    def action_dimension(self) -> None:
+        self._dimension += 1
+        self._draw_head()
+
+    def action_enter_slice(self) -> None:
+        if self._facts is not None and self.subject.slice is not None:
+            self.ask(
+                "a number or : for each dimension, as in 3, :, :",
+                ", ".join(written(self.subject.slice)),
+                self._entered,
+            )
+
+    def _entered(self, text: str) -> None:
+        if self._facts is None:
+            return
+        try:
+            self._choose(parse(text, self._facts.shape))
+        except ValueError as error:
+            self.fail(str(error))
+
+    def _choose(self, slice: tuple[int | None, ...]) -> None:
+        if slice != self.subject.slice:
+            self.subject.slice = slice
+            self._show_slice()
+
+
+def plot_view(subject: Subject) -> View:
+    """A view that plots an array by slices, and any other object as a whole."""
+    plot = PlotView(subject)
+    return ArrayView(subject, plot) if "array" in subject.opened.views else plot
+
+
+def _bytes(count: int) -> str:
+    """Write a size with its unit."""
+    size = float(count)
+    for unit in ("kB", "MB", "GB"):
+        size /= 1000
+        if size < 1000:
+            return f"{count:,} bytes" if count < 1000 else f"{size:.1f} {unit}"
+    return f"{size:,.0f} GB"

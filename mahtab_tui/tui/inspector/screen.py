@@ -1,0 +1,423 @@
+"""The inspector: shows an object, and from there the objects inside it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import ClassVar, NamedTuple
+
+from rich.cells import cell_len
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.events import Resize
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.inspector_client import (
+    InspectedObject,
+    InspectorClient,
+    ObjectPath,
+    ViewKind,
+)
+from mahtab_tui.tui.commands.command import bindings
+from mahtab_tui.tui.commands.on_screens import INSPECTOR_COMMANDS
+from mahtab_tui.tui.external import copy
+from mahtab_tui.tui.inspector.array import ArrayView, PictureView, plot_view
+from mahtab_tui.tui.inspector.table_view import ENDINGS, TableView, export_code, suggested
+from mahtab_tui.tui.inspector.text import SourceView, TextView, repr_view
+from mahtab_tui.tui.inspector.tree import TreeView
+from mahtab_tui.tui.inspector.view import Excerpt, Subject, View, Viewer
+from mahtab_tui.tui.option_list import Options, is_leaving
+from mahtab_tui.tui.screens.dialog import Dialog, ask
+from mahtab_tui.tui.widgets.key_line import KeyLine
+from mahtab_tui.tui.workers import Fetcher
+
+_MARK = "◐ "
+_BETWEEN = " › "
+
+NAMES: dict[ViewKind, str] = {
+    "table": "Table",
+    "array": "Array",
+    "tree": "Inside",
+    "text": "Text",
+    "source": "Source",
+    "plot": "Plot",
+    "picture": "Picture",
+    "attributes": "Attributes",
+    "repr": "Repr",
+}
+
+
+def crumbs(labels: Sequence[str], room: int) -> Content:
+    """Show the path to an object; if it is too long, its beginning and its end."""
+    first, *others = shown = [one_line(label) for label in labels]
+    while len(others) > 1 and cell_len(_BETWEEN.join(shown)) + len(_MARK) > room:
+        del others[0]
+        shown = [first, "…", *others]
+    *way, last = shown
+    parts = [(_MARK, "$moon"), *((label + _BETWEEN, "$muted") for label in way), (last, "bold")]
+    return Content.assemble(*parts).truncate(max(len(_MARK) + 1, room), ellipsis=True)
+
+
+def facts(opened: InspectedObject, room: int, *, private: bool = False) -> Content:
+    """Show type and size, cut to so many cells. private: say that the variable is private."""
+    told = f"{'private  ' * private}{one_line(opened.type)}  {one_line(opened.summary)}".rstrip()
+    return Content.styled(told, "$muted").truncate(max(1, room), ellipsis=True)
+
+
+def tabs(titles: Sequence[str], current: int) -> Content:
+    """Show the views, each with its key."""
+    parts: list[tuple[str, str]] = []
+    for number, title in enumerate(titles):
+        here = number == current
+        parts += [
+            (f"{number + 1} ", "$moon" if here else "$hairline"),
+            (title, "bold $person" if here else "$muted"),
+            ("   ", ""),
+        ]
+    return Content.assemble(*parts)
+
+
+VIEWS: dict[ViewKind, Callable[[Subject], View]] = {
+    "table": TableView,
+    "array": lambda subject: ArrayView(subject, TableView(subject)),
+    "plot": plot_view,
+    "picture": PictureView,
+    "tree": TreeView,
+    "attributes": lambda subject: TreeView(subject, "attributes"),
+    "text": TextView,
+    "source": SourceView,
+    "repr": repr_view,
+}
+
+
+class Tab(NamedTuple):
+    """A way to view an object."""
+
+    title: str
+    kind: ViewKind
+    subject: Subject
+
+
+class Level:
+    """An object, and those of its views that were opened."""
+
+    def __init__(self, path: ObjectPath, label: str) -> None:
+        self.path = path
+        self.label = label
+        self.opened: InspectedObject | None = None
+        self.tabs: list[Tab] = []
+        self.views: dict[int, View] = {}
+        self.current = 0
+
+    def view_at(self, number: int) -> View:
+        """A view by its number; it is made when it is first asked for."""
+        if number not in self.views:
+            tab = self.tabs[number]
+            self.views[number] = VIEWS[tab.kind](tab.subject)
+        return self.views[number]
+
+    def update(self, look: InspectorClient, opened: InspectedObject) -> bool:
+        """Take in what the kernel says about the object. Returns whether its views are the same as
+        before."""
+        subject = Subject(look, opened.path, opened)
+        tabs = [
+            Tab(
+                one_line(shown.title),
+                shown.opened.views[0],
+                Subject(look, shown.opened.path, shown.opened),
+            )
+            for shown in opened.shown
+        ]
+        tabs += [Tab(NAMES[kind], kind, subject) for kind in opened.views]
+        same = [tab[:2] for tab in tabs] == [tab[:2] for tab in self.tabs]
+        self.opened = opened
+        if not same:
+            self.tabs, self.current = tabs, 0
+            return False
+        for old, new in zip(self.tabs, tabs, strict=True):
+            old.subject.opened, old.subject.path = new.subject.opened, new.subject.path
+        return True
+
+    def remove_views(self) -> None:
+        for view in self.views.values():
+            if view.is_attached:
+                view.remove()
+        self.views.clear()
+
+
+class InspectorScreen(Dialog[None]):
+    """Shows the last of the objects that the user has opened one inside the other. Opens at once;
+    everything is fetched on threads."""
+
+    AUTO_FOCUS = ""  # else the hidden input line would get the focus, and the first keys
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(INSPECTOR_COMMANDS),
+        Binding("shift+tab", "step_view(-1)", "View before", show=False),
+        *(Binding(str(number), f"view({number})", "View", show=False) for number in range(1, 10)),
+    ]
+
+    def __init__(
+        self,
+        name: str,
+        look: InspectorClient,
+        run: Callable[[str], object],
+        *,
+        private: bool = False,
+        path: ObjectPath | None = None,
+    ) -> None:
+        """name: of the variable. run: runs code as a cell of the user's. private: no model is told
+        what is in the variable.
+
+        path: of a value that is no variable.
+        """
+        super().__init__()
+        self._private = private
+        self._fetcher = Fetcher(self)
+        self._run = run
+        self._look = look
+        self.viewer = Viewer(id="inspector-body")
+        self._levels = [Level(path or (["name", name],), name)]
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(id="inspector-top"):
+            yield Static(id="inspector-crumbs", markup=False)
+            yield Static(id="inspector-facts", markup=False)
+        yield Static(id="inspector-tabs", markup=False)
+        yield self.viewer
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        self._draw_heading()
+        self._open()
+
+    def on_unmount(self) -> None:
+        # On a thread, because the kernel may answer late.
+        threading.Thread(target=self._close_look, name="inspector", daemon=True).start()
+
+    def _close_look(self) -> None:
+        with contextlib.suppress(KernelError):  # a dead kernel holds nothing to release
+            self._look.close()
+
+    def on_resize(self, event: Resize) -> None:
+        self._draw_heading()
+
+    @property
+    def _level(self) -> Level:
+        return self._levels[-1]
+
+    @property
+    def view(self) -> View | None:
+        """The view on the screen; None until the object is opened."""
+        return self.viewer.view
+
+    @property
+    def labels(self) -> list[str]:
+        return [level.label for level in self._levels]
+
+    # Opening
+
+    def _open(self, *, again: bool = False) -> None:
+        level = self._level
+        self._fetcher.ask(
+            "open",
+            lambda: self._look.open(level.path, again=again),
+            lambda opened: self._show_opened(level, opened),
+            self.viewer.fail,
+        )
+
+    def _show_opened(self, level: Level, opened: InspectedObject) -> None:
+        if level.update(self._look, opened):
+            for view in level.views.values():
+                view.reload()
+            self._draw_heading()
+        else:
+            level.remove_views()
+            self.viewer.view = None
+            self._show(0)
+        if opened.problem:
+            self.app.notify(plain(opened.problem), markup=False, severity="warning")
+
+    def _show(self, number: int) -> None:
+        level = self._level
+        if number >= len(level.tabs):
+            return
+        if self.view is not None:
+            self.view.display = False
+        level.current = number
+        self.viewer.view = view = level.view_at(number)
+        self.viewer.say(Content(""))
+        self._draw_heading()
+        self.call_later(self._mount, view)
+
+    async def _mount(self, view: View) -> None:
+        """Display a view and focus it, unless the user has gone on to another one."""
+        if view is self.view and not view.is_attached:
+            await self.viewer.body.mount(view)
+        view.display = view is self.view
+        if view.display and view.is_attached and not is_leaving(view):
+            view.take_focus()
+
+    def _draw_heading(self) -> None:
+        level, opened, width = self._level, self._level.opened, self.app.size.width - 2
+        right = (
+            facts(opened, width // 2, private=self._private) if opened is not None else Content("…")
+        )
+        self.query_one("#inspector-facts", Static).update(right)
+        self.query_one("#inspector-crumbs", Static).update(
+            crumbs(self.labels, width - right.cell_length - 2)
+        )
+        self.query_one("#inspector-tabs", Static).update(
+            tabs([tab.title for tab in level.tabs], level.current)
+        )
+
+    @on(View.ObjectOpened)
+    def _object_opened(self, message: View.ObjectOpened) -> None:
+        if not self.viewer.shows(message.view):  # the second of two fast keys
+            return
+        if self.view is not None:
+            self.view.display = False
+        self._levels.append(Level(message.path, message.label))
+        self.viewer.view = None
+        self._draw_heading()
+        self._open()
+
+    # Actions
+
+    def action_back(self) -> None:
+        """Close the input line; else go back to the object outside; from the first object,
+        leave."""
+        if self.viewer.close_line():
+            return
+        if len(self._levels) == 1:
+            self.dismiss(None)
+            return
+        self._levels.pop().remove_views()
+        self._fetcher.forget("open")
+        if self._level.opened is None:
+            self.viewer.view = None
+            self._open()
+        else:
+            self._show(self._level.current)
+
+    def action_look_again(self) -> None:
+        self._open(again=True)
+
+    def action_step_view(self, step: int) -> None:
+        if self._level.tabs:
+            self._show((self._level.current + step) % len(self._level.tabs))
+
+    def action_view(self, number: int) -> None:
+        self._show(number - 1)
+
+    def action_copy_expression(self) -> None:
+        opened = self._level.opened
+        if opened is None or not opened.expression:
+            self.app.notify("No expression refers to this object.", markup=False, timeout=3)
+            return
+        copy(self.app, opened.expression)
+
+    def action_copy_text(self) -> None:
+        """Copy the object's repr. This runs the object's own code, which is why the user has to ask
+        for it."""
+        path = self._level.path
+        self._fetcher.ask(
+            "copy",
+            lambda: self._look.representation(path),
+            lambda found: copy(self.app, plain(found[0])),
+            self.viewer.fail,
+        )
+
+    def action_export(self) -> None:
+        """Write the object to a file; ask whether to write all of it if only a part is shown."""
+        opened, view = self._level.opened, self.view
+        if opened is None:
+            return
+        excerpt = (
+            view.excerpt
+            if view is not None and view.is_attached and view.excerpt.opened.expression
+            else Excerpt(opened)
+        )
+        if not excerpt.description:
+            self._ask_for_file(Excerpt(opened))
+            return
+
+        def chosen(all_of_it: bool) -> None:
+            self._ask_for_file(Excerpt(opened) if all_of_it else excerpt)
+
+        ask(self.app, ExportChoice(excerpt.description, f"{opened.type} {opened.summary}"), chosen)
+
+    def _ask_for_file(self, excerpt: Excerpt) -> None:
+        assert self._level.opened is not None
+        name = suggested(replace(excerpt.opened, expression=self._level.opened.expression))
+        self.viewer.ask(
+            f"file; its extension sets the format: {', '.join(ENDINGS)}",
+            name,
+            lambda file: self._export(excerpt, file.strip()),
+        )
+
+    def _export(self, excerpt: Excerpt, file: str) -> None:
+        if not file:
+            return
+        try:
+            code = export_code(excerpt.opened, file)
+        except ValueError as error:
+            self.viewer.fail(str(error))
+        else:
+            self._run_cell(
+                View.CellRequested(
+                    code,
+                    f"A cell writes {file}{f': {excerpt.description}' if excerpt.description else ''}.",
+                )
+            )
+
+    @on(View.CellRequested)
+    def _run_cell(self, message: View.CellRequested) -> None:
+        self._run(message.code)
+        self.app.notify(plain(message.description), markup=False, timeout=3)
+
+    @on(View.QuestionAsked)
+    def _question_asked(self, message: View.QuestionAsked) -> None:
+        """Search the text by a cell of the user's, so that the search appears in the transcript."""
+        opened = self._level.opened
+        if opened is None or not opened.expression:
+            self.viewer.fail(
+                "No expression refers to this text: assign it to a variable in a cell, and ask about that."
+            )
+            return
+        self._run(f"rlm({message.question!r}, {opened.expression})")
+        self.dismiss(None)
+
+
+class ExportChoice(Dialog[bool | None]):
+    """Returns True for all of the object, False for the part that is shown, None after Escape."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
+
+    def __init__(self, seen: str, everything: str) -> None:
+        super().__init__()
+        self._seen, self._everything = one_line(seen), one_line(everything)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog menu"):
+            yield Static("Export", classes="quiet", markup=False)
+            yield Options(
+                Option(f"What is shown: {self._seen}", id="seen"),
+                Option(f"All of it: {self._everything}", id="all"),
+                compact=True,
+                markup=False,
+            )
+            yield Static(
+                "Enter exports what is chosen · Esc cancels", classes="quiet", markup=False
+            )
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option_id == "all")

@@ -1,0 +1,485 @@
+"""A table of any length, and code that writes objects to files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from keyword import iskeyword
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.binding import Binding, BindingType
+from textual.events import Click, Resize
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.kernel.inspector_client import (
+    ColumnStatistics,
+    InspectedObject,
+    ObjectPath,
+    TableArrangement,
+)
+from mahtab_tui.tui.commands.command import bindings
+from mahtab_tui.tui.commands.on_screens import TABLE_COMMANDS
+from mahtab_tui.tui.inspector.table_model import (
+    BETWEEN,
+    FIGURES,
+    ROWS,
+    TableAnswer,
+    TableColumns,
+    TableDrawing,
+    TableModel,
+    label_of,
+    position_parts,
+)
+from mahtab_tui.tui.inspector.view import Excerpt, Subject, View
+
+ENDINGS = (".csv", ".json", ".txt", ".pkl")
+
+# {e}: the object; {f}: the file.
+_CSV = {
+    "pandas.DataFrame": "{e}.to_csv({f})",
+    "pandas.Series": "{e}.to_csv({f})",
+    "polars.DataFrame": "{e}.write_csv({f})",
+    "polars.Series": "{e}.to_frame().write_csv({f})",
+    "pyarrow.Table": "__import__('pyarrow.csv').csv.write_csv({e}, {f})",
+    "numpy.ndarray": "__import__('numpy').savetxt({f}, {e}, delimiter=',', fmt='%s', encoding='utf-8')",
+}
+_WRITTEN = "__import__('pathlib').Path({{f}}).write_text({}, encoding='utf-8')"
+_JSON = {
+    "pandas.DataFrame": "{e}.to_json({f}, orient='records', date_format='iso')",
+    "pandas.Series": "{e}.to_json({f}, date_format='iso')",
+    "polars.DataFrame": "{e}.write_json({f})",
+    "numpy.ndarray": _WRITTEN.format("__import__('json').dumps({e}.tolist(), default=str)"),
+}
+_ANY_JSON = _WRITTEN.format("__import__('json').dumps({e}, indent=1, default=str)")
+_TEXT = _WRITTEN.format("{e}")
+_ANY_TEXT = _WRITTEN.format("repr({e})")
+_PICKLE = "(lambda file: [__import__('pickle').dump({e}, file), file.close()])(open({f}, 'wb'))"
+_NEW_FILE = """\
+open({f}, 'x').close()
+try:
+    {form}
+except BaseException:
+    __import__('os').remove({f})
+    raise"""
+"""An existing file is not changed, and an incomplete one is removed."""
+
+
+def rows_code(expression: str, arranged: TableArrangement, columns: TableColumns) -> str:
+    """Write the code of a table's rows as they are sorted and filtered."""
+
+    def column(number: int) -> str:
+        heading = columns.headings.get(number)
+        names = [known.name for known in columns.headings.values()]
+        all_known = len(names) == columns.count
+        return (
+            repr(heading.name)
+            if heading is not None and all_known and names.count(heading.name) == 1
+            else str(number)
+        )
+
+    parts = [expression]
+    if arranged.sort is not None:
+        parts.append(
+            f"sort={column(arranged.sort[0])}" + (", descending=True" if arranged.sort[1] else "")
+        )
+    if arranged.filters:
+        parts.append(
+            f"filters={{{', '.join(f'{column(number)}: {condition!r}' for number, condition in arranged.filters)}}}"
+        )
+    return f"table_rows({', '.join(parts)})"
+
+
+def base_name(opened: InspectedObject) -> str:
+    """The last name in an object's expression."""
+    name = "".join(c if c.isalnum() or c == "_" else " " for c in opened.expression).split()
+    return next(
+        (word for word in reversed(name) if word.isidentifier() and word != "iloc"), "value"
+    )
+
+
+def suggested(opened: InspectedObject) -> str:
+    """Suggest a file for an object, named after the last name in its expression."""
+    ending = (
+        ".csv"
+        if opened.known in _CSV
+        else ".txt"
+        if "text" in opened.views
+        else ".json"
+        if opened.known.startswith("builtins.")
+        else ".pkl"
+    )
+    return f"{base_name(opened)}{ending}"
+
+
+def export_code(opened: InspectedObject, file: str) -> str:
+    """Write the cell. Raises `ValueError` with a sentence if the file's ending is unknown, or does
+    not fit the object."""
+    if not opened.expression:
+        raise ValueError(
+            "No expression refers to this object: assign it to a variable in a cell, and export that."
+        )
+    ending = next((ending for ending in ENDINGS if file.endswith(ending)), "")
+    if not ending:
+        raise ValueError(f"The file must end in one of {', '.join(ENDINGS)}.")
+    form = {
+        ".csv": _CSV.get(opened.known, ""),
+        ".json": _JSON.get(opened.known, _ANY_JSON),
+        ".txt": _TEXT if "text" in opened.views else _ANY_TEXT,
+        ".pkl": _PICKLE,
+    }[ending]
+    if not form:
+        raise ValueError(f"Only tables and arrays can be written as CSV, not a {opened.type}.")
+    path = repr(os.path.expanduser(file))
+    return _NEW_FILE.format(f=path, form=form.format(e=opened.expression, f=path))
+
+
+TALL = 22
+"""Rows of the view from which the header shows all figures."""
+
+
+class TableView(View, ScrollView, can_focus=True):
+    """Has a cursor in one of the cells. The cell can be opened; its column can be sorted, filtered
+    and opened."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(TABLE_COMMANDS),
+        Binding("up", "move(-1, 0)", "Up", show=False),
+        Binding("down", "move(1, 0)", "Down", show=False),
+        Binding("left", "move(0, -1)", "Left", show=False),
+        Binding("right", "move(0, 1)", "Right", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("home", "go(0)", "First column", show=False),
+        Binding("end", "go(-1)", "Last column", show=False),
+        Binding("ctrl+home", "go_row(0)", "First row", show=False),
+        Binding("ctrl+end", "go_row(-1)", "Last row", show=False),
+    ]
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__(subject)
+        self._row = self._column = self._left = 0
+        """The cell of the cursor, and the first visible column."""
+        self._show_figures = True
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget what is known of the table; the cursor stays where it is, if there is such a
+        cell."""
+        opened = self.subject.opened
+        self._table = TableModel(opened)
+        self._row = max(0, min(self._row, opened.rows - 1))
+        self._column = max(0, min(self._column, opened.columns - 1))
+        self._left = min(self._left, self._column)
+
+    def show(self, subject: Subject) -> None:
+        self.subject = subject
+        self._begin()
+        self._measure()
+
+    def show_path(self, path: ObjectPath) -> None:
+        """Open the table at a path, and show it."""
+        look = self.subject.look
+
+        def show(opened: InspectedObject) -> None:
+            self.show(Subject(look, path, opened))
+
+        self.fetcher.ask("slice", lambda: look.open(path), show, self.fail)
+
+    def on_mount(self) -> None:
+        self._measure()
+
+    def reload(self) -> None:
+        """Keep sorting and filters, unless the columns have changed."""
+        before = self._table
+        self._begin()
+        if self._table.columns.count == before.columns.count:
+            self._table.arranged = before.arranged
+        self._measure()
+
+    # Layout
+
+    @property
+    def _head(self) -> int:
+        """Rows of the header."""
+        if not self._show_figures:
+            return 2
+        return 3 + len(FIGURES) if self.size.height >= TALL else 3
+
+    @property
+    def _page(self) -> int:
+        """Rows below the header."""
+        return max(1, self.size.height - self._head)
+
+    @property
+    def _visible_rows(self) -> range:
+        first = self.scroll_offset.y
+        return range(first, min(self._table.rows, first + max(0, self.size.height - self._head)))
+
+    @property
+    def _visible_columns(self) -> list[int]:
+        return self._table.columns.seen(self._left, self._room)
+
+    @property
+    def _label_width(self) -> int:
+        rows = self._visible_rows
+        widest = len(f"{max(self._table.of - 1, 0)}")
+        block = self._table.cache.block(rows.start) if rows else None
+        if block is not None and block.labels:
+            widest = max((cell_len(one_line(label)) for label in block.labels), default=1)
+        return max(
+            7 if self._head > 3 else 6 if self._table.filtered and self._show_figures else 3,
+            min(24, widest),
+        )
+
+    @property
+    def _room(self) -> int:
+        """Cells for columns."""
+        return max(1, self.scrollable_content_region.width - self._label_width - BETWEEN - 1)
+
+    def _measure(self) -> None:
+        self.virtual_size = Size(
+            self.scrollable_content_region.width, self._head + self._table.rows
+        )
+        self._fetch()
+
+    def on_resize(self, event: Resize) -> None:
+        self._show_column()
+        self._measure()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._fetch()
+
+    # Fetching
+
+    def _fetch(self) -> None:
+        """Fetch what is visible and not here, and draw what is here."""
+        if self.size and self._table.columns.count:
+            look, path = self.subject.look, self.subject.path
+            if (
+                request := self._table.next_request(self._visible_rows, self._visible_columns)
+            ) is not None:
+                self.fetcher.ask(
+                    "table", lambda: request.fetch(look, path), self._take, self._failed
+                )
+            self._fetch_figures()
+        if self.size:
+            self._tell()
+        self.refresh()
+
+    def _take(self, answer: TableAnswer) -> None:
+        if not self._table.take(answer):
+            self._failed("The table's columns have changed; r reloads it.")
+            return
+        self._row = max(0, min(self._row, self._table.rows - 1))
+        self._show_column()
+        self._measure()
+
+    def _failed(self, sentence: str) -> None:
+        if self._table.take_failure():
+            self.app.notify(plain(sentence), severity="warning", markup=False)
+            self._fetch()
+        else:
+            self.fail(sentence)
+
+    def _fetch_figures(self) -> None:
+        column = (
+            self._table.next_figures(self._visible_columns, self._column)
+            if self._show_figures
+            else None
+        )
+        if column is None:
+            return
+        look, path = self.subject.look, self.subject.path
+
+        def take(figures: ColumnStatistics | None) -> None:
+            self._table.take_figures(column, figures)
+            self._fetch_figures()
+            self._tell()
+            self.refresh()
+
+        # A failure counts as a column without figures, so that the other columns still get theirs.
+        self.fetcher.ask("figures", lambda: look.figures(path, column), take, lambda _: take(None))
+
+    # Drawing
+
+    def render_line(self, y: int) -> Strip:
+        table, width, base = (
+            self._table,
+            self.scrollable_content_region.width,
+            self.visual_style.rich_style,
+        )
+        row = self.scroll_offset.y + y - self._head
+        if y >= self._head and (row >= table.rows or not table.columns.count):
+            return Strip(
+                [Segment(f" {self._nothing if row == 0 else ''}", base + self.palette.muted)]
+            ).crop_extend(0, width, base)
+        drawing = TableDrawing(
+            table.columns,
+            self._visible_columns,
+            self._column,
+            table.arranged,
+            self._label_width,
+            table.filtered,
+            self.palette,
+        )
+        if y < self._head:
+            ground = base + self.palette.surface
+            return drawing.header(y, table.rows > 0, ground).crop_extend(0, width, ground)
+        here = row == self._row and self.has_focus
+        return drawing.row(row, table.cache.block(row), here, base).crop_extend(
+            0, width, base + self.palette.panel if here else base
+        )
+
+    @property
+    def _nothing(self) -> str:
+        if self._table.arranged.filters:
+            return "No row matches. x shows all again."
+        return "It has no rows." if self._table.columns.count else "It has no columns."
+
+    def _tell(self) -> None:
+        """Show the position of the cursor and the figures of its column in the status line."""
+        if self._table.busy:
+            self.say((self._table.busy, "$moon"))
+        else:
+            self.say(*position_parts(self._table, self._row, self._column))
+
+    # Actions
+
+    @property
+    def _column_name(self) -> str:
+        return self._table.columns.name(self._column)
+
+    @property
+    def excerpt(self) -> Excerpt:
+        table, opened = self._table, self.subject.opened
+        if table.arranged == TableArrangement() or not opened.expression:
+            return Excerpt(opened)
+        code = rows_code(opened.expression, table.arranged, table.columns)
+        order = (
+            f", sorted by {table.columns.name(table.arranged.sort[0])}"
+            if table.arranged.sort is not None
+            else ""
+        )
+        return Excerpt(
+            replace(opened, expression=code), f"{table.rows:,} of {table.of:,} rows{order}"
+        )
+
+    def action_move(self, rows: int, columns: int) -> None:
+        self._go_to(self._row + rows, self._column + columns)
+
+    def action_page(self, direction: int) -> None:
+        self.action_move(direction * max(1, self._page - 1), 0)
+
+    def action_go(self, column: int) -> None:
+        """Go to the first column (0) or the last one (-1)."""
+        self._go_to(self._row, 0 if column == 0 else self._table.columns.count - 1)
+
+    def action_go_row(self, row: int) -> None:
+        """Go to the first row (0) or the last one (-1)."""
+        self._go_to(0 if row == 0 else self._table.rows - 1, self._column)
+
+    def _go_to(self, row: int, column: int) -> None:
+        """Put the cursor on a cell, or on the nearest one, and scroll to it."""
+        self._row = max(0, min(self._table.rows - 1, row))
+        self._column = max(0, min(self._table.columns.count - 1, column))
+        top = self.scroll_offset.y
+        if not top <= self._row < top + self._page:
+            self.scroll_to(
+                y=self._row if self._row < top else self._row - self._page + 1,
+                animate=False,
+                force=True,
+            )
+        self._show_column()
+        self._fetch()
+
+    def _show_column(self) -> None:
+        self._left = self._table.columns.left_for(self._column, self._left, self._room)
+
+    def on_click(self, event: Click) -> None:
+        x, column = event.x - self._label_width - BETWEEN - 1, self._column
+        for each in self._visible_columns:
+            x -= self._table.columns.width(each) + BETWEEN
+            if x < 0:
+                column = each
+                break
+        row = self.scroll_offset.y + event.y - self._head
+        in_rows = event.y >= self._head and row < self._table.rows
+        self._go_to(row if in_rows else self._row, column)
+        if event.y < self._head:
+            self.action_sort()
+        elif in_rows and event.chain == 2:
+            self.action_open_cell()
+
+    def action_open_cell(self) -> None:
+        block, place = self._table.cache.block(self._row), self._row % ROWS
+        if block is not None and place < len(block.positions):
+            label = f"{self._column_name} of {one_line(label_of(block, place))}".strip()
+            self._open(["cell", block.positions[place], self._column], label)
+
+    def action_open_column(self) -> None:
+        if self._table.columns.count > 1:
+            self._open(["column", self._column], self._column_name)
+
+    def _open(self, step: list[object], label: str) -> None:
+        self.post_message(self.ObjectOpened((*self.subject.path, step), label, self))
+
+    def action_sort(self) -> None:
+        """Sort by the column at the cursor: ascending, descending, not at all."""
+        now = self._table.arranged.sort
+        following = (
+            None if now == (self._column, True) else (self._column, now == (self._column, False))
+        )
+        self._arrange(TableArrangement(following, self._table.arranged.filters), "sorting …")
+
+    def action_filter(self) -> None:
+        condition = dict(self._table.arranged.filters).get(self._column, "")
+        self.ask(
+            "> 5   = berlin   missing   or a text",
+            condition,
+            self._filter,
+            f"filter {self._column_name}:",
+        )
+
+    def _filter(self, condition: str) -> None:
+        """Show only rows whose value in the cursor's column meets a condition; an empty condition
+        shows all again."""
+        others = tuple(one for one in self._table.arranged.filters if one[0] != self._column)
+        mine = ((self._column, condition),) if condition.strip() else ()
+        self._arrange(TableArrangement(self._table.arranged.sort, (*others, *mine)), "filtering …")
+
+    def action_all_rows(self) -> None:
+        self._arrange(TableArrangement(), "")
+
+    def _arrange(self, arranged: TableArrangement, busy: str) -> None:
+        if self._table.columns.count:
+            self._table.arrange(arranged, busy)
+            self._fetch()
+
+    def action_make_variable(self) -> None:
+        if not self.excerpt.opened.expression:
+            self.fail("No expression refers to this table: assign it to a variable in a cell.")
+        else:
+            self.ask(
+                "the variable's name", f"{base_name(self.subject.opened)}_view", self._make_variable
+            )
+
+    def _make_variable(self, name: str) -> None:
+        name = name.strip()
+        if name.isidentifier() and not iskeyword(name):
+            self.post_message(
+                self.CellRequested(
+                    f"{name} = {self.excerpt.opened.expression}", f"A cell makes {name}."
+                )
+            )
+        else:
+            self.fail(f"{name or 'Nothing'} is not a valid variable name.")
+
+    def action_figures(self) -> None:
+        self._show_figures = not self._show_figures
+        self._measure()

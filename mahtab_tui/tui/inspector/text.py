@@ -1,0 +1,631 @@
+"""A text of any length, with line numbers, colours, wrapping and search."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import time
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import ClassVar, Protocol
+
+from pygments.lexers import get_lexer_by_name
+from pygments.token import _TokenType as TokenType
+from rich.style import Style
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath, Source, TextPart
+from mahtab_tui.tui.commands.command import bindings
+from mahtab_tui.tui.commands.on_screens import TEXT_COMMANDS
+from mahtab_tui.tui.find import MatchSpan, Pattern, PatternError
+from mahtab_tui.tui.inspector.view import Subject, View
+from mahtab_tui.tui.rows.row import CURSOR_KEYS, Span
+from mahtab_tui.tui.rows.text_window import LINE, LongTextView, StyledPart, TextRow, TextWindow
+from mahtab_tui.tui.theme import Palette
+
+BLOCK = 65_536
+"""Characters."""
+_KEPT = 64
+"""Blocks that are kept."""
+
+
+class BlockMissing(Exception):
+    """A block has to be fetched first."""
+
+    def __init__(self, block: int) -> None:
+        super().__init__()
+        self.block = block
+
+
+class TextSource(Protocol):
+    """A text that is read in blocks."""
+
+    size: int
+    """Characters."""
+
+    def block(self, number: int) -> TextPart:
+        """Return a block that is here. Raises `BlockMissing`."""
+
+    def fetch(self, number: int) -> TextPart:
+        """Get a block; waits for the kernel. Raises `KernelError`."""
+
+    def take(self, number: int, part: TextPart) -> None:
+        """Keep a block that was fetched."""
+
+    def find(self, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
+        """Find the next place of some words, or the previous one; waits. Raises `KernelError`."""
+
+
+class KernelText:
+    """A text in the kernel."""
+
+    def __init__(self, look: InspectorClient, path: ObjectPath, size: int) -> None:
+        self.size = size
+        self._look = look
+        self._path = path
+        self._blocks: OrderedDict[int, TextPart] = OrderedDict()
+
+    def block(self, number: int) -> TextPart:
+        part = self._blocks.get(number)
+        if part is None:
+            raise BlockMissing(number)
+        self._blocks.move_to_end(number)
+        return part
+
+    def fetch(self, number: int) -> TextPart:
+        return self._look.text(self._path, number * BLOCK, (number + 1) * BLOCK)
+
+    def take(self, number: int, part: TextPart) -> None:
+        self.size = part.size
+        self._blocks[number] = part
+        while len(self._blocks) > _KEPT:
+            self._blocks.popitem(last=False)
+
+    def find(self, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
+        return self._look.find(self._path, words, start, backwards=backwards)
+
+
+class LocalText:
+    """A text that is here."""
+
+    def __init__(self, text: str, first_line: int = 1) -> None:
+        self.size = len(text)
+        self.text = text
+        self._first = first_line - 1
+
+    def block(self, number: int) -> TextPart:
+        start = number * BLOCK
+        return TextPart(
+            self.text[start : start + BLOCK],
+            self._first + self.text.count("\n", 0, start),
+            self.size,
+        )
+
+    def fetch(self, number: int) -> TextPart:
+        return self.block(number)
+
+    def take(self, number: int, part: TextPart) -> None:
+        """Do nothing: all blocks are here."""
+
+    def find(self, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
+        return TextWindow(lambda first, last: self.text[first:last], self.size).find(
+            words, start, backwards=backwards
+        )
+
+
+class BlockWindow(TextWindow):
+    """Moves through a text in blocks. Raises `BlockMissing` if it needs a block that is not
+    here."""
+
+    def __init__(self, source: TextSource) -> None:
+        super().__init__(self._get, source.size)
+        self._source = source
+
+    def number(self, place: int) -> int:
+        """The number of the line that has a place, from 1."""
+        if not self.chars:
+            return 1
+        block, rest = divmod(place, BLOCK)
+        if not rest and block and place >= self.chars:
+            block, rest = block - 1, BLOCK
+        part = self._source.block(block)
+        return 1 + part.line + part.text.count("\n", 0, rest)
+
+    def _get(self, start: int, end: int) -> str:
+        end = min(end, self.chars)
+        if start >= end:
+            return ""
+        first, last = start // BLOCK, (end - 1) // BLOCK
+        text = "".join(self._source.block(number).text for number in range(first, last + 1))
+        return text[start - first * BLOCK : end - first * BLOCK]
+
+
+MOST = 200_000
+"""Characters of a text that is coloured."""
+SECONDS = 3.0
+"""How long that may take."""
+_HEAD = 20_000
+"""Characters at the beginning from which the language is guessed."""
+
+_MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE)
+_MARKDOWN = re.compile(
+    r"^(?:#{1,6} \S|```|[-*] \S.*\n[-*] \S|\d+\. \S|\|.*\|$)|\[[^\[\]\n]{1,200}\]\([^()\n]{1,500}\)|\*\*\S",
+    re.MULTILINE,
+)
+_CODE = re.compile(
+    r"^(?:def |class |import |from \w+ import |@\w|async def )|^\w+(?:\.\w+)* = ", re.MULTILINE
+)
+
+
+def language_of(text: str) -> str:
+    """Guess ``json``, ``xml``, ``html``, ``python``, ``markdown``, or an empty text for plain
+    text."""
+    begins = text[:2000].lstrip()
+    if begins[:1] in ("{", "[") and _parses(text):
+        return "json"
+    if _MARKUP.match(text):
+        return "html" if re.match(r"\s*<(?:!doctype )?html", text, re.IGNORECASE) else "xml"
+    if _CODE.search(text[:_HEAD]) and _is_code(text):
+        return "python"
+    return "markdown" if _MARKDOWN.search(text[:_HEAD]) else ""
+
+
+class Colours:
+    """The kinds of the characters of a text."""
+
+    def __init__(self, text: str, language: str) -> None:
+        """Raises `TimeoutError` after `SECONDS`, because a text in another language can keep a
+        lexer busy for hours."""
+        self.language = language
+        self._tokens: list[tuple[int, int, TokenType]] = []
+        """Starts, ends and kinds."""
+        end = time.monotonic() + SECONDS
+        for start, kind, value in get_lexer_by_name(language).get_tokens_unprocessed(text):
+            self._tokens.append((start, start + len(value), kind))
+            if time.monotonic() > end:
+                raise TimeoutError
+        self._starts = [token[0] for token in self._tokens]
+
+    def spans(self, start: int, end: int, palette: Palette) -> Iterator[tuple[int, int, Style]]:
+        """Yield the styles of a part, with their places in the text."""
+        place = max(0, bisect_right(self._starts, start) - 1)
+        for first, after, kind in self._tokens[place : bisect_left(self._starts, end)]:
+            yield max(start, first), min(end, after), palette.token(kind)
+
+
+def colours_of(text: str, language: str = "") -> Colours | None:
+    """Colour a text in a language, by default the guessed one; None if it is not known, or takes
+    too long."""
+    written = language or language_of(text)
+    try:
+        return Colours(text, written) if written else None
+    except TimeoutError:
+        return None
+
+
+def _parses(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _is_code(text: str) -> bool:
+    """Whether the beginning of a text, up to an empty line, is Python. No more is parsed, because
+    parsing blocks the other threads."""
+    if len(text) > _HEAD:
+        text = text[: max(text.rfind("\n\n", 0, _HEAD), 0)]
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+PART = 2.0
+"""Seconds that one block may take."""
+WHOLE = 20.0
+"""Seconds that a search may take."""
+
+
+def find_pattern(
+    source: TextSource, words: str, start: int, *, backwards: bool
+) -> MatchSpan | None:
+    """Find the next match from a place on, or the last one before it; wraps around. A pattern
+    without capitals ignores case.
+
+    A match lies in one line, or in one block of a longer line. Raises `KernelError`.
+    """
+    until = time.monotonic() + WHOLE
+    try:
+        pattern = Pattern(
+            words, regex=True, any_case=not any(map(str.isupper, re.sub(r"\\.", "", words)))
+        )
+        for block, first, last in _places(source.size, start, backwards=backwards):
+            if time.monotonic() > until:
+                raise KernelError(f"Not found within {WHOLE:.0f} s, because the text is very long.")
+            text, begin = _lines(source, block)
+            found = _match(
+                pattern,
+                text,
+                range(max(0, first - begin), max(0, last - begin)),
+                backwards=backwards,
+            )
+            if found is not None:
+                return begin + found[0], begin + found[1]
+    except PatternError as error:
+        raise KernelError(str(error)) from None
+    return None
+
+
+def _match(pattern: Pattern, text: str, begins: range, *, backwards: bool) -> MatchSpan | None:
+    """Find the first match (backwards: the last one) that begins in a range of places."""
+    found = None
+    for span in pattern.spans(text, PART, begins.start):
+        if span[0] >= begins.stop:
+            break
+        found = span
+        if not backwards:
+            break
+    return found
+
+
+def _places(size: int, start: int, *, backwards: bool) -> Iterator[tuple[int, int, int]]:
+    """Yield the blocks in search order, each with the range in which a match may begin."""
+    count, here = -(-size // BLOCK), min(start, max(0, size - 1)) // BLOCK
+    if backwards:
+        yield from ((block, 0, start) for block in range(here, -1, -1))
+        yield from ((block, start, size) for block in range(count - 1, here - 1, -1))
+    else:
+        yield from ((block, start, size) for block in range(here, count))
+        yield from ((block, 0, start) for block in range(here + 1))
+
+
+def _lines(source: TextSource, block: int) -> tuple[str, int]:
+    """Read the lines that begin in a block, and return where they begin; of a line longer than a
+    block, only the block."""
+    text, begin = source.fetch(block).text, block * BLOCK
+    if block and not source.fetch(block - 1).text.endswith("\n") and "\n" in text:
+        cut = text.index("\n") + 1
+        text, begin = text[cut:], begin + cut
+    if not text.endswith("\n") and begin + len(text) < source.size:
+        rest, newline, _ = source.fetch(block + 1).text.partition("\n")
+        text += rest if newline else ""
+    return text, begin
+
+
+_SIDEWAYS = 8
+"""Cells by which a key scrolls sideways."""
+_ABOVE = 4
+"""Lines that stay visible above a marked line, if there is room."""
+
+
+class TextView(View, LongTextView, can_focus=True):
+    """A text that is here, or that is fetched from the kernel block by block."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(TEXT_COMMANDS),
+        *CURSOR_KEYS,
+        Binding("left", "sideways(-1)", "Left", show=False),
+        Binding("right", "sideways(1)", "Right", show=False),
+    ]
+
+    def __init__(
+        self,
+        subject: Subject,
+        source: TextSource | None = None,
+        load: Callable[[], TextSource] | None = None,
+    ) -> None:
+        """source: a text other than the object itself. load: gets that text on a thread, again with
+        each `reload`; may raise `KernelError`."""
+        self._load = load
+        self._source: TextSource = (
+            LocalText("")
+            if load
+            else source or KernelText(subject.look, subject.path, subject.opened.size)
+        )
+        super().__init__(subject, window=BlockWindow(self._source))
+        self.problem = ""
+        """A sentence that says why there is no text, or what is wrong with it."""
+        self._language = ""
+        """Empty: to be guessed from the text."""
+        self._marked = range(0)
+        self._colours: Colours | None = None
+        self._wrapped = True
+        self._reserved = 8
+        """Cells for line numbers. It grows with the longest number but never shrinks, so that the
+        text does not jump."""
+        self._words = ""
+        self._regex = False
+        self._waiting: list[Callable[[], None]] = []
+
+    def on_mount(self) -> None:
+        if self._load is None:
+            self._colour()
+        else:
+            self.reload()
+
+    def show(
+        self, source: TextSource, language: str = "", problem: str = "", marked: range = range(0)
+    ) -> None:
+        """Show another text. language: of pygments. problem: see there. marked: the characters of a
+        line that is marked."""
+        self.problem = problem
+        self._source, self._language, self._marked = source, language, marked
+        self.window = BlockWindow(source)
+        self._colours = self.found = None
+        self.top = min(self.top, source.size)
+        self._colour()
+        self.do(self.look)
+
+    def reload(self) -> None:
+        if self._load is not None:
+            self.say(("…", "$muted"))
+            self.fetcher.ask(
+                "load",
+                self._load,
+                self.show,
+                lambda problem: self.show(LocalText(""), problem=problem),
+            )
+        elif isinstance(self._source, KernelText):
+            self.show(KernelText(self.subject.look, self.subject.path, self.subject.opened.size))
+
+    # Fetching
+
+    def do(self, work: Callable[[], None]) -> None:
+        if self._waiting:
+            self._waiting.append(work)
+            return
+        try:
+            work()
+        except BlockMissing as missing:
+            self._waiting.append(work)
+            self._fetch(missing.block)
+
+    def _fetch(self, block: int) -> None:
+        source = self._source
+
+        def came(part: TextPart) -> None:
+            source.take(block, part)
+            self.window.chars = source.size
+            waiting, self._waiting = self._waiting, []
+            for work in waiting:
+                self.do(work)
+
+        def failed(sentence: str) -> None:
+            self._waiting.clear()
+            self.fail(sentence)
+
+        self.fetcher.ask("text", lambda: source.fetch(block), came, failed)
+
+    def _colour(self) -> None:
+        """Guess the language and colour the text, on a thread."""
+        source, language = self._source, self._language
+        self.fetcher.forget("colours")
+        if not 0 < source.size <= MOST:
+            return
+
+        def came(colours: Colours | None) -> None:
+            self._colours = colours
+            self._tell()
+            self.refresh()
+
+        blocks = range(-(-source.size // BLOCK))
+        self.fetcher.ask(
+            "colours",
+            lambda: colours_of("".join(source.fetch(block).text for block in blocks), language),
+            came,
+            lambda _: None,
+        )
+
+    # Layout
+
+    @property
+    def _gutter(self) -> int:
+        """Cells of the line numbers on the screen."""
+        return len(f"{max((row.number or 0 for row in self.lines), default=0):,}") + 3
+
+    @property
+    def text_width(self) -> int:
+        return max(10, self.size.width - 1 - self._reserved) if self._wrapped else LINE
+
+    def look(self) -> None:
+        if not self.size:
+            return
+        super().look()
+        if self._gutter > self._reserved:
+            self._reserved = self._gutter
+            self.top = self.window.row_at(self.top, self.text_width)
+            super().look()
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.problem:
+            self.fail(self.problem)
+            return
+        first = next((row.number for row in self.lines if row.number is not None), 1)
+        parts: list[tuple[str, str] | str] = [
+            (f"line {first:,}  ·  {counted(self._source.size)}", "$muted")
+        ]
+        if self._colours is not None:
+            parts.append((f"  ·  {self._colours.language}", "$muted"))
+        if self._words:
+            parts.append((f"  {'pattern' if self._regex else '/'} {plain(self._words)}", "$person"))
+        self.say(*parts)
+
+    # Drawing
+
+    def left_of(self, row: TextRow) -> list[Span]:
+        number = (f"{row.number:,}" if row.number is not None else "").rjust(self._gutter - 2)
+        if row.start in self._marked:
+            return [(number + "▸ ", self.palette.muted + self.palette.moon)]
+        return [(number + "  ", self.palette.muted)]
+
+    def ground(self, row: TextRow) -> Style | None:
+        return self.palette.panel if row.start in self._marked else None
+
+    @property
+    def rows_above(self) -> int:
+        return min(_ABOVE, self.size.height // 2) if self._marked else 0
+
+    def edge(self, y: int) -> Span:
+        """Draw a scrollbar's thumb and track; nothing if all of the text is visible."""
+        chars, height = self._source.size, self.size.height
+        end = self.lines[-1].end if len(self.lines) >= height else chars
+        here = self.top * height // max(1, chars) <= y <= end * height // max(1, chars)
+        return " " if self.top == 0 and end >= chars else "▐" if here else "▕", self.palette.muted
+
+    def colours_in(self, row: TextRow) -> list[StyledPart]:
+        colours = (
+            self._colours.spans(row.start, row.end, self.palette)
+            if self._colours is not None
+            else ()
+        )
+        return [*colours, *super().colours_in(row)]
+
+    # Actions
+
+    def action_sideways(self, direction: int) -> None:
+        self._left = 0 if self._wrapped else max(0, self._left + direction * _SIDEWAYS)
+        self.refresh()
+
+    def action_wrap(self) -> None:
+        self._wrapped = not self._wrapped
+        self._left = 0
+        self.rewrap()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only a text of the kernel has an expression to ask about."""
+        return (
+            isinstance(self._source, KernelText)
+            if action == "ask"
+            else super().check_action(action, parameters)
+        )
+
+    def action_ask(self) -> None:
+        self.ask("about this text", "", self._ask, "ask:")
+
+    def _ask(self, question: str) -> None:
+        if question.strip():
+            self.post_message(self.QuestionAsked(question.strip()))
+
+    def action_search(self) -> None:
+        self.ask(
+            "a regular expression" if self._regex else "a text",
+            self._words,
+            self._search,
+            "search:",
+        )
+
+    def action_regex(self) -> None:
+        self._regex = not self._regex
+        self.say(
+            (
+                "Searches for regular expressions; x: for words."
+                if self._regex
+                else "Searches for words; x: for regular expressions.",
+                "$muted",
+            )
+        )
+
+    def _search(self, words: str) -> None:
+        self._words, self.found = words, None
+        if words:
+            self.action_next(False)
+        else:
+            self.do(self.look)
+
+    def action_next(self, backwards: bool) -> None:
+        if not self._words:
+            return
+        source, words, regex = self._source, self._words, self._regex
+        at = self.top if self.found is None else self.found[0] if backwards else self.found[1]
+
+        def came(found: tuple[int, int] | None) -> None:
+            self.found = found
+            if found is None:
+                self.fail("Not found in the text.")
+                self.refresh()
+            else:
+                self.do(self._show_found)
+
+        find = partial(find_pattern, source) if regex else source.find
+        self.fetcher.ask("find", lambda: find(words, at, backwards=backwards), came, self.fail)
+
+    def _show_found(self) -> None:
+        if self.found is None:
+            return
+        start, width = self.found[0], self.text_width
+        if not self.lines or not self.lines[0].start <= start < self.lines[-1].end:
+            self.top = self.window.up(
+                self.window.row_at(start, width), min(3, self.size.height // 4), width
+            )
+        if not self._wrapped:
+            row = next(iter(self.window.rows(self.window.row_at(start, width), 1, width)), None)
+            self._left = max(0, start - row.start - self.size.width // 2) if row is not None else 0
+        self.look()
+
+
+def repr_view(subject: Subject) -> TextView:
+    """A view of the object's repr. The object's own code runs for it, because the user opened this
+    view."""
+
+    def load() -> TextSource:
+        text, cut = subject.look.representation(subject.path)
+        return LocalText(f"{text}\n… it goes on …" if cut else text)
+
+    return TextView(subject, load=load)
+
+
+def counted(characters: int) -> str:
+    return f"{characters:,} character{'' if characters == 1 else 's'}"
+
+
+_DOC = 8
+"""Lines of the docstring that are shown above the source."""
+
+
+class SourceView(View, Vertical):
+    """Signature and docstring above the source; without a source, the docstring alone."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(classes="source-head", markup=False)
+        yield TextView(self.subject, LocalText(""))
+
+    def on_mount(self) -> None:
+        self.reload()
+
+    def take_focus(self) -> None:
+        self.query_one(TextView).focus()
+
+    def reload(self) -> None:
+        subject = self.subject
+        self.fetcher.ask("source", lambda: subject.look.source(subject.path), self._show, self.fail)
+
+    def _show(self, source: Source) -> None:
+        doc = plain(source.doc).strip()
+        parts = [Content.styled(plain(source.signature), "bold")] if source.signature else []
+        if source.where:
+            parts.append(Content.styled(plain(source.where), "$muted"))
+        if source.source and doc:
+            lines = doc.splitlines()
+            parts += [
+                Content(""),
+                Content("\n".join(lines[:_DOC] + (["…"] if len(lines) > _DOC else []))),
+            ]
+        self.query_one(".source-head", Static).update(Content("\n").join(parts))
+        text = self.query_one(TextView)
+        if source.source:
+            text.show(LocalText(source.source, source.line), "python")
+        else:
+            text.show(LocalText(doc or "No source was found, and there is no docstring."))

@@ -1,0 +1,441 @@
+"""Contents of an object, as a tree that the user unfolds."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import ClassVar, Literal, NamedTuple
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual.binding import BindingType
+from textual.events import Click
+
+from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.inspector_client import Child, ObjectPath
+from mahtab_tui.tui.commands.command import bindings
+from mahtab_tui.tui.commands.on_screens import TREE_COMMANDS
+from mahtab_tui.tui.inspector.view import Subject, View
+from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, Span, fitted
+from mahtab_tui.tui.theme import BOLD, Palette
+
+ITEMS = 100
+"""Children of a page."""
+MOST = 1_000_000_000
+"""Children of a branch at most: a range may have more than a screen can scroll over."""
+_KEPT = 50
+"""Pages that a branch keeps."""
+MOST_LINES = 20_000
+"""Lines that one search reads at most."""
+
+
+class Branch:
+    """An object whose children are shown."""
+
+    def __init__(
+        self, path: ObjectPath, depth: int, count: int, above: TreeLine | None = None
+    ) -> None:
+        """above: the line below which the children are shown; None for the root."""
+        self.path = path
+        self.depth = depth
+        self.above = above
+        self.count = min(count, MOST)
+        self.open: dict[int, Branch] = {}
+        """The unfolded children, by position."""
+        self.asked: set[int] = set()
+        """Pages that are being fetched."""
+        self._pages: OrderedDict[int, Sequence[Child]] = OrderedDict()
+
+    @property
+    def lines(self) -> int:
+        """How many lines it takes, unfolded children included."""
+        return self.count + sum(branch.lines for branch in self.open.values())
+
+    def take(self, page: int, count: int, children: Sequence[Child]) -> None:
+        self.count = min(count, MOST)
+        self._pages[page] = children
+        # Drop what was unfolded and is gone now, or has become empty.
+        self.open = {
+            at: branch
+            for at, branch in self.open.items()
+            if at < count and ((child := self.child(at)) is None or child.count)
+        }
+        while len(self._pages) > _KEPT:
+            self._pages.popitem(last=False)
+
+    def child(self, position: int) -> Child | None:
+        """A child; None if its page is not here."""
+        page = self._pages.get(position // ITEMS)
+        place = position % ITEMS
+        return page[place] if page is not None and place < len(page) else None
+
+    def replace(self, position: int, child: Child) -> None:
+        page = list(self._pages.get(position // ITEMS, ()))
+        if position % ITEMS < len(page):
+            page[position % ITEMS] = child
+            self._pages[position // ITEMS] = page
+
+    def forget(self) -> None:
+        """Drop all pages, which are out of date; keep what is expanded."""
+        self._pages.clear()
+        for branch in self.open.values():
+            branch.forget()
+
+    def bare(self) -> Branch:
+        """Copy the lines without their pages, for another thread."""
+        copy = Branch(self.path, self.depth, self.count)
+        copy.open = {at: branch.bare() for at, branch in self.open.items()}
+        return copy
+
+    def unfold(self, position: int, child: Child) -> None:
+        self.open[position] = Branch(
+            self.path_of(child), self.depth + 1, child.count, TreeLine(self, position)
+        )
+
+    def path_of(self, child: Child) -> ObjectPath:
+        """The path to a child. The kernel holds an object that was made on demand under a path of
+        its own."""
+        return (child.step,) if child.step[0] == "held" else (*self.path, child.step)
+
+
+class TreeLine(NamedTuple):
+    """One line: a child of a branch."""
+
+    branch: Branch
+    position: int
+
+    @property
+    def child(self) -> Child | None:
+        return self.branch.child(self.position)
+
+    @property
+    def unfolded(self) -> bool:
+        return self.position in self.branch.open
+
+
+def line_at(branch: Branch, number: int) -> TreeLine | None:
+    """Find a line by its number, from 0."""
+    passed = 0
+    for position in sorted(branch.open):
+        inner = branch.open[position]
+        own = position + 1 + passed
+        if number < own:
+            break
+        if number < own + inner.lines:
+            return line_at(inner, number - own)
+        passed += inner.lines
+    position = number - passed
+    return TreeLine(branch, position) if 0 <= position < branch.count else None
+
+
+def lines(branch: Branch, first: int, last: int) -> Iterator[TreeLine]:
+    """Yield the lines from `first` up to, without, `last`."""
+    for number in range(first, last):
+        line = line_at(branch, number)
+        if line is None:
+            return
+        yield line
+
+
+def line_of(line: TreeLine) -> int:
+    """The number of a line, from 0."""
+    branch, position = line
+    number = position + sum(inner.lines for at, inner in branch.open.items() if at < position)
+    return number if branch.above is None else line_of(branch.above) + 1 + number
+
+
+Fetch = Callable[[Branch, int], tuple[int, tuple[Child, ...]]]
+"""Returns how many children a branch has, and one page of them; raises `KernelError`."""
+
+
+def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> int:
+    """Find the first line whose name, type or value has the words: from `start` on, in the
+    direction of `step`, and around the end.
+
+    Waits. Raises `KernelError` with a sentence if no line has them. root: a copy of the tree, which
+    this fills.
+    """
+    wanted, lines = words.lower(), root.lines
+    for offset in range(min(lines, MOST_LINES)):
+        number = (start + offset * step) % lines
+        line = line_at(root, number)
+        if line is None:
+            break
+        if line.child is None:
+            line.branch.take(line.position // ITEMS, *fetch(line.branch, line.position // ITEMS))
+        child = line.child
+        if child is not None and wanted in f"{child.label} {child.type} {child.summary}".lower():
+            return number
+    raise KernelError(
+        f"Nothing found in {min(lines, MOST_LINES):,} lines. Collapsed parts are not searched."
+    )
+
+
+_LABEL, _TYPE = 44, 20
+"""Cells of a label and a type at most."""
+
+
+class TreeRows:
+    """A `RowSource` of the lines that were fetched."""
+
+    def __init__(self, root: Branch, empty: str) -> None:
+        """empty: the sentence for an object with nothing inside."""
+        self.root = root
+        self.come = False
+        """Whether the kernel has answered."""
+        self.problem = ""
+        """Why there is no tree."""
+        self._empty = empty
+        self._label = 8
+        self._type = 4
+
+    def lay_out(self, width: int, palette: Palette) -> None:
+        self._palette = palette
+
+    def __len__(self) -> int:
+        return max(1, self.root.lines)
+
+    def __getitem__(self, index: int) -> Row:
+        line = line_at(self.root, index)
+        if line is None or (self.problem and not index):
+            return Row([(self.problem or (self._empty if self.come else ""), self._palette.muted)])
+        return Row(self._spans(line, line.child))
+
+    def take(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
+        branch.take(page, count, children)
+        self.come = True
+        for child in children:
+            self._label = min(
+                _LABEL, max(self._label, cell_len(one_line(child.label)) + 2 * branch.depth + 2)
+            )
+            self._type = min(_TYPE, max(self._type, len(child.type)))
+
+    def _spans(self, line: TreeLine, child: Child | None) -> list[Span]:
+        palette, indent = self._palette, "  " * line.branch.depth
+        if child is None:
+            return [(f"{indent}·", palette.hairline)]
+        cycle, kind = child.state == "cycle", child.state == "property"
+        mark = "▾ " if line.unfolded else "▸ " if child.count else "↺ " if cycle else "  "
+        return [
+            (indent, Style.null()),
+            (mark, palette.moon if cycle else palette.muted),
+            (
+                fitted(one_line(child.label), max(4, self._label - len(indent) - 2)),
+                palette.muted if kind or child.kind == "function" else palette.text + BOLD,
+            ),
+            ("  ", Style.null()),
+            (fitted(plain(child.type), self._type), palette.muted),
+            ("  ", Style.null()),
+            (
+                "the object that contains it" if cycle else plain(child.summary),
+                palette.model if kind else palette.moon if cycle else palette.text,
+            ),
+        ]
+
+
+TreeKind = Literal["items", "attributes", "variables"]
+"""Content of the tree: the items of an object, its attributes, or the variables of a frame, which
+have no screens of their own."""
+
+
+class TreeView(View, RowsView, can_focus=True):
+    """Each line is an object inside: its name, its type, a summary."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(TREE_COMMANDS), *CURSOR_KEYS]
+
+    def __init__(self, subject: Subject, kind: TreeKind = "items") -> None:
+        self._tree = TreeRows(
+            Branch(subject.path, 0, 0),
+            "It has no attributes." if kind == "attributes" else "There is nothing inside.",
+        )
+        super().__init__(subject, source=self._tree)
+        self.set_reactive(TreeView.cursor, 0)
+        self._kind = kind
+        self._words = ""
+        """The words that the user searched for."""
+
+    def on_mount(self) -> None:
+        self._fetch_page(self._tree.root, 0)
+
+    def show(self, subject: Subject) -> None:
+        self.subject = subject
+        self._tree.problem, self._tree.come, self.cursor = "", False, 0
+        self.reload()
+        self.look()
+
+    def reload(self) -> None:
+        root = self._tree.root
+        if root.path == self.subject.path:
+            root.forget()
+        else:
+            self._tree.root = Branch(self.subject.path, 0, root.count)
+        self._fetch_page(self._tree.root, 0)
+
+    def fail(self, sentence: str) -> None:
+        """Show an error: of variables, which have no status line, in place of the tree."""
+        if self._kind == "variables":
+            self._tree.problem, self._tree.root = sentence, Branch(self.subject.path, 0, 0)
+            self.look()
+        else:
+            super().fail(sentence)
+
+    @property
+    def _line(self) -> TreeLine | None:
+        """The line at the cursor."""
+        return line_at(self._tree.root, self.cursor)
+
+    # Fetching
+
+    def _fetch(self) -> None:
+        wanted: dict[tuple[int, int], Branch] = {}
+        top = self.scroll_offset.y
+        for line in lines(self._tree.root, top, top + self.size.height):
+            if line.child is None and line.position // ITEMS not in line.branch.asked:
+                wanted[id(line.branch), line.position // ITEMS] = line.branch
+        for (_, page), branch in wanted.items():
+            self._fetch_page(branch, page)
+
+    def _fetch_page(self, branch: Branch, page: int) -> None:
+        fetch = self._fetching(self._tree.root)
+        branch.asked.add(page)
+
+        def failed(sentence: str) -> None:
+            branch.asked.discard(page)
+            self.fail(sentence)
+
+        self.fetcher.ask(
+            f"{id(branch)} {page}",
+            lambda: fetch(branch, page),
+            lambda found: self._take(branch, page, *found),
+            failed,
+        )
+
+    def _fetching(self, root: Branch) -> Fetch:
+        """Return what gets the pages of a tree, on threads."""
+        look, attributes = self.subject.look, self._kind == "attributes"
+        return lambda branch, page: look.children(
+            branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes and branch is root
+        )
+
+    def _take(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
+        branch.asked.discard(page)
+        if (
+            self._kind == "variables" and branch is self._tree.root
+        ):  # names, without the quotes that they have as the keys of a dict
+            children = tuple(replace(child, label=child.label.strip("'")) for child in children)
+        self._tree.take(branch, page, count, children)
+        self.look()
+
+    def look(self) -> None:
+        super().look()
+        self.cursor = max(0, min(self.cursor, len(self._tree) - 1))
+        self._fetch()
+        self._tell()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._fetch()
+
+    def _tell(self) -> None:
+        if not self._tree.come:
+            return
+        count, total = self._tree.root.count, self._tree.root.lines
+        what = "attributes" if self._kind == "attributes" else "inside"
+        if not count:
+            self.say((f"nothing {what}" if what == "inside" else "no attributes", "$muted"))
+            return
+        self.say((f"{min(self.cursor + 1, total):,} of {total:,}  ·  {count:,} {what}", "$muted"))
+
+    # Actions
+
+    @property
+    def marked_row(self) -> int:
+        return super().marked_row if self._line is not None and not self._tree.problem else -1
+
+    def watch_cursor(self) -> None:
+        self._tell()
+
+    def on_click(self, event: Click) -> None:
+        number = self.row_at(event.y)
+        line = line_at(self._tree.root, number) if number is not None else None
+        if number is None or line is None or line.child is None:
+            return
+        self.go_to(number)
+        mark = 1 + 2 * line.branch.depth
+        if mark <= event.x < mark + 2:
+            self.action_fold() if line.unfolded else self.action_unfold()
+        elif event.chain == 2:
+            self.action_open_row()
+
+    def action_search(self) -> None:
+        """Ask for words, and go to the first line from the cursor on that has them."""
+
+        def entered(words: str) -> None:
+            self._words = words
+            self._find(self.cursor, 1)
+
+        self.ask("names, types and values", self._words, entered, "search:")
+
+    def action_find(self, step: int) -> None:
+        """Go to the next line that has the words (1), or to the previous one (-1)."""
+        self._find(self.cursor + step, step)
+
+    def _find(self, start: int, step: int) -> None:
+        words, root = self._words, self._tree.root.bare()
+        if words:
+            fetch = self._fetching(root)
+            self.fetcher.ask(
+                "search",
+                lambda: find_line(root, words, start, step, fetch),
+                self.go_to,
+                super().fail,
+            )
+
+    def action_unfold(self) -> None:
+        line = self._line
+        child = line.child if line is not None else None
+        if line is None or child is None:
+            return
+        if line.unfolded:
+            self.action_move(1)
+        elif child.count:
+            line.branch.unfold(line.position, child)
+            self.look()
+
+    def action_fold(self) -> None:
+        line = self._line
+        if line is None:
+            return
+        if line.unfolded:
+            del line.branch.open[line.position]
+            self.look()
+        elif line.branch.above is not None:
+            self.go_to(line_of(line.branch.above))
+
+    def action_open_row(self) -> None:
+        line = self._line
+        child = line.child if line is not None else None
+        if line is None or child is None:
+            return
+        if self._kind == "variables":  # no way leads back from a screen of their own
+            self.action_unfold()
+        elif child.state == "property":
+            self._ask_property(line, child)
+        else:
+            self.post_message(self.ObjectOpened(line.branch.path_of(child), child.label, self))
+
+    def _ask_property(self, line: TreeLine, child: Child) -> None:
+        """Run the property's code, because the user asked for its value."""
+        subject, branch = self.subject, line.branch
+        self.say((f"{plain(child.label)} …", "$moon"))
+
+        def show(found: Child) -> None:
+            branch.replace(line.position, found)
+            self.look()
+
+        self.fetcher.ask(
+            "property", partial(subject.look.evaluate, branch.path, child.label), show, self.fail
+        )

@@ -1,0 +1,478 @@
+"""The main screen: composes the panes, lays them out, and manages the focus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.events import Resize
+from textual.geometry import Size
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Input, Static, TextArea
+
+from mahtab_tui.bus import tags
+from mahtab_tui.session import Session
+from mahtab_tui.store.history import History
+from mahtab_tui.system.processes import sent_to_langsmith
+from mahtab_tui.tui.commands.registry import SlashCompletions
+from mahtab_tui.tui.editor import EditorPane
+from mahtab_tui.tui.find import FindRow
+from mahtab_tui.tui.layout import LOW, NAMESPACE, NARROW, SHORT, TINY, PaneLayout, UiState
+from mahtab_tui.tui.layout import Resize as Direction
+from mahtab_tui.tui.namespace import NamespacePane
+from mahtab_tui.tui.terminal_app import Fold
+from mahtab_tui.tui.textual_fixes import LayoutEvents
+from mahtab_tui.tui.transcript.greeting import Greeting, GreetingLines
+from mahtab_tui.tui.widgets.header import HeaderBar
+from mahtab_tui.tui.widgets.key_line import KeyLine, Splitter
+
+if TYPE_CHECKING:
+    from mahtab_tui.bus.records import Record
+    from mahtab_tui.tui.palette import JumpTarget
+    from mahtab_tui.tui.port import PanePort
+    from mahtab_tui.tui.search.pane import SearchTreePane
+    from mahtab_tui.tui.transcript.pane import TranscriptPane
+
+LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
+"""The letters of the panes in jump mode, in screen order."""
+ASKING_ROWS = ("ApprovalRow", "ReviewRow", "FanOutRow", "InputRow")
+"""The rows that ask the user, in the order in which they must be answered."""
+WAITING = "w"
+"""The letter in jump mode of the row that waits for the user."""
+
+EXAMPLE = Content.assemble(
+    ("RECURSION\n\n", "$muted"),
+    ("rlm(", "$foreground"),
+    ('"question"', "$good"),
+    (", text)", "$foreground"),
+    (" searches a long text; each call shows here", "$muted"),
+)
+"""Stands in the place of the search tree until the first search."""
+EXAMPLE_LINES = 5
+
+
+class Panes(Screen[None]):
+    """The main screen, when nothing covers it."""
+
+    # Not the first pane, even for a moment: keys may have been typed already.
+    AUTO_FOCUS = "#code"
+
+    def __init__(
+        self,
+        session: Session,
+        port: PanePort,
+        history: History,
+        choices: UiState,
+        slash: SlashCompletions,
+    ) -> None:
+        super().__init__(id="_default")
+        self._compositor = LayoutEvents()
+        self._session = session
+        self._history = history
+        self._choices = choices
+        self._slash = slash
+        self._port = port
+        self._greeting: GreetingLines = ()
+        self._transcript: TranscriptPane | None = None
+        """Made when it is first needed, behind the first picture at the latest; until then a
+        greeting stands in its place."""
+        self._search_tree: SearchTreePane | None = None
+        """Made with the first search; until then an example stands in its place."""
+        choices.layout = choices.layout.with_drawer_closed()
+
+    def parts(self) -> ComposeResult:
+        """Yield the widgets; the application composes them, so that they exist before it starts."""
+        session = self._session
+        yield HeaderBar(session.in_use, sent_to_langsmith(), id="header")
+        with Horizontal(id="body"):
+            with Vertical(id="main"):
+                yield Greeting(id="greeting")
+                with Vertical(id="lower"):
+                    yield EditorPane(
+                        self._history,
+                        session.complete,
+                        session.explain,
+                        session.suggest,
+                        lambda question, cursor: session.attachments.complete(question, cursor),
+                        lambda question: session.attachments.chips(
+                            question, lambda: session.agent.sees
+                        ),
+                        self._slash,
+                        id="editor",
+                    )
+            yield Splitter("vertical", id="side-splitter")
+            with Vertical(id="side"):
+                yield NamespacePane(self._port, id="namespace")
+                yield Splitter("horizontal", id="namespace-splitter")
+                yield Static(EXAMPLE, id="search-example")
+        yield KeyLine()
+
+    async def mount_asking_rows(self) -> list[Fold]:
+        """Mount the rows that are shown only while something waits, above the editor; returns the
+        functions that fold their records."""
+        from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+        from mahtab_tui.tui.widgets.question_rows import FanOutRow, InputRow, QueueRow, ReviewRow
+
+        def is_free() -> bool:
+            return self.editor.is_empty
+
+        approval, review = (
+            ApprovalRow(
+                is_free,
+                self.sees_code,
+                rules_for=lambda code: self._session.turns.rules.rules_for(code),
+            ),
+            ReviewRow(is_free),
+        )
+        fan_out, input_row, queue = FanOutRow(is_free), InputRow(), QueueRow()
+        for row in (approval, review, fan_out, input_row, queue):
+            row.display = False
+        self.watch(self.transcript, "room", self._tell_code_of_room)
+        with self.app.batch_update():
+            main, lower = self.query_one("#main"), self.query_one("#lower")
+            if not lower.is_attached:  # the application closes already
+                return []
+            # Both at once, as it may close while one is awaited.
+            above = main.mount(approval, review, before="#lower")
+            below = lower.mount(fan_out, input_row, queue, before="#editor")
+            await above
+            await below
+        return [approval.fold, review.fold, fan_out.fold, input_row.fold, queue.fold]
+
+    # The parts
+
+    @property
+    def editor(self) -> EditorPane:
+        return self.query_one(EditorPane)
+
+    @property
+    def transcript(self) -> TranscriptPane:
+        """The transcript, made when it is first needed."""
+        if self._transcript is None:
+            from mahtab_tui.tui.transcript.pane import TranscriptPane
+
+            pane = self._transcript = TranscriptPane(self._port, id="transcript")
+            pane.viewport.loads = 0 if self._session.past else len(self._session.files)
+            pane.greeting = self._greeting
+            greeting = self.query_one(Greeting)
+            pane.room = greeting.room
+            with self.app.batch_update():
+                self.query_one("#main").mount(
+                    pane, FindRow(pane, id="transcript-find"), before="#lower"
+                )
+                greeting.remove()
+            self.watch(pane, "height_of_all", self._fit_heights, init=False)
+        return self._transcript
+
+    def greet(self, lines: GreetingLines) -> None:
+        """Show the greeting until the first cell or question."""
+        self._greeting = lines
+        if self._transcript is None:
+            self.query_one(Greeting).lines = lines
+        else:
+            self._transcript.greeting = lines
+
+    @property
+    def namespace(self) -> NamespacePane:
+        return self.query_one(NamespacePane)
+
+    @property
+    def search_tree(self) -> SearchTreePane:
+        """The search tree, made when it is first needed."""
+        if self._search_tree is None:
+            from mahtab_tui.tui.search.pane import SearchTreePane
+
+            tree = self._search_tree = SearchTreePane(self._session.searches, id="recursion")
+            with self.app.batch_update():
+                self.query_one("#side").mount(tree, FindRow(tree, id="recursion-find"))
+                self.query_one("#search-example").remove()
+                self.apply_layout()
+        return self._search_tree
+
+    @property
+    def queued(self) -> int:
+        from mahtab_tui.tui.widgets.question_rows import QueueRow
+
+        return sum(len(row.items) for row in self.query(QueueRow))
+
+    @property
+    def asking_row(self) -> Widget | None:
+        """The row that the user must answer first; None if nothing waits."""
+        return next((row for kind in ASKING_ROWS for row in self.query(kind) if row.display), None)
+
+    @property
+    def covered(self) -> bool:
+        """Whether another screen is on top, even if this one is still visible."""
+        return len(self.app.screen_stack) > 1
+
+    @property
+    def selected_text(self) -> str:
+        """The text selected in the editor, unless another screen is on top."""
+        return "" if self.covered else self.editor.selected_text
+
+    def folds(self) -> list[Fold]:
+        """Return the functions that fold records, in order; those of the rows that ask come after
+        them."""
+        return [
+            self.query_one(HeaderBar).fold,
+            self.transcript.fold,
+            self.namespace.fold,
+            self.fold_searches,
+        ]
+
+    def fold_searches(self, records: Sequence[Record]) -> None:
+        if self._search_tree is not None or any(record.tag == tags.RLM_CALL for record in records):
+            self.search_tree.fold(records)
+            self._show_search_line()
+
+    def _show_search_line(self) -> None:
+        """Show in the transcript how far searches are, while the search tree is hidden."""
+        if (tree := self._search_tree) is not None:
+            self.transcript.search_progress = None if _displayed(tree) else tree.trees.progress
+
+    def resume(self, past: Sequence[Record]) -> None:
+        """Show the conversation, searches and costs of a resumed session, but not its namespace,
+        nor what waited in it."""
+        if not past:
+            return
+        header = self.query_one(HeaderBar)
+        self.transcript.fold(past)
+        self.fold_searches(past)
+        if self._search_tree is not None:
+            self.call_after_refresh(self._end_searches, self._search_tree)
+        header.fold([record for record in past if record.tag in (tags.USAGE, tags.SKILL)])
+
+    def _end_searches(self, tree: SearchTreePane) -> None:
+        tree.end()
+        self._show_search_line()
+
+    def begin(self) -> None:
+        """Start following the panes' states. Called once they are mounted."""
+        self.watch(self.query_one(HeaderBar), "waits", lambda: self.refresh_bindings(), init=False)
+        self.apply_layout()
+        self.screen_layout_refresh_signal.subscribe(self, lambda _: self._fit_heights())
+        self.editor.focus()
+
+    def _tell_code_of_room(self, room: tuple[int, int]) -> None:
+        """Tell the kernel the size of the output, for programs, pip and pandas."""
+        if any(room):
+            self._session.kernel.set_size(*room)
+
+    # Layout
+
+    @property
+    def pane_layout(self) -> PaneLayout:
+        """How the panes share the screen; setting it applies it."""
+        return self._choices.layout
+
+    @pane_layout.setter
+    def pane_layout(self, layout: PaneLayout) -> None:
+        self._choices.layout = layout
+        self.apply_layout()
+
+    @property
+    def _stands(self) -> bool:
+        """Whether the panes exist: not before mounting, nor while the application closes."""
+        return bool(self.query("#side"))
+
+    def on_resize(self, event: Resize) -> None:
+        self.apply_layout(event.size)
+
+    def apply_layout(self, size: Size | None = None) -> None:
+        """Apply the layout for a size, by default the screen's."""
+        width, height = self.app.size if size is None else size
+        if not self._stands:
+            return
+        narrow = width < NARROW
+        if not narrow:
+            self._choices.layout = self.pane_layout.with_drawer_closed()
+        sized = {
+            "-narrow": narrow,
+            "-short": height < SHORT,
+            "-low": height < LOW,
+            "-tiny": height < TINY,
+        }
+        if any(self.has_class(name) is not holds for name, holds in sized.items()):
+            for name, holds in sized.items():
+                self.set_class(holds, name, update=False)
+            self.update_node_styles()
+        self._lay_out_side(self.pane_layout, width, height)
+        self._show_search_line()
+        # At once, before Textual moves the focus of a hidden widget to the next one.
+        if self.focused is not None and not _displayed(self.focused):
+            self.editor.focus()
+
+    def _lay_out_side(self, layout: PaneLayout, width: int, height: int) -> None:
+        """Share the side between the namespace and the search tree, or the example in its place."""
+        narrow, side = width < NARROW, self.query_one("#side")
+        side.display = layout.shows_side(width)
+        self.query_one("#side-splitter").display = side.display and not narrow
+        side.styles.width = layout.side_columns(width) if not narrow else "80%"
+        namespace, tree = (
+            self.query_one("#namespace"),
+            self._search_tree or self.query_one("#search-example"),
+        )
+        namespace.display, tree.display = layout.show_namespace, layout.show_recursion
+        both = layout.show_namespace and layout.show_recursion
+        self.query_one("#namespace-splitter").display = both
+        percent = layout.namespace_height or (NAMESPACE if self._search_tree is not None else None)
+        namespace.styles.height = f"{percent}%" if both and percent else "1fr"
+        tree.styles.height = "1fr" if percent or not both else min(EXAMPLE_LINES, height // 4)
+
+    def _fit_heights(self) -> None:
+        """While code waits, put its answers right below it; leave room for the editor below an open
+        drawer."""
+        if not self._stands:
+            return
+        transcript, side = self._transcript or self.query_one(Greeting), self.query_one("#side")
+        drawer = side.display and self.has_class("-narrow")
+        waits = any(row.display for row in self.query("ApprovalRow, ReviewRow")) and not drawer
+        alone = self.maximized is not None
+        # Never None: that would always request another layout, and this runs after every layout.
+        transcript.styles.max_height = (
+            transcript.virtual_size.height if waits and not alone else "100%"
+        )
+        side.styles.height = transcript.region.height if drawer and not alone else "1fr"
+
+    def sees_code(self, code: str) -> bool:
+        """Return whether all of the waiting code is visible in the transcript."""
+        drawer = self.query_one("#side").display and self.has_class("-narrow")
+        return not drawer and self.transcript.viewport.shows(code)
+
+    @on(Splitter.Dragged)
+    def _dragged(self, message: Splitter.Dragged) -> None:
+        if message.splitter.id == "side-splitter":
+            self.pane_layout = self.pane_layout.with_side(
+                round(100 * (self.size.width - message.x) / max(1, self.size.width))
+            )
+        else:
+            side = self.query_one("#side")
+            self.pane_layout = self.pane_layout.with_namespace(
+                round(100 * (message.y - side.region.y) / max(1, side.region.height))
+            )
+
+    def resize(self, direction: Direction) -> None:
+        """Move a splitter by a step."""
+        namespace = round(
+            100 * self.namespace.region.height / max(1, self.query_one("#side").region.height)
+        )
+        self.pane_layout = self.pane_layout.resized(direction, self.size.width, namespace)
+
+    def toggle_side(self) -> None:
+        self.pane_layout = self.pane_layout.toggled_side(self.size.width)
+
+    def toggle(self, pane: Literal["namespace", "recursion"]) -> None:
+        self.pane_layout = self.pane_layout.toggled(pane, self.size.width)
+
+    def toggle_changes(self) -> None:
+        """Show in the namespace what the last cell changed, or everything. Show the pane if it is
+        hidden."""
+        hidden = not _displayed(self.namespace)
+        if hidden:
+            self.toggle("namespace")
+        self.namespace.show_changes(hidden or not self.namespace.shows_changes)
+
+    # Focus
+
+    def get_focusable_widget_at(self, x: int, y: int) -> Widget | None:
+        """Let a click focus only text fields: otherwise it would take the keys from the editor."""
+        widget = super().get_focusable_widget_at(x, y)
+        return widget if isinstance(widget, Input | TextArea) else None
+
+    def focus_code(self) -> None:
+        """Focus the editor's text at once, so that the next key goes there."""
+        self.set_focus(self.query_one("#code"))
+
+    def on_descendant_focus(self) -> None:
+        """Minimize a maximized pane when the focus leaves it."""
+        if (
+            self.maximized is not None
+            and self.focused is not None
+            and self.maximized not in self.focused.ancestors_with_self
+        ):
+            self.minimize()
+
+    def maximize_focused(self) -> None:
+        """Maximize the focused pane, or minimize it. While waiting code is edited, run the code
+        instead."""
+        from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+
+        if any(row.run_edited() for row in self.query(ApprovalRow)):
+            return
+        if self.maximized is not None:
+            self.minimize()
+        elif (pane := self._focused_pane) is not None:
+            self.maximize(pane, container=False)
+
+    def find(self) -> None:
+        """Find in the focused pane, or else in the input."""
+        focused = self.app.focused
+        if isinstance(focused, NamespacePane):
+            focused.action_filter()
+        elif self._transcript is not None and focused is self._transcript:
+            self._transcript.action_find()
+        elif self._search_tree is not None and focused is self._search_tree:
+            self._search_tree.action_find()
+        else:
+            self.editor.find()
+
+    def jump_targets(self) -> list[JumpTarget]:
+        """Return the targets of jump mode: the panes, and the row that waits for the user."""
+        from mahtab_tui.tui.palette import JumpTarget
+
+        panes: dict[str, Widget] = {"t": self.transcript, **self._panes}
+        if self._search_tree is not None:
+            panes["r"] = self._search_tree
+        seen = self._seen()
+        targets = [JumpTarget(letter, pane, letter not in seen) for letter, pane in panes.items()]
+        return (
+            targets if self.asking_row is None else [*targets, JumpTarget(WAITING, self.asking_row)]
+        )
+
+    def go_to(self, pane: Widget | None) -> None:
+        """Focus a pane; show it first if it is hidden."""
+        if pane is None:
+            return
+        if not _displayed(pane):
+            self.toggle("namespace" if pane.id == "namespace" else "recursion")
+        self.call_after_refresh(pane.focus)
+
+    def step_focus(self, step: int) -> None:
+        """Focus the next pane (1) or the previous one (-1)."""
+        if panes := list(self._seen().values()):
+            focused = self._focused_pane
+            place = panes.index(focused) + step if focused in panes else 0
+            panes[place % len(panes)].focus()
+
+    @property
+    def _panes(self) -> dict[str, Widget]:
+        """The existing panes, by letter."""
+        return {
+            letter: pane for letter, selector in LETTERS.items() for pane in self.query(selector)
+        }
+
+    def _seen(self) -> dict[str, Widget]:
+        """Return the visible panes, by letter."""
+        return {
+            letter: pane
+            for letter, pane in self._panes.items()
+            if pane.region and pane.display and pane.is_on_screen
+        }
+
+    @property
+    def _focused_pane(self) -> Widget | None:
+        if self.focused is None:
+            return None
+        return next(
+            (pane for pane in self._seen().values() if pane in self.focused.ancestors_with_self),
+            None,
+        )
+
+
+def _displayed(widget: Widget) -> bool:
+    return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))

@@ -1,5 +1,0 @@
-"""The editor, in which the user types Python or a question."""
-
-from mahtab_tui.tui.panes.editor.pane import EditorPane
-
-__all__ = ["EditorPane"]

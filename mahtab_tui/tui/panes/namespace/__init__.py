@@ -1,5 +1,0 @@
-"""The namespace pane: every variable, and who created or last changed it."""
-
-from mahtab_tui.tui.panes.namespace.pane import NamespacePane
-
-__all__ = ["NamespacePane"]

@@ -1,1 +1,0 @@
-"""Draws entries as rows."""

@@ -1,0 +1,547 @@
+"""Screens for the output of a cell: its text, its pictures, the frames of its error."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+import pathlib
+import re
+import stat
+import tokenize
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+
+from rich.cells import cell_len
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.content import Content
+from textual.events import Click
+from textual.message import Message
+from textual.widgets import Static
+
+from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.bus.terminal_screen import collapse
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.inspector_client import (
+    InspectedObject,
+    InspectorClient,
+    ObjectPath,
+    TextPart,
+    ViewKind,
+)
+from mahtab_tui.kernel.values import TracebackFrame
+from mahtab_tui.tui.commands.command import bindings
+from mahtab_tui.tui.commands.on_screens import (
+    FRAMES_COMMANDS,
+    OUTPUT_COMMANDS,
+    PAGER_COMMANDS,
+    PICTURES_COMMANDS,
+)
+from mahtab_tui.tui.external import MOST_COPIED, copy, open_in_editor
+from mahtab_tui.tui.inspector.array import PictureView
+from mahtab_tui.tui.inspector.text import BLOCK, LocalText, TextView
+from mahtab_tui.tui.inspector.tree import TreeView
+from mahtab_tui.tui.inspector.view import Subject, Viewer
+from mahtab_tui.tui.port import TranscriptPort
+from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, fitted
+from mahtab_tui.tui.screens.dialog import Dialog, Prompt, ask
+from mahtab_tui.tui.theme import BOLD, Palette
+from mahtab_tui.tui.widgets.key_line import KeyLine
+from mahtab_tui.tui.workers import Fetcher
+from mahtab_tui.worker.tracebacks import CELL
+
+if TYPE_CHECKING:
+    from mahtab_tui.tui.terminal_app import TerminalApp
+
+__all__ = ["FramesScreen", "PagerScreen", "PicturesScreen"]
+
+
+def no_subject(look: InspectorClient, kind: ViewKind) -> Subject:
+    """Make a subject for a view of something that is no object of the kernel: the view asks the
+    kernel nothing."""
+    return Subject(look, (), InspectedObject((), "", "", "data", (kind,), "", 0, 0, 0))
+
+
+class OutputScreen(Dialog[None]):
+    """A title, a viewer, and the keys that they share."""
+
+    AUTO_FOCUS = ""  # else the hidden input line would get the focus, and the first keys
+    BINDINGS = bindings(OUTPUT_COMMANDS)
+
+    def __init__(self, look: InspectorClient, folder: Path) -> None:
+        """folder: for a saved file whose name has none."""
+        super().__init__()
+        self.viewer = Viewer(id="output-body")
+        self.fetcher = Fetcher(self)
+        self.look = look
+        self._folder = folder
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="output-title", markup=False)
+        yield self.viewer
+        yield KeyLine()
+
+    def set_title(self, title: str) -> None:
+        self.query_one("#output-title", Static).update(title)
+
+    def action_back(self) -> None:
+        if not self.viewer.close_line():
+            self.dismiss(None)
+
+    def save(self, name: str, content: bytes) -> None:
+        """Ask for a file, write the content on a thread, and show the outcome. name: the
+        suggestion."""
+
+        def chosen(entered: str) -> None:
+            path, viewer = self._folder / os.path.expanduser(entered), self.viewer
+            self.fetcher.ask(
+                "save",
+                lambda: written(path, content),
+                lambda path: viewer.say(Content(plain(f"Saved to {path}"))),
+                viewer.fail,
+            )
+
+        ask(self.app, Prompt("Save to the file", name), chosen)
+
+
+def written(path: Path, content: bytes) -> Path:
+    """Write a new file. Raises `KernelError` with a sentence if it exists, or cannot be written."""
+    try:
+        file = path.open("xb")
+    except FileExistsError:
+        raise KernelError(f"{path} exists already and was not changed.") from None
+    except (OSError, ValueError) as error:  # ValueError: no file can have this name
+        raise KernelError(
+            f"{path} cannot be written: {getattr(error, 'strerror', error)}."
+        ) from None
+    try:
+        with file:
+            file.write(content)
+    except OSError as error:
+        path.unlink()
+        raise KernelError(f"{path} cannot be written: {error.strerror}.") from None
+    return path
+
+
+MOST_READ = 10_000_000
+"""Bytes of a file that are read."""
+
+
+class Code(NamedTuple):
+    """A source, and the line of the frame."""
+
+    text: str
+    line: range | None
+    """The positions of its characters; None if there is no such line."""
+
+
+def cell_of(frame: TracebackFrame) -> int | None:
+    """The number of the cell that a frame is in; None for a file."""
+    number = frame.file.removeprefix(CELL).removesuffix("]")
+    return (
+        int(number)
+        if frame.file == f"{CELL}{number}]"
+        and number.isascii()
+        and number.isdecimal()
+        and len(number) < 10
+        else None
+    )
+
+
+def code_of(frame: TracebackFrame, cell: Callable[[int], str | None]) -> Code:
+    """Read the source of a frame; waits. cell: gets the code of a cell. Raises `KernelError` with a
+    sentence if it cannot be read."""
+    number = cell_of(frame)
+    if number is None:
+        return _with_line(_read(frame.file), frame.line)
+    text = cell(number)
+    if text is None:
+        raise KernelError(f"The code of cell {number} was not kept.")
+    return _with_line(text, frame.line)
+
+
+def is_file(frame: TracebackFrame) -> bool:
+    """Whether a frame is in a file that exists."""
+    try:
+        return os.path.isabs(frame.file) and os.path.isfile(frame.file)
+    except ValueError:  # the name has a NUL
+        return False
+
+
+def _with_line(text: str, line: int) -> Code:
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    start = 0
+    for _ in range(line - 1):
+        start = text.find("\n", start) + 1
+        if not start:
+            return Code(text, None)
+    end = text.find("\n", start)
+    return Code(text, range(start, len(text) if end < 0 else end) if line > 0 else None)
+
+
+def _read(path: str) -> str:
+    if not os.path.isabs(path):
+        raise KernelError("This frame is in no file, and its source was not kept.")
+    try:
+        # Reading a pipe or a device may never end.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise KernelError("This is not a regular file.")
+            data = file.read(MOST_READ)
+    except OSError as error:
+        raise KernelError(f"The file cannot be read: {error.strerror}.") from None
+    except ValueError:
+        raise KernelError("No file can have this name.") from None
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError:
+        encoding = "utf-8"
+    return data.decode(encoding, "replace")
+
+
+MOST_LINES = 8
+"""Lines of the screen that the frames take at most."""
+
+
+class FrameRows:
+    """A `RowSource`: a row for each frame."""
+
+    def __init__(self, frames: Sequence[TracebackFrame], chosen: int) -> None:
+        self.frames = frames
+        self.chosen = chosen
+
+    def lay_out(self, width: int, palette: Palette) -> None:
+        self._width, self._palette = width, palette
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __getitem__(self, index: int) -> Row:
+        width, palette = self._width, self._palette
+        frame, chosen = self.frames[index], index == self.chosen
+        function = f"in {one_line(frame.function)}" if frame.function else "does not compile"
+        room = max(10, width - 5 - min(cell_len(function), width // 3))
+        place = _end_of(f"{one_line(frame.file)}:{frame.line or '?'}", room)
+        name = palette.person + BOLD if chosen else palette.text
+        return Row(
+            [
+                ("▸ " if chosen else "  ", palette.moon),
+                (place, name),
+                ("  ", name),
+                (fitted(function, width), palette.muted),
+            ]
+        )
+
+
+class FrameList(RowsView, can_focus=True):
+    """Lists frames in the order of the traceback: the last one raised the error."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_KEYS]
+
+    class FrameChanged(Message):
+        """The cursor is on another frame."""
+
+    def __init__(self, frames: Sequence[TracebackFrame], at: int) -> None:
+        self._frames = FrameRows(frames, at)
+        super().__init__(self._frames)
+        self.set_reactive(FrameList.cursor, at)
+        self.styles.height = min(MOST_LINES, len(frames))
+
+    @property
+    def at(self) -> int:
+        return self._frames.chosen
+
+    @property
+    def frame(self) -> TracebackFrame:
+        return self._frames.frames[self.at]
+
+    def on_mount(self) -> None:
+        self.call_after_refresh(self.show_row, self.at)
+
+    def on_click(self, event: Click) -> None:
+        if (row := self.row_at(event.y)) is not None:
+            self.go_to(row)
+
+    def watch_cursor(self, cursor: int) -> None:
+        self._frames.chosen = cursor
+        self.post_message(self.FrameChanged())
+
+
+def _end_of(text: str, width: int) -> str:
+    """Cut the beginning of a text that has more cells, because its end says more."""
+    if cell_len(text) <= width:
+        return text
+    text = text[-width:]
+    while cell_len(text) >= width:
+        text = text[1:]
+    return f"…{text}"
+
+
+def variables_path(cell: int, frames: Sequence[TracebackFrame], at: int) -> ObjectPath:
+    """The path to the variables of a frame, which the kernel finds by the frame's place and its
+    number among the frames of the same place."""
+    frame = frames[at]
+    place = (frame.file, frame.line, frame.function)
+    same = [
+        number
+        for number, each in enumerate(frames)
+        if (each.file, each.line, each.function) == place
+    ]
+    return (["frame", cell, *place, same.index(at), len(same)],)
+
+
+def _variables_of(look: InspectorClient, path: ObjectPath) -> Subject:
+    return Subject(look, path, InspectedObject(path, "dict", "", "data", ("tree",), "", 0, 0, 0))
+
+
+class FramesScreen(OutputScreen):
+    """Shows the exception, the frames, the source of the chosen frame, and its variables."""
+
+    BINDINGS = bindings(FRAMES_COMMANDS)
+
+    def __init__(
+        self,
+        cell: int,
+        exception: str,
+        frames: Sequence[TracebackFrame],
+        at: int,
+        code: Callable[[int], str | None],
+        look: InspectorClient,
+        folder: pathlib.Path,
+        port: TranscriptPort,
+    ) -> None:
+        """at: the frame that is chosen first. code: gets the code of a cell."""
+        super().__init__(look, folder)
+        self._cell = cell
+        self._code_of = code
+        self._port = port
+        self._code = Code("", None)
+        self._exception = exception
+        self._all = frames
+        self._frames = FrameList(frames, at)
+        self._variables = TreeView(
+            _variables_of(look, variables_path(cell, frames, at)), "variables"
+        )
+        self._variables.add_class("frame-variables")
+        self.viewer.view = self._source = TextView(no_subject(look, "source"), LocalText(""))
+
+    def on_mount(self) -> None:
+        self.call_later(self._begin)
+
+    async def _begin(self) -> None:
+        exception = Static(Content(plain(self._exception)), classes="exception", markup=False)
+        await self.viewer.body.mount(exception, self._frames, self._source, self._variables)
+        self._frames.focus()
+        self._read()
+
+    @on(FrameList.FrameChanged)
+    def _read(self) -> None:
+        frame = self._frames.frame
+        self.set_title(
+            f"Error of cell {self._cell}  ·  line {frame.line or '?'} of {one_line(frame.file)}"
+        )
+        self._variables.show(
+            _variables_of(self.look, variables_path(self._cell, self._all, self._frames.at))
+        )
+        self.fetcher.ask(
+            "code",
+            lambda: code_of(frame, self._code_of),
+            self._show,
+            lambda problem: self._show(Code("", None), problem),
+        )
+
+    def _show(self, code: Code, problem: str = "") -> None:
+        self._code = code
+        line = self._frames.frame.line
+        if line and code.line is None:
+            problem = problem or f"The source has changed: it has no line {line:,} now."
+        marked = (
+            range(0)
+            if code.line is None
+            else range(code.line.start, max(code.line.stop, code.line.start + 1))
+        )
+        self._source.show(LocalText(code.text), "python", problem, marked)
+        self._source.go_to(marked.start)
+
+    def action_save(self) -> None:
+        if self._code.text:
+            frame = self._frames.frame
+            number = cell_of(frame)
+            name = os.path.basename(one_line(frame.file)) if number is None else f"cell-{number}.py"
+            self.save(name, self._code.text.encode("utf-8", "replace"))
+
+    def action_back(self) -> None:
+        """Close the input line; else go from the source or the variables to the frames; else
+        leave."""
+        if self._source.has_focus or self._variables.has_focus:
+            self._frames.focus()
+        else:
+            super().action_back()
+
+    def action_source(self) -> None:
+        self._source.focus()
+
+    def action_locals(self) -> None:
+        self._variables.focus()
+
+    def action_whole_output(self) -> None:
+        self._port.open_output(self._cell)
+
+    def action_edit(self) -> None:
+        """Open a file at the line in the user's editor, the code of a cell in our own."""
+        frame = self._frames.frame
+        if cell_of(frame) is not None and self._code.text:
+            self._port.edit("python", self._code.text.strip("\n"))
+            self.dismiss(None)
+        elif is_file(frame):
+            self.call_later(
+                self._edit_file, frame
+            )  # within the key's own event the screen would not be drawn again
+        else:
+            self.viewer.fail(self._source.problem or "There is nothing to edit.")
+
+    def _edit_file(self, frame: TracebackFrame) -> None:
+        try:
+            open_in_editor(cast("TerminalApp[Any]", self.app), frame.file, frame.line)
+        except RuntimeError as error:
+            self.viewer.fail(str(error))
+        else:
+            self._read()
+
+
+_SGR = re.compile(r"\x1b\[[0-9;:]*m")
+_SAMPLE = 100_000
+"""Characters that are searched for the colours which the whole is likely to have."""
+
+
+def readable(text: str) -> str:
+    """Remove escape sequences and control characters. A million lines take less than a second."""
+    if "\x1b" in text:
+        # An output has few different colours: replacing each is many times faster than a pattern
+        # over all of it.
+        for sequence in set(_SGR.findall(text, 0, _SAMPLE)):
+            text = text.replace(sequence, "")
+        if "\x1b" in text:
+            text = _SGR.sub("", text)
+    return plain(collapse(text))
+
+
+class WholeOutput(LocalText):
+    """A text of any length: the lines before each block are counted once."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        counts = (text.count("\n", start, start + BLOCK) for start in range(0, len(text), BLOCK))
+        self._lines = [0, *accumulate(counts)]
+
+    @property
+    def lines(self) -> int:
+        return self._lines[-1] + (not self.text.endswith("\n"))
+
+    def block(self, number: int) -> TextPart:
+        start = number * BLOCK
+        return TextPart(self.text[start : start + BLOCK], self._lines[number], self.size)
+
+
+class PagerScreen(OutputScreen):
+    """Opens at once; the text is read on a thread."""
+
+    BINDINGS = bindings(PAGER_COMMANDS)
+
+    def __init__(
+        self,
+        title: str,
+        file: str,
+        read: Callable[[], str | None],
+        look: InspectorClient,
+        folder: Path,
+    ) -> None:
+        """read: gets the output; called on a thread, may raise `StoreError`. file: its name when it
+        is saved. folder: for a saved file whose name has none."""
+        super().__init__(look, folder)
+        self._title_text = title
+        self._file = file
+        self._read = read
+        self._output: WholeOutput | None = None
+
+    def on_mount(self) -> None:
+        self.set_title(self._title_text)
+        self.viewer.say(Content.styled("…", "$muted"))
+        self.fetcher.ask("output", self._get, self._show, self.viewer.fail)
+
+    def _get(self) -> WholeOutput:
+        try:
+            text = self._read()
+        except StoreError as error:
+            raise KernelError(str(error)) from None
+        if text is None:
+            raise KernelError("This output was not kept.")
+        return WholeOutput(readable(text))
+
+    def _show(self, output: WholeOutput) -> None:
+        self._output = output
+        self.set_title(f"{self._title_text}  ·  {output.lines:,} lines")
+        self.call_later(self.viewer.show, TextView(no_subject(self.look, "text"), output))
+
+    def action_save(self) -> None:
+        if self._output is not None:
+            self.save(self._file, self._output.text.encode("utf-8", "replace"))
+
+    def action_copy_all(self) -> None:
+        if self._output is None:
+            return
+        if self._output.size > MOST_COPIED:
+            self.viewer.fail(
+                f"{self._output.size:,} characters are too many for the clipboard; Ctrl+S saves them to a file."
+            )
+        else:
+            copy(self.app, self._output.text)
+
+
+class DisplayedPicture(NamedTuple):
+    """A picture that a cell has displayed."""
+
+    mime: str
+    data: str
+    """base64."""
+
+
+class PicturesScreen(OutputScreen):
+    """The arrows go from one picture to the next."""
+
+    BINDINGS = bindings(PICTURES_COMMANDS)
+
+    def __init__(
+        self, cell: int, pictures: Sequence[DisplayedPicture], look: InspectorClient, folder: Path
+    ) -> None:
+        super().__init__(look, folder)
+        self._cell = cell
+        self._pictures = pictures
+        self._at = len(pictures) - 1
+
+    def on_mount(self) -> None:
+        self.call_later(self._show)
+
+    async def _show(self) -> None:
+        number = f"  ·  {self._at + 1} of {len(self._pictures)}" if len(self._pictures) > 1 else ""
+        self.set_title(f"Picture of cell {self._cell}{number}")
+        file = partial(base64.b64decode, self._pictures[self._at].data)
+        await self.viewer.show(PictureView(no_subject(self.look, "picture"), file))
+
+    def action_save(self) -> None:
+        picture = self._pictures[self._at]
+        suffix = "jpg" if picture.mime == "image/jpeg" else "png"
+        number = f"-{self._at + 1}" if len(self._pictures) > 1 else ""
+        self.save(f"cell-{self._cell}{number}.{suffix}", base64.b64decode(picture.data))
+
+    async def action_step(self, step: int) -> None:
+        if 0 <= self._at + step < len(self._pictures):
+            self._at += step
+            await self._show()

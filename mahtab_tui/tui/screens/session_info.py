@@ -1,0 +1,391 @@
+"""Screens about the session: context, usage, instructions, undo, MCP servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Button, Static
+
+from mahtab_tui.bus.sanitize import one_line, visible
+from mahtab_tui.bus.terminal_screen import escape_for_model
+from mahtab_tui.kernel.values import Restoration
+from mahtab_tui.knowledge.instructions import Found
+from mahtab_tui.servers.servers import ServerError, Servers, ServerState
+from mahtab_tui.session.components import ContextUse
+from mahtab_tui.session.undo import not_restored_rows, restored_rows
+from mahtab_tui.settings.sources import SettingsError
+from mahtab_tui.settings.values import allow
+from mahtab_tui.tui.option_list import is_leaving
+from mahtab_tui.tui.rows.code import change_lines
+from mahtab_tui.tui.screens.dialog import Dialog, TextDialog, confirm
+from mahtab_tui.tui.screens.listing import Listing, ListScreen
+from mahtab_tui.tui.workers import Fetcher
+
+_COLOURS = ("$model", "$moon", "$person", "$good", "$bad", "$foreground")
+_ROOM = "░"
+
+
+class ContextScreen(TextDialog):
+    """Counts on a thread, because the model may have to be loaded."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("enter", "leave", "Close")]
+
+    def __init__(self, count: Callable[[], ContextUse]) -> None:
+        """count: counts what the next question would send; may raise an exception with a
+        sentence."""
+        super().__init__("Context · Esc closes", "counting …", id="context-rows")
+        self._count = count
+        self._fetcher = Fetcher(self)
+
+    def on_mount(self) -> None:
+        self._fetcher.ask("context", self._count, self._show, self._say)
+
+    def _show(self, use: ContextUse) -> None:
+        self.text.update(context_lines(use, max(20, self.text.size.width)))
+
+    def _say(self, sentence: str) -> None:
+        self.text.update(Content.styled(one_line(sentence), "$bad"))
+
+
+def context_lines(use: ContextUse, width: int) -> Content:
+    """Draw a bar of all parts, and a line for each."""
+    cells = [max(1, part.tokens * width // max(use.room, use.tokens)) for part in use.parts]
+    if (over := sum(cells) - width) > 0:  # small parts have a cell each
+        cells[cells.index(max(cells))] -= over
+    bar = [("█" * count, _COLOURS[place % len(_COLOURS)]) for place, count in enumerate(cells)]
+    lines: list[Content | str] = [
+        f"About {use.tokens:,} of {use.room:,} tokens ({use.tokens / use.room:.0%}) go with the next question.",
+        Content.assemble(*bar, (_ROOM * max(0, width - sum(cells)), "$muted")),
+        "",
+    ]
+    for place, part in enumerate(use.parts):
+        mark = ("█ ", _COLOURS[place % len(_COLOURS)])
+        lines.append(
+            Content.assemble(
+                mark,
+                f"{part.name:<26}{part.tokens:>9,}{part.tokens / use.room:>6.0%}  ",
+                (part.advice, "$muted"),
+            )
+        )
+    return Content("\n").join(Content(line) if isinstance(line, str) else line for line in lines)
+
+
+_RENEWED = 0.5
+"""Seconds between two updates."""
+
+
+class UsageScreen(TextDialog):
+    """Shows a line for the session, each question and each search, and keeps them up to date."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("enter", "leave", "Close")]
+
+    def __init__(self, table: Callable[[int], str]) -> None:
+        """table: makes the current lines, for a width."""
+        super().__init__("Usage · Esc closes", id="usage-rows")
+        self._table = table
+
+    def on_mount(self) -> None:
+        self.call_after_refresh(self._renew)
+        self.set_interval(_RENEWED, self._renew)
+
+    def _renew(self) -> None:
+        self.text.update(self._table(self.text.size.width))
+
+
+_NO_INSTRUCTIONS = (
+    "There are no instructions. Yours go into ~/.mahtab/AGENTS.md, a project's into its AGENTS.md."
+)
+
+
+class InstructionsScreen(TextDialog):
+    """Shows the text of every file, and lets the user trust the project's."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("t", "trust", "Trust")]
+
+    def __init__(self, read: Callable[[], Found]) -> None:
+        """read: reads the files."""
+        super().__init__("", id="instructions-text")
+        self._read = read
+        self._found = read()
+
+    def on_mount(self) -> None:
+        self._show()
+        self.query_one(VerticalScroll).focus()
+
+    def _show(self) -> None:
+        keys = "t trusts what is held back · Esc closes" if self._found.held_back else "Esc closes"
+        self.heading.update(f"Instructions · {keys}")
+        lines: list[Content] = []
+        model = self._found.told()
+        for each in self._found.files:
+            for part in each.parts:
+                state = (
+                    ("sent to the model", "$good")
+                    if each.trusted
+                    else ("held back: not trusted", "$bad")
+                )
+                lines.append(Content.assemble((one_line(part.name), "bold"), " · ", state))
+                lines.append(
+                    Content.styled(
+                        escape_for_model(model.get(part.name, part.text)).rstrip("\n") + "\n",
+                        "$muted",
+                    )
+                )
+        lines += [Content.styled(one_line(problem), "$bad") for problem in self._found.problems]
+        self.text.update(Content("\n").join(lines or [Content.styled(_NO_INSTRUCTIONS, "$muted")]))
+
+    def action_trust(self) -> None:
+        held_back = self._found.held_back
+        if not held_back:
+            return
+
+        def trust() -> None:
+            try:
+                for each in held_back:  # what was shown, even if a file has changed since
+                    allow(each.path, each.value)
+            except SettingsError as error:
+                self.app.notify(str(error), severity="error", markup=False)
+            self._found = self._read()
+            self._show()
+
+        names = ", ".join(one_line(each.name) for each in held_back)
+        confirm(
+            self.app,
+            f"Send {names} to the model with every question?",
+            trust,
+            yes="Trust",
+            no="Hold back",
+        )
+
+
+OUTSIDE = "Files, and everything else outside this kernel, stay as they are."
+
+
+class UndoScreen(Dialog[None]):
+    """Compares first, then asks, then undoes; each on a thread. Escape leaves everything as it
+    is."""
+
+    AUTO_FOCUS = "#no"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape,n", "leave", "Keep"),
+        ("y", "undo", "Undo"),
+        ("left,right", "app.focus_next", "Other"),
+    ]
+
+    def __init__(
+        self,
+        cells: Sequence[int],
+        preview: Callable[[], Restoration],
+        undo: Callable[[], Restoration],
+    ) -> None:
+        """cells: those that would be undone. preview, undo: wait for the kernel, and raise
+        `KernelError`."""
+        super().__init__()
+        self._cells = cells
+        self._preview = preview
+        self._undo = undo
+        self._fetcher = Fetcher(self)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(_title(self._cells), id="question", markup=False)
+            with VerticalScroll(can_focus=False):
+                yield Static("Comparing with the state before …", id="undo-changes", markup=False)
+            with Horizontal(classes="answers"):
+                yield Button("Keep (n)", id="no", compact=True)
+                yield Button("Undo (y)", id="yes", variant="warning", compact=True, disabled=True)
+
+    def on_mount(self) -> None:
+        self._fetcher.ask("undo", self._preview, self._ready, self._failed)
+
+    def _ready(self, restoration: Restoration) -> None:
+        lines = change_lines(restored_rows(restoration.changes), not_restored_rows(restoration))
+        self._tell(Content("\n").join([*lines, Content(""), Content.styled(OUTSIDE, "$muted")]))
+        self.query_one("#yes").disabled = False
+
+    def _failed(self, sentence: str) -> None:
+        self._tell(Content.styled(one_line(sentence), "$bad"))
+        self.query_one("#yes").disabled = True
+
+    def _tell(self, content: Content | str) -> None:
+        self.query_one("#undo-changes", Static).update(content)
+
+    @on(Button.Pressed)
+    def _pressed(self, event: Button.Pressed) -> None:
+        self.action_undo() if event.button.id == "yes" else self.action_leave()
+
+    def action_undo(self) -> None:
+        """Undo, once the changes are shown."""
+        button = self.query_one("#yes")
+        if not button.disabled:
+            button.disabled = True
+            self._tell("Undoing …")
+            self._fetcher.ask("undo", self._undo, lambda _: self.action_leave(), self._failed)
+
+
+def _title(cells: Sequence[int]) -> str:
+    if len(cells) == 1:
+        return f"Undo cell {cells[0]}?"
+    return f"Undo {len(cells)} cells, from cell {cells[0]} to cell {cells[-1]}?"
+
+
+_LOOK_AGAIN = 0.3
+"""Seconds: servers start and end by themselves."""
+_SHOWN = 300
+"""Tools that are listed at most."""
+_MARKS = {
+    "not started": ("○ ", "$muted"),
+    "starting": ("◌ ", "$moon"),
+    "running": ("● ", "$good"),
+    "ended": ("✗ ", "$bad"),
+}
+_NO_SERVERS = "No MCP server is configured. [mcp.NAME] in ~/.mahtab/config.toml or the project's .mcp.json names them: /help mcp."
+
+
+class ServersScreen(ListScreen[None, ServerState]):
+    """Enter shows what the server at the cursor has written; Ctrl+R starts it, or starts it
+    again."""
+
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("ctrl+r", "restart", "Start"),
+        ("enter", "take", "Messages"),  # while the tools have the focus
+    ]
+
+    def __init__(
+        self,
+        servers: Servers | None,
+        mask: Callable[[str], str],
+        show_messages: Callable[[str, str], None],
+    ) -> None:
+        """mask: masks secrets in a text. show_messages: shows a text under a title."""
+        super().__init__()
+        self._mask = mask
+        self._servers = servers
+        self._show_messages = show_messages
+        self._tools = Static(id="server-tools-text", markup=False)
+        hint = "Enter messages · Ctrl+R restarts it · Tab reads · Esc leaves"
+        self.listing = Listing(
+            self,
+            "MCP servers",
+            hint,
+            "type to filter servers and tools",
+            beside=VerticalScroll(self._tools, id="server-tools"),
+        )
+        self._drawn: object = None
+        """Data that the rows were drawn from."""
+
+    def on_mount(self) -> None:
+        self.set_interval(_LOOK_AGAIN, self._look_again)
+        self.listing.fill(0)
+
+    def _look_again(self) -> None:
+        now = [(state.phase, state.why, state.login, state.revision) for state in self._states]
+        if now != self._drawn:
+            self._drawn = now
+            self.listing.fill()
+
+    @property
+    def _states(self) -> list[ServerState]:
+        return [] if self._servers is None else list(self._servers.states.values())
+
+    def rows(self, typed: str) -> Sequence[ServerState]:
+        return [
+            state
+            for state in self._states
+            if typed.lower() in state.python.lower() or self._matching(state, typed)
+        ]
+
+    def line(self, row: ServerState, width: int) -> Content:
+        known = f"{len(row.tools):,} tools" if row.revision else ""
+        about = " · ".join(part for part in (row.phase, known, self._line_of(row.about)) if part)
+        return Content.assemble(_MARKS[row.phase], f"{row.python:<16}  ", (about, "$muted"))
+
+    def describe(self, row: ServerState | None) -> Content:
+        if row is None:
+            self._tools.update("")
+            return Content(_NO_SERVERS if not self._states else "Nothing matches.")
+        self._tools.update(self._tools_of(row))
+        why = (f"\n{self._line_of(row.why)}", "$bad") if row.phase == "ended" and row.why else ""
+        if row.login:
+            why = (
+                f"\nIt waits for your login: open {row.login} in a browser on this machine.",
+                "$moon",
+            )
+        return Content.assemble((self._line_of(row.where), "$muted"), why)
+
+    def _line_of(self, text: str) -> str:
+        """A text from outside on one line."""
+        return one_line(visible(self._mask(text)))
+
+    def _matching(self, state: ServerState, typed: str) -> list[str]:
+        return [wire for wire, tool in state.tools.items() if typed.lower() in tool.name.lower()]
+
+    def _tools_of(self, state: ServerState) -> Content:
+        if not state.revision:
+            return Content.styled(
+                "Its tools are known once it has started: it starts when a tool is used or you press Ctrl+R.",
+                "$muted",
+            )
+        typed = self.listing.typed.strip()
+        wires = self._matching(state, typed) or list(state.tools)
+        parts: list[Content] = []
+        for wire in wires[:_SHOWN]:
+            tool = state.tools[wire]
+            reads = (" reads", "$good") if tool.read_only else (" may change something", "$moon")
+            summary = self._line_of(tool.summary)
+            parts.append(
+                Content.assemble(
+                    (tool.name, "bold"),
+                    self._line_of(tool.written),
+                    reads,
+                    (f"\n  {summary}" if summary else "", "$muted"),
+                )
+            )
+        if len(wires) > _SHOWN:
+            parts.append(
+                Content.styled(f"… {len(wires) - _SHOWN:,} more: type to filter", "$muted")
+            )
+        return Content("\n").join(parts)
+
+    def take(self) -> None:
+        if (state := self.listing.chosen) is not None:
+            self._show_messages(
+                f"Messages of {state.python}",
+                self._mask(state.messages.text) or "It has written nothing.",
+            )
+
+    def action_restart(self) -> None:
+        state, servers = self.listing.chosen, self._servers
+        if state is None or servers is None:
+            return
+        self.listing.say(f"{state.python} starts …", "$muted")
+
+        def done(future: Future[None]) -> None:
+            self.app.call_from_thread(
+                self._restarted, state, None if future.cancelled() else future.exception()
+            )
+
+        try:
+            servers.restart(state.python).add_done_callback(done)
+        except ServerError as error:
+            self.listing.say(str(error))
+
+    def _restarted(self, state: ServerState, error: BaseException | None) -> None:
+        if not is_leaving(self):
+            self.listing.fill()
+            if error is None:
+                self.listing.say(f"{state.python} runs.", "$good")
+            else:
+                self.listing.say(
+                    f"{state.python} could not be started."
+                    if state.phase == "ended"
+                    else self._line_of(str(error))
+                )

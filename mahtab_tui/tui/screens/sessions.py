@@ -1,0 +1,538 @@
+"""The screen of all saved sessions."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.cells import cell_len
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.content import Content
+
+from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.export.entries import NothingToExport
+from mahtab_tui.session.kernel_control import facts_about_waiting_kernels, stop_waiting_kernel
+from mahtab_tui.session.notebooks import export_session
+from mahtab_tui.settings.model import SettingsError
+from mahtab_tui.settings.sources import project_folder
+from mahtab_tui.store.database import Holder, locked_sessions
+from mahtab_tui.store.resume import NoSession, database, fork, remove_session
+from mahtab_tui.store.session_index import (
+    LONGEST_TITLE,
+    catch_up,
+    cost,
+    day,
+    preview,
+    rename_session,
+    size,
+)
+from mahtab_tui.store.session_search import Found, Hit, find_sessions, pattern_of, wanted_words
+from mahtab_tui.store.sqlite import count_sessions, list_sessions
+from mahtab_tui.tui.commands.command import SlashCommand
+from mahtab_tui.tui.find import PatternTimeout
+from mahtab_tui.tui.option_list import is_leaving
+from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
+from mahtab_tui.tui.screens.listing import Listing, ListScreen
+from mahtab_tui.tui.terminal_app import TerminalApp
+from mahtab_tui.tui.transcript.view import TranscriptView
+from mahtab_tui.tui.workers import LatestWorker
+
+if TYPE_CHECKING:
+    from mahtab_tui.session import Session
+
+_AGAIN = 0.05
+"""Seconds between two looks whether the transcript can be searched."""
+
+
+class Reading(TranscriptView):
+    """The transcript; the arrows mark its entries."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "walk(-1)", "Up", show=False),
+        Binding("down", "walk(1)", "Down", show=False),
+        Binding("pageup", "page_up", "Page up", show=False),
+        Binding("pagedown", "page_down", "Page down", show=False),
+        Binding("home", "scroll_home", "First", show=False),
+        Binding("end", "scroll_end", "Last", show=False),
+    ]
+
+    @property
+    def entry(self) -> str:
+        """The name of the marked entry in `bus.left_out`; empty if none is marked."""
+        marked = self.marker.marked
+        return "" if marked is None else marked.key
+
+
+class Preview(Container):
+    """Shows one session at a time."""
+
+    def __init__(self) -> None:
+        super().__init__(id="session-preview")
+        self.reading: Reading | None = None
+        """The view of the session that is shown."""
+
+    def show(self, records: Sequence[Record], wanted: Sequence[str] = ()) -> None:
+        """Show records in place of those before, at the newest one of the words."""
+        focused = self.reading is not None and self.reading.has_focus
+        self.remove_children()
+        self.reading = reading = Reading()
+        self.mount(reading)
+        if focused:
+            reading.focus()
+        reading.fold(records)
+        if wanted:
+            self.call_after_refresh(self._mark, reading, pattern_of(wanted))
+
+    def _mark(self, reading: Reading, pattern: str) -> None:
+        if reading is not self.reading:
+            return
+        if reading.viewport.window is None:  # it has no size yet
+            self.set_timer(_AGAIN, lambda: self._mark(reading, pattern))
+            return
+        reading.search.begin()
+        with suppress(PatternTimeout):
+            reading.find(pattern, 1, regex=True)
+
+
+SHOWN = 100
+"""Sessions that are shown at most."""
+_WIDE = 70
+"""Columns from which on a line says more than the day and the title."""
+_SIZE = len("999 KB")
+_HINT = "Enter resume · F2 title · F5 copy · F6 export · F8 delete · ^T all"
+_TYPE = "type to search · Tab reads · Esc leaves"
+_PAUSE = 0.05
+"""Seconds without a key after which a search begins."""
+_CATCH_UP = 0.2
+"""Seconds for which each search reads sessions into the index at most."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Query of the list."""
+
+    typed: str
+    project: str | None
+    """None for all folders."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Result of a query."""
+
+    question: Question
+    found: Found
+    count: int
+    """How many sessions there are to list."""
+    open_now: dict[str, Holder] = field(default_factory=dict)
+    waiting: Mapping[str, str] = field(default_factory=dict)
+    """Facts about the kernels without a screen, by session."""
+    problem: str = ""
+
+
+def sessions_screen(session: Session, commands: Sequence[SlashCommand]) -> SessionsScreen:
+    """Return the screen over a session. commands: see there."""
+    try:
+        project = str(project_folder())
+    except SettingsError:
+        project = ""
+    saved = session.saved_id
+    why = "" if saved else "This session is not saved, so leave it first:"
+    return SessionsScreen(
+        database(), saved, project, may_leave=why, told=session.secrets.told, commands=commands
+    )
+
+
+class SessionsScreen(ListScreen[str | None, Hit]):
+    """Returns the id of the session to go to, or None after Escape."""
+
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("f1", "help", "Keys"),
+        ("f2", "rename", "Rename"),
+        ("f5", "fork", "Copy"),
+        ("f6", "export", "Export"),
+        ("f7", "stop_kernel", "Stop its kernel"),
+        ("f8", "delete", "Delete"),
+        ("ctrl+t", "scope", "This folder or all"),
+        ("enter", "take", "Resume"),  # while the preview has the focus
+    ]
+
+    def __init__(
+        self,
+        database: Path,
+        present: str,
+        project: str,
+        *,
+        may_leave: str = "",
+        told: Callable[[str], str] = str,
+        commands: Sequence[SlashCommand] = (),
+    ) -> None:
+        """present: the session that is open; empty if it is not saved. may_leave: why no other
+        session can be opened; empty if it can.
+
+        told: covers what an export must not hold. commands: those of the application, for the help.
+        """
+        super().__init__()
+        self._preview = Preview()
+        self.listing = Listing(self, "Sessions", _HINT, _TYPE, beside=self._preview)
+        self._database = database
+        self._present = present
+        self._project = project
+        self._may_leave = may_leave
+        self._told = told
+        self._commands = commands
+        self._all = False
+        self._answer: Answer | None = None
+        self._waiting: dict[str, str] = {}
+        self._behind = 1
+        """How many sessions are not in the index, as far as is known. Only the thread that searches
+        changes it, while it runs."""
+        self._early: Callable[[], None] | None = None
+        """Action of a key that waits for the list to show the typed text."""
+        self._finder = LatestWorker(self._find, "sessions", _PAUSE)
+        self._reader = LatestWorker(self._read, "session-preview", _PAUSE)
+        self._shown: tuple[str, str] = "", ""
+        """The session in the preview, and the words that are marked in it."""
+
+    def on_mount(self) -> None:
+        self.listing.count("looking…")
+        self._finder.ask(self._question, at_once=True)
+
+    def on_unmount(self) -> None:
+        self._finder.close()
+        self._reader.close()
+
+    @property
+    def _question(self) -> Question:
+        return Question(self.listing.typed.strip(), None if self._all else self._project)
+
+    def find(self) -> None:
+        self._early = None
+        self._finder.ask(self._question)
+
+    # On threads
+
+    def _find(self, question: Question) -> None:
+        problem, found, count, open_now = "", Found([], False), 0, dict[str, Holder]()
+        try:
+            if self._behind:
+                self._behind = catch_up(self._database, _CATCH_UP)
+                self._waiting = facts_about_waiting_kernels()
+            if wanted_words(question.typed):
+                found = find_sessions(self._database, question.typed, question.project, limit=SHOWN)
+            else:
+                found = Found(
+                    [
+                        Hit(row, "")
+                        for row in list_sessions(self._database, question.project, limit=SHOWN)
+                    ],
+                    False,
+                )
+            count = count_sessions(self._database, question.project)
+            open_now = locked_sessions()
+        except StoreError as error:
+            problem = str(error)
+        self.call_later(
+            self._show, Answer(question, found, count, open_now, self._waiting, problem)
+        )
+
+    def _read(self, wanted: tuple[Hit, str]) -> None:
+        hit, typed = wanted
+        try:
+            records = preview(self._database, hit.session.id, hit.place)
+        except StoreError as error:
+            self.call_later(self.listing.say, str(error))
+        else:
+            self.call_later(self._show_records, hit.session.id, typed, records)
+
+    # The list
+
+    def _show(self, answer: Answer) -> None:
+        if is_leaving(self) or answer.question != self._question:
+            return
+        same = self._answer is not None and self._answer.question == answer.question
+        chosen = (
+            self.listing.chosen.session.id
+            if same and self.listing.chosen is not None
+            else self._present
+        )
+        self._answer = answer
+        place = next(
+            (place for place, hit in enumerate(answer.found.hits) if hit.session.id == chosen),
+            None if same else 0,
+        )
+        self.listing.fill(place)
+        self.listing.count(self._count(answer))
+        if answer.problem or answer.found.note:
+            self.listing.say(answer.problem or answer.found.note)
+        act, self._early = self._early, None
+        if act is not None:
+            act()
+        elif self._behind and not answer.problem:
+            self._finder.ask(answer.question)
+
+    def _count(self, answer: Answer) -> str:
+        shown, scope = len(answer.found.hits), "in all folders" if self._all else "in this folder"
+        if answer.problem:
+            return ""
+        if self._behind:
+            return f"{shown:,} found · {self._behind:,} {'session is' if self._behind == 1 else 'sessions are'} still being read"
+        if wanted_words(answer.question.typed):
+            return f"{'the newest ' if answer.found.more else ''}{shown:,} found {scope}"
+        return (
+            f"the newest {shown:,} of {answer.count:,} {scope}"
+            if answer.count > shown
+            else f"{shown:,} {scope}"
+        )
+
+    def rows(self, typed: str) -> Sequence[Hit]:
+        return () if self._answer is None else self._answer.found.hits
+
+    def line(self, row: Hit, width: int) -> Content:
+        session = row.session
+        elsewhere = self._answer is not None and session.id in self._answer.open_now
+        waits = self._answer is not None and session.id in self._answer.waiting
+        mark = (
+            ("● ", "$moon")
+            if session.id == self._present
+            else ("◌ ", "$warning")
+            if elsewhere
+            else ("○ ", "$good")
+            if waits
+            else ("  ", "")
+        )
+        title = plain(one_line(session.heading)) or "(nothing was entered)"
+        when = day(session)
+        if width < _WIDE:  # the year matters more than the time if it is another one
+            when = when[5:] if when[:4] == time.strftime("%Y") else f"{when[:10]} "
+        first = (
+            plain(one_line(session.first))
+            if session.title and session.first != session.title
+            else ""
+        )
+        facts = (
+            [Path(session.project).name, session.model, cost(session)]
+            if width >= _WIDE and self._all
+            else []
+        )
+        end = "  ".join([*facts, size(session).rjust(_SIZE)])
+        room = max(1, width - cell_len(f"{mark[0]}{when}  {end}  ") - 1)
+        text = Content.assemble(title, (f"  {first}", "$muted")).truncate(
+            room, ellipsis=True, pad=True
+        )
+        return Content.assemble(mark, (f"{when}  ", "$muted"), text, (f"  {end}", "$muted"))
+
+    def describe(self, row: Hit | None) -> Content:
+        if row is None:
+            self._shown = "", ""
+            self._preview.show([])
+            return Content("" if self._answer is None or self._answer.problem else self._nothing())
+        session = row.session
+        wanted = row, self.listing.typed
+        if self._shown != (session.id, self.listing.typed):
+            self._shown = session.id, self.listing.typed
+            self._reader.ask(wanted)
+        holder = self._holder(row)
+        here = (
+            "this session"
+            if session.id == self._present
+            else ""
+            if holder is None
+            else f"open: {holder.sentence_part()}"
+        )
+        facts = "" if self._answer is None else self._answer.waiting.get(session.id, "")
+        waits = f"its kernel: {facts} (F7 stops it)" if facts else ""
+        parts = (
+            here,
+            waits,
+            session.id,
+            session.project,
+            session.model,
+            cost(session),
+            f"{session.records:,} records",
+            size(session),
+        )
+        about = " · ".join(plain(one_line(part)) for part in parts if part not in ("", "–"))
+        return Content.assemble((about, "$muted"), f"\n{plain(row.excerpt)}" if row.excerpt else "")
+
+    def _nothing(self) -> str:
+        if self.listing.typed.strip():
+            return (
+                "Nothing was found."
+                if self._all
+                else "Nothing was found in this folder's sessions. Ctrl+T searches those of all folders."
+            )
+        return (
+            "There are no saved sessions."
+            if self._all
+            else "There are no saved sessions of this folder. Ctrl+T shows those of all folders."
+        )
+
+    def _show_records(self, session: str, typed: str, records: Sequence[Record]) -> None:
+        if not is_leaving(self) and self._shown == (session, typed):
+            self._preview.show(records, wanted_words(typed))
+
+    # Actions
+
+    def action_scope(self) -> None:
+        self._all, self._early = not self._all, None
+        self.listing.count("looking…")
+        self._finder.ask(self._question, at_once=True)
+
+    def action_help(self) -> None:
+        from mahtab_tui.tui.screens.help import HelpScreen, help_rows
+
+        self.app.push_screen(
+            HelpScreen(help_rows(self._commands, self.app._keymap, first="Sessions"))
+        )
+
+    def take(self) -> None:
+        if (hit := self._chosen(self.take)) is None:
+            return
+        holder = self._holder(hit)
+        if hit.session.id == self._present:
+            self.listing.say("You are in this session.")
+        elif holder is not None and not self._may_leave:
+            self.listing.say(
+                f"It is open: {holder.sentence_part()}. Close it there first, or copy it with F5."
+            )
+        else:
+            self._go_to(hit.session.id)
+
+    def action_rename(self) -> None:
+        if (hit := self._chosen(self.action_rename)) is None:
+            return
+
+        def named(title: str) -> None:
+            masked = self.app.mask(title) if isinstance(self.app, TerminalApp) else title
+            self._do(partial(rename_session, self._database, hit.session.id, masked), "")
+
+        ask(self.app, Prompt("Title of the session", hit.session.heading), named)
+
+    def action_delete(self) -> None:
+        if (hit := self._chosen(self.action_delete)) is None:
+            return
+        if hit.session.id == self._present:
+            self.listing.say("You are in this session: leave it before you delete it.")
+            return
+
+        question = f'Delete the session "{one_line(hit.session.heading)[:LONGEST_TITLE]}" and its variables for good?'
+        confirm(
+            self.app,
+            question,
+            lambda: self._do(partial(remove_session, hit.session), "Deleted."),
+            yes="Delete",
+            no="Keep",
+        )
+
+    def action_stop_kernel(self) -> None:
+        """End the session's kernel, which runs without a screen."""
+        if (hit := self._chosen(self.action_stop_kernel)) is None:
+            return
+        if self._answer is None or hit.session.id not in self._answer.waiting:
+            self.listing.say("This session has no kernel in the background.")
+            return
+        work = partial(stop_waiting_kernel, hit.session.id)
+        confirm(
+            self.app,
+            "Stop the kernel of this session, with the cell that it runs?",
+            lambda: self._do(work, ""),
+            yes="Stop",
+            no="Keep",
+        )
+
+    def action_fork(self) -> None:
+        """Copy the session; while the preview has the focus, its beginning before the marked
+        entry."""
+        if (hit := self._chosen(self.action_fork)) is None:
+            return
+        reading = self._preview.reading
+        reads = reading is not None and reading.has_focus
+        entry = reading.entry if reading is not None and reads else ""
+        if reads and not entry:
+            self.listing.say(
+                "Mark a cell, a question or an answer: the copy contains everything before it."
+            )
+            return
+
+        def copied() -> Callable[[], None]:
+            copy = fork(hit.session.id, entry)
+            return lambda: self._go_to(copy)
+
+        self._do(copied, "")
+
+    def action_export(self) -> None:
+        if (hit := self._chosen(self.action_export)) is None:
+            return
+
+        def named(file: str) -> None:
+            path = Path(self._project, os.path.expanduser(file))
+            self._do(partial(export_session, hit.session, path, self._told), "")
+
+        ask(
+            self.app,
+            Prompt("File to write: .ipynb, .py, .md or .html", f"{hit.session.id}.ipynb"),
+            named,
+        )
+
+    def _chosen(self, act: Callable[[], None]) -> Hit | None:
+        """The session at the cursor; None if there is none, or while the list does not yet show
+        what was typed: then `act` is called later."""
+        if self._answer is None or self._answer.question != self._question:
+            self._early = self._early or act
+            return None
+        return self.listing.chosen
+
+    def _holder(self, hit: Hit) -> Holder | None:
+        return None if self._answer is None else self._answer.open_now.get(hit.session.id)
+
+    def _go_to(self, session: str) -> None:
+        if self._may_leave:
+            self.listing.say(f"{self._may_leave} mahtab-tui --resume {session} opens it.")
+        else:
+            self.dismiss(session)
+
+    def _do(self, work: Callable[[], Callable[[], None] | str | None], outcome: str) -> None:
+        """Do something on a thread and say how it went. work: may return what to do afterwards, on
+        the main thread, or what to say."""
+
+        def act() -> None:
+            then, said, style = None, outcome, "$good"
+            try:
+                returned = work()
+                if isinstance(returned, str):
+                    said = returned
+                else:
+                    then = returned
+            except FileExistsError as error:
+                said, style = f"{error} Give another name.", "$bad"
+            except (StoreError, NoSession, NothingToExport) as error:
+                said, style = str(error), "$bad"
+            except OSError as error:
+                said, style = (
+                    f"{error.filename or 'The file'} cannot be written: {error.strerror}.",
+                    "$bad",
+                )
+            self.call_later(self._done, then, said, style)
+
+        threading.Thread(target=act, name="session-action", daemon=True).start()
+
+    def _done(self, then: Callable[[], None] | None, said: str, style: str) -> None:
+        if is_leaving(self):
+            return
+        self._shown, self._behind = ("", ""), 1
+        self.listing.say(said, style)
+        if then is not None:
+            then()
+        self._finder.ask(self._question, at_once=True)

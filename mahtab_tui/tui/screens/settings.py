@@ -1,0 +1,468 @@
+"""The screen of all settings."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.notifications import SeverityLevel
+from textual.widgets import Input, Static
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.launch import find_interpreter
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.providers import full_name, split_spec
+from mahtab_tui.settings.model import Settings, SettingsError, config_files
+from mahtab_tui.settings.sources import ValueOrigin, project_folder
+from mahtab_tui.settings.values import (
+    NOT_SET,
+    SettingEntry,
+    choices,
+    entries,
+    is_secret,
+    is_table,
+    set_value,
+    unset,
+    validated,
+    written,
+)
+from mahtab_tui.tui.find import LineInput
+from mahtab_tui.tui.option_list import is_leaving
+from mahtab_tui.tui.screens.dialog import Dialog, ask
+from mahtab_tui.tui.screens.listing import ChooseOne, Listing, ListScreen, ModelPicker, short_path
+
+GROUPS: Mapping[str, Sequence[str]] = {
+    "Models": (
+        *(
+            "model",
+            "reflection_model",
+            "suggestion_model",
+            "sub_model",
+            "embedding_model",
+            "provider",
+            "base_url",
+        ),
+        *("api_keys", "claude_api_key", "model_timeout"),
+    ),
+    "Questions": (
+        "approval",
+        "approval_rules",
+        "reflection",
+        "output_answers",
+        "max_turns",
+        "max_history",
+        "max_usd",
+        "skills_dir",
+        "skills_budget",
+        "code_dir",
+    ),
+    "Searches": (
+        *("rlm_max_depth", "rlm_max_turns", "rlm_max_calls", "rlm_max_usd", "rlm_max_seconds"),
+        *("rlm_concurrency", "rlm_small", "rlm_ask_above"),
+    ),
+    "Kernel": (
+        "python",
+        "kernel",
+        "jupyter_token",
+        "reload",
+        "undo_steps",
+        "undo_memory",
+        "keep_namespace",
+        "keep_namespace_mb",
+        "keep_kernel",
+    ),
+    "Screen": ("theme", "pictures", "keymap"),
+    "Agents": ("share", "agent_gone", "project", "output_format", "highlight", "viewer", "mcp"),
+}
+
+_PLACES = {
+    key: (place, heading)
+    for place, (heading, key) in enumerate(
+        (heading, key) for heading, keys in GROUPS.items() for key in keys
+    )
+}
+
+
+def group_of(key: str) -> str:
+    """The group of a setting, or of an entry of a table."""
+    return _PLACES.get(key.partition(".")[0], (0, "Others"))[1]
+
+
+def order_of(key: str) -> int:
+    """The place of a setting among the others; the entries of a table stay together."""
+    return _PLACES.get(key.partition(".")[0], (len(_PLACES), ""))[0]
+
+
+def check(key: str, text: str, provider: str | None = None) -> None:
+    """Check a value. Raises `SettingsError` if it would be refused or ignored. provider: for a
+    model that is named without one."""
+    try:
+        if is_model(key):
+            split_spec(full_name(text, provider))
+        elif key == "python":
+            find_interpreter(text)
+    except (ModelError, KernelError) as error:
+        raise SettingsError(f"{key}: {error}") from None
+    if key == "theme":
+        _known(key, text, themes(), "theme")
+    elif key == "keymap":
+        for pair in text.split():
+            _known(key, pair.partition("=")[0], _commands(), "command")
+    elif key.startswith("keymap."):
+        _known("keymap", key.partition(".")[2], _commands(), "command")
+
+
+def is_model(key: str) -> bool:
+    """Whether the value of a setting is the name of a model that answers."""
+    return key == "model" or (key.endswith("_model") and key != "embedding_model")
+
+
+def themes() -> list[str]:
+    """List the names of all themes, our own first."""
+    from textual.theme import BUILTIN_THEMES
+
+    from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
+
+    return [MAHTAB.name, MAHTAB_DAY.name, *BUILTIN_THEMES]
+
+
+def _commands() -> list[str]:
+    from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
+    from mahtab_tui.tui.commands.registry import COMMANDS
+
+    return [*(command.id for command in COMMANDS), *(command.id for command in PANE_COMMANDS)]
+
+
+def _known(key: str, name: str, names: Collection[str], what: str) -> None:
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(names)}."
+        raise SettingsError(f"{key}: there is no {what} {name!r}. {hint}")
+
+
+class SettingWriter:
+    """Each method returns a sentence that reports the outcome. Raises `SettingsError`, or
+    `ModelError`, which changes nothing."""
+
+    def __init__(
+        self, settings: Settings, key: str, file: Path, change: Callable[[str, Any], bool]
+    ) -> None:
+        """change: sets a value for this session, on the main thread, and returns whether it takes
+        effect at once."""
+        self._settings = settings
+        self._key = key
+        self._file = file
+        self._change = change
+
+    async def toggle(self) -> str:
+        return await self.set("false" if getattr(self._settings, self._key) else "true")
+
+    async def set(self, text: str) -> str:
+        """Set the value that the user typed."""
+        value = await asyncio.to_thread(self._checked, text)
+        table = self._key.partition(".")[0]
+        before = getattr(self._settings, table)
+        at_once = self._apply(value)
+        new = written(self._key, text)
+        # New entries of a table are added to those in the file.
+        rows = (
+            {f"{self._key}.{name}": each for name, each in new.items()}
+            if isinstance(new, dict)
+            else {self._key: new}
+        )
+        try:
+            await asyncio.to_thread(self._write, rows)
+        except SettingsError as error:
+            if at_once:
+                raise SettingsError(
+                    f"Changed for this session only; it was not saved. {error}"
+                ) from None
+            self._change(table, before)
+            raise
+        return f"Saved. {_when(at_once)}{await asyncio.to_thread(self._winner, next(iter(rows)))}"
+
+    async def unset(self) -> str:
+        """Remove it from the file, so that the other sources decide."""
+        if not await asyncio.to_thread(unset, self._file, self._key):
+            raise SettingsError(f"{self._file} does not set {self._key}.")
+        table = self._key.partition(".")[0]
+        try:
+            sources = await asyncio.to_thread(self._settings.reloaded)
+            at_once = self._change(table, getattr(sources, table))
+        except (SettingsError, ModelError) as error:
+            raise SettingsError(
+                f"Removed {self._key} from the file, but this session keeps its value. {error}"
+            ) from None
+        return f"Removed {self._key} from the file. {_when(at_once)}"
+
+    def _checked(self, text: str) -> Any:
+        new = written(self._key, text)
+        check(self._key, text, self._settings.provider)
+        return validated(self._key, new)
+
+    def _apply(self, value: Any) -> bool:
+        table, dot, name = self._key.partition(".")
+        present = getattr(self._settings, table)
+        if dot or is_table(table):
+            value = {**present, name: value} if dot else {**present, **value}
+        return self._change(table, value)
+
+    def _write(self, rows: Mapping[str, Any]) -> None:
+        for key, value in rows.items():
+            set_value(self._file, key, value)
+
+    def _winner(self, key: str) -> str:
+        """A sentence that names the source which overrides the file at the next start; empty if
+        none does."""
+        try:
+            place = self._settings.place_of(key)
+        except SettingsError as error:
+            return f" But {error}"
+        return (
+            ""
+            if place.file == self._file
+            else f" But {place.text} overrides it from the next start."
+        )
+
+
+def _when(at_once: bool) -> str:
+    return "It takes effect at once." if at_once else "It takes effect at the next start."
+
+
+class EditSetting(Dialog[str | None]):
+    """Returns a valid text, an empty one to remove the setting from the file, or None after
+    Escape."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
+
+    def __init__(self, entry: SettingEntry, value: str, *, secret: bool) -> None:
+        super().__init__()
+        self._entry = entry
+        self._value = value
+        self._secret = secret
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(self._entry.key, markup=False)
+            yield Static(f"{self._entry.description}.", classes="setting-about", markup=False)
+            yield LineInput(self._value, compact=True, password=self._secret)
+            yield Static(classes="setting-wrong", markup=False)
+            yield Static(
+                "Enter saves · empty unsets it · Esc cancels", classes="quiet", markup=False
+            )
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.query_one(".setting-wrong", Static).update("")
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._take(event.value.strip())
+
+    @work(exclusive=True)
+    async def _take(self, text: str) -> None:
+        """Check the text on a thread, because folders and programs are looked up; return it if it
+        is valid."""
+        try:
+            if text:
+                await asyncio.to_thread(written, self._entry.key, text)
+                await asyncio.to_thread(check, self._entry.key, text)
+        except SettingsError as error:
+            if self.is_current:
+                self.query_one(".setting-wrong", Static).update(
+                    Content.styled(plain(str(error)), "$bad")
+                )
+        else:
+            if self.is_current:
+                self.dismiss(text)
+
+
+_KEY, _VALUE, _PLACE = 20, 44, 16
+"""Columns of the key, of the value at most, and of the source."""
+
+
+class SettingsScreen(ListScreen[None, SettingEntry]):
+    """Enter changes the setting at the cursor; Escape leaves."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("tab", "other_file", "Other file"),
+        ("ctrl+r", "unset", "Remove from the file"),
+    ]
+
+    def __init__(
+        self,
+        settings: Settings,
+        present: Callable[[], dict[str, str]],
+        change: Callable[[str, Any], bool],
+        make_picker: Callable[[str], ModelPicker],
+        notify: Callable[[str, SeverityLevel], None],
+    ) -> None:
+        """present: the values in effect of settings that are not set, by key. change: sets a value
+        for this session and returns whether it takes effect at once.
+
+        make_picker: makes a screen that replaces a model. notify: reports a change that ends after
+        the user has left the screen. Raises `SettingsError` if the project's folder was deleted.
+        """
+        super().__init__()
+        self.listing = Listing(
+            self, "Settings", "Enter changes it · Tab other file · Ctrl+R unsets it · Esc leaves"
+        )
+        self._settings = settings
+        self._present = present
+        self._change = change
+        self._make_picker = make_picker
+        self._notify = notify
+        self._entries: list[SettingEntry] = []
+        self._project = project_folder()
+        self._files = config_files(self._project)
+        self._file = self._files[1]
+        self._saving = asyncio.Lock()
+
+    def on_mount(self) -> None:
+        self.listing.count(self._target())
+        self.app.run_worker(self._load())
+
+    # The rows
+
+    async def _load(self) -> None:
+        """Read all sources again, on a thread."""
+        try:
+            found = await asyncio.to_thread(entries, self._settings)
+        except SettingsError as error:
+            found = [
+                SettingEntry(key, "", ValueOrigin("not known"), field.description or "")
+                for key, field in Settings.model_fields.items()
+            ]
+            if not is_leaving(self):
+                self.listing.say(str(error))
+        present = self._present()
+        self._entries = []
+        for entry, following in zip(found, [*found[1:], None], strict=True):
+            self._entries.append(
+                entry._replace(value=present[entry.key])
+                if entry.value == NOT_SET and entry.key in present
+                else entry
+            )
+            table, dot, _ = entry.key.partition(".")
+            if dot and (following is None or not following.key.startswith(f"{table}.")):
+                self._entries.append(
+                    SettingEntry(table, "", ValueOrigin("name=value adds"), entry.description)
+                )
+        self._entries.sort(key=lambda entry: order_of(entry.key))
+        if not is_leaving(self):
+            self.listing.fill()
+
+    def heading(self, row: SettingEntry) -> str:
+        return "" if self.listing.typed.strip() else group_of(row.key)
+
+    def rows(self, typed: str) -> Sequence[SettingEntry]:
+        """The settings whose key begins with the text, then those whose key contains it, then the
+        others that match."""
+        typed = typed.lower()
+        words = typed.split()
+        found = [
+            entry
+            for entry in self._entries
+            if all(
+                word in f"{entry.key} {entry.value} {entry.description}".lower() for word in words
+            )
+        ]
+        return (
+            sorted(
+                found, key=lambda entry: (not entry.key.startswith(typed), typed not in entry.key)
+            )
+            if words
+            else found
+        )
+
+    def line(self, row: SettingEntry, width: int) -> Content:
+        room = min(max(width - _KEY - _PLACE - 2, 8), _VALUE)
+        value = Content(plain(row.value)).truncate(room, ellipsis=True, pad=True)
+        style = "$muted" if row.value == NOT_SET else "$moon" if row.place.text != "default" else ""
+        return Content.assemble(
+            f"{row.key:<{_KEY}} ", value.stylize(style), " ", (self._short(row.place), "$muted")
+        )
+
+    def describe(self, row: SettingEntry | None) -> Content:
+        if row is None:
+            return Content("No setting matches." if self._entries else "")
+        allowed = (
+            f" ({', '.join(choices(row.key))})" if "." not in row.key and choices(row.key) else ""
+        )
+        return Content.assemble(
+            f"{row.description}{allowed}.\n",
+            (plain(f"From: {short_path(row.place.text, self._project)}"), "$muted"),
+        )
+
+    def _short(self, place: ValueOrigin) -> str:
+        if place.file is None:
+            return place.text
+        return "your file" if place.file == self._files[1] else "the project's"
+
+    def _target(self) -> str:
+        return f"written to {short_path(str(self._file), self._project)}"
+
+    # Changing a setting
+
+    def action_other_file(self) -> None:
+        self._file = self._files[self._files.index(self._file) - 1]
+        self.listing.count(self._target())
+
+    def action_unset(self) -> None:
+        if (row := self.listing.chosen) is not None:
+            self._begin(self._writer(row.key).unset())
+
+    def take(self) -> None:
+        if (row := self.listing.chosen) is None:
+            return
+        key = row.key
+        if choices(key.partition(".")[0]) == ("true", "false"):
+            self._begin(self._writer(key).toggle())
+            return
+        offered = themes() if key == "theme" else choices(key.partition(".")[0])
+        dialog: ChooseOne | ModelPicker | EditSetting
+        if offered:
+            dialog = ChooseOne(key, offered, row.value)
+        elif is_model(key):
+            dialog = self._make_picker(row.value if row.value != NOT_SET else "")
+        else:
+            secret = is_secret(key)
+            dialog = EditSetting(
+                row, "" if secret or row.value == NOT_SET else row.value, secret=secret
+            )
+
+        def entered(text: str) -> None:
+            writer = self._writer(key)
+            self._begin(writer.set(text) if text else writer.unset())
+
+        ask(self.app, dialog, entered)
+
+    def _writer(self, key: str) -> SettingWriter:
+        return SettingWriter(self._settings, key, self._file, self._change)
+
+    def _begin(self, saving: Coroutine[Any, Any, str]) -> None:
+        self.app.run_worker(self._save(saving))
+
+    async def _save(self, saving: Coroutine[Any, Any, str]) -> None:
+        async with self._saving:
+            try:
+                outcome, style = await saving, "$good"
+            except (SettingsError, ModelError) as error:
+                outcome, style = str(error), "$bad"
+            if not is_leaving(self):
+                await self._load()
+            if is_leaving(self):  # the user may leave while the sources are read
+                self._notify(outcome, "information" if style == "$good" else "error")
+            else:
+                self.listing.say(outcome, style)

@@ -1,1 +1,0 @@
-"""All settings on a screen of their own."""

@@ -1,1 +1,0 @@
-"""The skills: finding one, reading it, loading and unloading it, writing one."""

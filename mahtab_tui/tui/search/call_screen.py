@@ -1,0 +1,450 @@
+"""The screen of one call: its query, turns and answer, beside its text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.style import Style
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.events import Click, Resize
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.sandbox.base import TextSpan
+from mahtab_tui.search.node import Coverage, How, SearchNode
+from mahtab_tui.search.tree import SearchControl, Tree
+from mahtab_tui.tui.find import LineInput
+from mahtab_tui.tui.rows.row import CURSOR_KEYS, FRAME_RATE, Span
+from mahtab_tui.tui.rows.text_window import LongTextView, StyledPart, TextRow, TextWindow
+from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.search.call_story import StoryPane
+from mahtab_tui.tui.search.drawing import (
+    COVER,
+    count_of,
+    glyph,
+    legend,
+    one_line,
+    place,
+    short_cost,
+    short_number,
+    short_time,
+)
+from mahtab_tui.tui.search.pane import NODE_MENU, CallSelection, NodeActions
+from mahtab_tui.tui.theme import palette_of
+from mahtab_tui.tui.widgets.key_line import KeyLine
+from mahtab_tui.tui.workers import Fetcher
+
+__all__ = ["NodeScreen"]
+
+
+def crumbs(node: SearchNode, now: float) -> Content:
+    """Show the path from the root to the call, and the call's state."""
+    way: list[str] = []
+    above: SearchNode | None = node
+    while above is not None:
+        way.append(above.id.rpartition(".")[2])
+        above = above.parent
+    mark, role = glyph(node, now)
+    return Content.assemble(
+        ("◐ ", "$moon"),
+        ("call " + " › ".join(reversed(way)), "$muted"),
+        "   ",
+        (f"{mark} ", f"${role}"),
+        (_state(node), f"${role}"),
+    )
+
+
+def _state(node: SearchNode) -> str:
+    words = {"error": "failed"}.get(node.state, node.state)
+    return f"{words}, cut off" if node.cut else words
+
+
+def figures(node: SearchNode, now: float, width: int) -> str:
+    """Show what the call and those below it have used; if it is too wide, the first figures are
+    left out."""
+    turn = (
+        node.turn_label(node.turns[-1].number, "turn {} of {}")
+        if node.turns and node.kind != "llm"
+        else ""
+    )
+    used = node.used
+    words = [
+        one_line(node.model),
+        turn,
+        count_of(used.calls, "call"),
+        f"{short_number(used.tokens)} tok",
+        short_cost(used),
+    ]
+    words = [*filter(None, words), short_time(node.elapsed(now))]
+    while len(words) > 1 and len(" · ".join(words)) > width:
+        del words[0]
+    return " · ".join(words)
+
+
+class PlaceBar(Static):
+    """Shows the whole text as a bar, and below it the call's own part. A click goes to that
+    place."""
+
+    @dataclass
+    class Clicked(Message):
+        """The user clicked a place of the text."""
+
+        at: int
+
+    def __init__(self, tree: Tree, node: SearchNode) -> None:
+        super().__init__(markup=False)
+        self._tree = tree
+        self._node = node
+
+    def render(self) -> Content:
+        width, chars = max(1, self.size.width), self._tree.coverage.chars
+        bar = Content.assemble(
+            *((COVER[how][0], f"${COVER[how][1]}") for how in self._tree.coverage.cells(width))
+        )
+        spans = self._node.spans
+        if not chars or not spans or self._node is self._tree.root:
+            return Content.assemble(bar, "\n", *((text, f"${role}") for text, role in legend()))
+        first = min(start for start, _ in spans) * width // chars
+        after = max(first + 1, -(-max(end for _, end in spans) * width // chars))
+        mark = "▔" * (min(after, width) - first)
+        words = f"{place(spans)} of {short_number(chars)} characters"
+        right = first + len(mark) + 1 + len(words) <= width
+        below = " " * first + f"{mark} {words}" if right else f"{words.rjust(first - 1)} {mark}"
+        return Content.assemble(bar, "\n", (below, "$muted"))
+
+    def on_click(self, event: Click) -> None:
+        self.post_message(
+            self.Clicked(event.x * self._tree.coverage.chars // max(1, self.size.width))
+        )
+
+
+class TextRows(LongTextView, can_focus=True):
+    """Shows the text, and at the right edge which parts of it the search has covered."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_KEYS]
+
+    def __init__(self, window: TextWindow, spans: Sequence[TextSpan], coverage: Coverage) -> None:
+        """spans: the parts of the text that the call got."""
+        super().__init__(window)
+        self.place: TextSpan | None = None
+        """The place that the user has opened."""
+        self.top = spans[0][0] if spans else 0
+        self._spans = spans
+        self._marks: Sequence[TextSpan] = ()
+        self._coverage = coverage
+        self._cells: Sequence[How | None] = ()
+        """Uses of the text, for each row of the right edge."""
+
+    def mark(self, spans: Sequence[TextSpan]) -> None:
+        """Mark the spans that the answer rests on."""
+        self._marks = spans
+        self.look()
+
+    def look(self) -> None:
+        self._cells = self._coverage.cells(max(1, self.size.height))
+        super().look()
+
+    @property
+    def rows_above(self) -> int:
+        return min(3, self.size.height // 4)
+
+    @property
+    def _gutter(self) -> int:
+        return len(f"{max(1, self.window.chars // 40):,}") + 4
+
+    @property
+    def text_width(self) -> int:
+        return max(10, self.size.width - self._gutter - 2)
+
+    def left_of(self, row: TextRow) -> list[Span]:
+        """Draw the line's number, and a bar for the call's own text and for what its answer rests
+        on."""
+        palette, number = palette_of(self.app), f"{row.number:,}" if row.number is not None else ""
+        rests = any(start < row.end and row.start < end for start, end in self._marks)
+        bar = ("█", palette.moon) if rests else ("▌" if self._inside(row) else " ", palette.person)
+        return [(number.rjust(self._gutter - 3) + " ", palette.muted), bar, (" ", Style.null())]
+
+    def _inside(self, row: TextRow) -> bool:
+        return any(start <= row.start < end for start, end in self._spans)
+
+    def ink(self, row: TextRow) -> Style:
+        palette = palette_of(self.app)
+        return palette.text if self._inside(row) else palette.muted
+
+    def edge(self, y: int) -> Span:
+        """Draw what was covered at this height, and the position in the text."""
+        palette, role = (
+            palette_of(self.app),
+            COVER[self._cells[y] if y < len(self._cells) else None][1],
+        )
+        if y == self.top * max(1, self.size.height) // max(1, self.window.chars):
+            return "◀", palette.text
+        return "▕" if role == "hairline" else "▐", getattr(palette, role)
+
+    def colours_in(self, row: TextRow) -> list[StyledPart]:
+        palette = palette_of(self.app)
+        place = [] if self.place is None else [(*self.place, palette.panel)]
+        return [
+            *((start, end, palette.moon) for start, end in self._marks),
+            *place,
+            *super().colours_in(row),
+        ]
+
+
+class TextPane(Vertical):
+    """Shows the text, and a line to search it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "search", "Search", key_display="/"),
+        Binding("n", "next(False)", "Next", show=False),
+        Binding("N,shift+n", "next(True)", "Previous", show=False),
+        Binding("right_square_bracket", "place(1)", "Next match", show=False),
+        Binding("left_square_bracket", "place(-1)", "Previous match", show=False),
+    ]
+
+    def __init__(
+        self,
+        window: TextWindow,
+        spans: Sequence[TextSpan],
+        coverage: Coverage,
+        *,
+        id: str | None = None,
+    ) -> None:
+        super().__init__(id=id)
+        self._window = window
+        self.rows = TextRows(window, spans, coverage)
+        self._coverage = coverage
+        self._spans = spans
+        self._fetcher = Fetcher(self)
+
+    def compose(self) -> ComposeResult:
+        if not self._spans:
+            yield Static(
+                "Code made this call's text: it is not part of the searched text.",
+                classes="quiet-words",
+                markup=False,
+            )
+        elif not self._window.held:
+            yield Static("The text is no longer kept.", classes="quiet-words", markup=False)
+        else:
+            yield self.rows
+            yield LineInput(placeholder="search the text", compact=True, id="find")
+
+    def on_mount(self) -> None:
+        for line in self.query("#find"):
+            line.display = False
+
+    @property
+    def shown(self) -> bool:
+        return self.rows.is_attached
+
+    def show(self, span: TextSpan) -> None:
+        if self.shown:
+            self.rows.place, self.rows.found = span, None
+            self.rows.go_to(span[0])
+
+    def action_place(self, step: int) -> None:
+        """Go to the next place (1), or the previous one (-1), that a pattern matched or an answer
+        rests on."""
+        if not self.shown:
+            return
+        found = sorted([*self._coverage.spans("grep"), *self._coverage.spans("answer")])
+        at = self.rows.top if self.rows.place is None else self.rows.place[0] + (step > 0)
+        beyond = [span for span in found if (span[0] >= at if step > 0 else span[0] < at)]
+        if beyond:
+            self.show(beyond[0 if step > 0 else -1])
+
+    def action_search(self) -> None:
+        if self.shown:
+            line = self.query_one("#find", LineInput)
+            line.display = True
+            line.focus()
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.rows.focus()
+        self._find(event.value, backwards=False)
+
+    def action_next(self, backwards: bool) -> None:
+        if self.shown:
+            self._find(self.query_one("#find", LineInput).value, backwards=backwards)
+
+    def _find(self, words: str, *, backwards: bool) -> None:
+        """Search on a thread, because the text may be long, and go to the place."""
+        rows, window = self.rows, self._window
+        at = rows.top if rows.found is None else rows.found[0] if backwards else rows.found[1]
+
+        def show(span: TextSpan | None) -> None:
+            if span is not None:
+                rows.found = span
+                rows.go_to(span[0])
+            elif words:
+                self.app.notify("Not found in the text.", markup=False, timeout=3)
+
+        self._fetcher.ask(
+            "find", lambda: window.find(words, at, backwards=backwards), show, lambda _: None
+        )
+
+    def leave_search(self) -> bool:
+        """Close the search line; returns False if it is not open."""
+        for line in self.query("#find"):
+            if line.display and line.has_focus:
+                line.display = False
+                self.rows.focus()
+                return True
+        return False
+
+
+BESIDE = 130
+"""Columns from which the text stands beside the story; on narrower screens only one of them is
+visible."""
+
+
+class NodeScreen(Dialog[None], NodeActions):
+    """Shows a call, and follows it while it runs."""
+
+    asks: ClassVar[bool] = False
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "text", "Text"),
+        Binding("escape", "leave", "Back"),
+    ]
+
+    def __init__(
+        self,
+        chosen: CallSelection,
+        control: SearchControl,
+        clock: Callable[[], float] = time.time,
+        *,
+        at: int | None = None,
+    ) -> None:
+        """at: a place of the root's text to show first."""
+        super().__init__()
+        self.control = control
+        self._tree, self._node = tree, node = chosen
+        window = TextWindow(
+            lambda start, end: control.text(tree.id, start, end), tree.coverage.chars
+        )
+        self._story = StoryPane(tree, node, clock, id="node-story")
+        self._text = TextPane(window, node.spans, tree.coverage, id="node-text")
+        self._bar = PlaceBar(tree, node)
+        self._clock = clock
+        self._at = at
+        self._seen = (-1, -1)
+        """The versions of the call and of the tree that are shown."""
+
+    @property
+    def chosen(self) -> CallSelection:
+        return CallSelection(self._tree, self._node)
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(id="node-top"):
+            yield Static(id="node-crumbs", markup=False)
+            yield Static(id="node-figures", markup=False)
+        with VerticalScroll(id="node-query", can_focus=False):
+            yield Static(Content(plain(self._node.query).strip()), markup=False)
+        yield self._bar
+        with Horizontal(id="node-body"):
+            yield self._story
+            with Vertical(id="node-side"):
+                yield self._text
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        self._arrange(self.app.size.width)
+        self._story.focus()
+        self._look()
+        self.set_interval(1 / FRAME_RATE, self._look)
+        if self._at is not None:
+            at = self._at
+            self.call_after_refresh(lambda: self._show_text((at, at)))
+
+    def on_resize(self, event: Resize) -> None:
+        self._arrange(event.size.width)
+        self._seen = (-1, -1)
+        self._look()
+
+    def _arrange(self, width: int) -> None:
+        beside = width >= BESIDE
+        self.set_class(beside, "-beside")
+        if beside:
+            self._story.display = self.query_one("#node-side").display = True
+        elif self._story.display:
+            self.query_one("#node-side").display = False
+
+    def _look(self) -> None:
+        """Draw what is new, and what changes with time."""
+        node, now = self._node, self._clock()
+        seen = (node.version, self._tree.structure)
+        if seen != self._seen or not node.finished or node.alive:
+            where = crumbs(node, now)
+            self.query_one("#node-crumbs", Static).update(where)
+            room = self.app.size.width - where.cell_length - 5
+            self.query_one("#node-figures", Static).update(
+                Content.styled(figures(node, now, room), "$muted")
+            )
+            self._bar.refresh()
+        if seen != self._seen:
+            self._seen = seen
+            self._story.look()
+            self._text.rows.mark(node.rests_on)
+        elif node.alive:
+            self._story.refresh()
+
+    # Actions
+
+    def action_leave(self) -> None:
+        if not self._text.leave_search():
+            self.dismiss(None)
+
+    def action_text(self) -> None:
+        side = self.query_one("#node-side")
+        to_text = not side.has_focus_within
+        if not self.has_class("-beside"):
+            side.display, self._story.display = to_text, not to_text
+        if to_text and self._text.shown:
+            self._text.rows.focus()
+        else:
+            self._story.focus()
+
+    def action_menu(self) -> None:
+        """Open the chosen row; if none is chosen, show the actions on the call."""
+        if not self._story.open_link():
+            self.open_menu([command for command in NODE_MENU if command.id != "node-open"])
+
+    def action_follow(self) -> None:
+        self._story.following = not self._story.following
+        self._story.look()
+
+    def choose(self, node: SearchNode) -> None:
+        self.app.switch_screen(
+            NodeScreen(CallSelection(self._tree, node), self.control, self._clock)
+        )
+
+    @on(StoryPane.CallOpened)
+    def _call_opened(self, message: StoryPane.CallOpened) -> None:
+        self.choose(message.node)
+
+    @on(StoryPane.PlaceOpened)
+    def _place_opened(self, message: StoryPane.PlaceOpened) -> None:
+        self._show_text(message.span)
+
+    @on(PlaceBar.Clicked)
+    def _bar_clicked(self, message: PlaceBar.Clicked) -> None:
+        self._show_text((message.at, message.at))
+
+    def _show_text(self, span: tuple[int, int]) -> None:
+        if not self._text.shown:
+            return
+        if not self.query_one("#node-side").has_focus_within:
+            self.action_text()
+        self.call_after_refresh(self._text.show, span)

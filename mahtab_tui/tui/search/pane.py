@@ -1,0 +1,592 @@
+"""The pane that shows every search as a tree, live."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
+from typing import ClassVar, NamedTuple
+
+from textual.binding import Binding, BindingType
+from textual.events import Click
+from textual.reactive import var
+from textual.timer import Timer
+from textual.widget import Widget
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.search.node import SearchNode
+from mahtab_tui.search.tree import SearchControl, Tree, Trees
+from mahtab_tui.tui.commands.command import PaneCommand, bindings
+from mahtab_tui.tui.commands.panes import NODE_COMMANDS
+from mahtab_tui.tui.external import copy
+from mahtab_tui.tui.find import FindRow, Pattern
+from mahtab_tui.tui.rows.row import CURSOR_KEYS, FRAME_RATE, Row, RowsView, Span
+from mahtab_tui.tui.search.drawing import CallLine, Drawing, FanOutGrid, Key, Outline
+from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
+from mahtab_tui.tui.theme import BOLD, Palette
+
+__all__ = ["SearchTreePane"]
+
+
+class TreeLines:
+    """The visible lines of all trees and the cursor, without a screen."""
+
+    def __init__(self, trees: Trees) -> None:
+        self.lines: list[CallLine] = []
+        self.following = False
+        """Whether the cursor stays on the newest node."""
+        self._trees = trees
+        self._outline = Outline()
+        self._structure = -1
+        """The version of the trees for which `lines` were made."""
+        self._cursor: Key | None = None
+        """None for the first line, until a line is chosen."""
+        self._places: dict[Key, int] | None = None
+        """Positions of the lines that can be chosen; computed on demand."""
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the trees have changed since `arrange`."""
+        return self._trees.structure != self._structure
+
+    def arrange(self, width: int) -> None:
+        """Make the lines for a width. If the cursor's line is gone, the cursor moves to its nearest
+        visible ancestor."""
+        self._structure = self._trees.structure
+        self.lines = self._outline.lines(list(self._trees), width)
+        self._places = None
+        if self.following:
+            self._cursor = self._newest()
+        elif self._cursor is not None:
+            self._cursor = self._shown(self._cursor)
+
+    def set_open(self, line: CallLine, open: bool) -> None:
+        """Expand or collapse a line; call `arrange` afterwards."""
+        self._cursor = line.key
+        self._outline.set_open(line, open)
+
+    def reveal(self, tree: Tree, node: SearchNode, width: int) -> None:
+        """Expand the ancestors of a node, and go to it."""
+        self._outline.expand_to(tree, node)
+        self.following = False
+        self.arrange(width)
+        self.choose_node(tree.id, node.id)
+
+    # The cursor
+
+    @property
+    def place(self) -> int:
+        return 0 if self._cursor is None else self._found.get(self._cursor, 0)
+
+    @property
+    def line(self) -> CallLine | None:
+        return self.lines[self.place] if self.lines else None
+
+    def choose(self, line: CallLine) -> None:
+        self.following = False
+        self._cursor = line.key
+
+    def choose_node(self, tree: str, node: str) -> None:
+        """Go to a node, or to its nearest visible ancestor."""
+        self.following = False
+        self._cursor = self._shown((tree, node))
+
+    def step(self, step: int) -> None:
+        """Go to the next line that can be chosen (1), or the previous one (-1)."""
+        places = range(self.place + step, len(self.lines) if step > 0 else -1, step)
+        self._go(place for place in places if self.lines[place].can_be_chosen)
+
+    def go_near(self, wanted: int) -> None:
+        """Go to the line nearest to a position that can be chosen."""
+        self._go(sorted(self._found.values(), key=lambda place: abs(place - wanted)))
+
+    def go_above(self) -> None:
+        line = self.line
+        if line is None:
+            return
+        if line.kind == "batch":
+            self.choose_node(line.tree.id, line.node.id)
+        elif (parent := line.node.parent) is not None:
+            group = (line.tree.id, f"{parent.id}/{line.node.batch.id}") if line.node.batch else None
+            self.following = False
+            self._cursor = group if group in self._found else self._shown((line.tree.id, parent.id))
+
+    def toggle_follow(self) -> None:
+        """Keep the cursor on the newest node, or stop doing so."""
+        self.following = not self.following
+        if self.following:
+            self._cursor = self._newest()
+
+    @property
+    def _found(self) -> dict[Key, int]:
+        if self._places is None:
+            self._places = {
+                line.key: place for place, line in enumerate(self.lines) if line.can_be_chosen
+            }
+        return self._places
+
+    def _go(self, places: Iterable[int]) -> None:
+        self.following = False
+        if (place := next(iter(places), None)) is not None:
+            self._cursor = self.lines[place].key
+
+    def _newest(self) -> Key | None:
+        tree = next(iter(self._trees), None)
+        return (
+            self._shown((tree.id, tree.newest.id))
+            if tree is not None and tree.newest is not None
+            else None
+        )
+
+    def _shown(self, key: Key) -> Key | None:
+        """Return the key of a line if it is visible, or of its nearest visible ancestor."""
+        if key in self._found:
+            return key
+        tree = next((tree for tree in self._trees if tree.id == key[0]), None)
+        node = tree.nodes.get(key[1].partition("/")[0]) if tree is not None else None
+        while node is not None:
+            above = node.parent
+            names = (
+                [f"{above.id}/{node.batch.id}", node.id]
+                if above is not None and node.batch is not None
+                else [node.id]
+            )
+            for name in names:
+                if (key[0], name) in self._found:
+                    return key[0], name
+            node = above
+        return None
+
+
+class SearchRows:
+    """The `RowSource` of the search tree."""
+
+    drawing: Drawing
+
+    def __init__(self, view: TreeLines, clock: Callable[[], float]) -> None:
+        self.focused = False
+        self.width = 10
+        """Cells between the margins."""
+        self._view = view
+        self._clock = clock
+
+    def lay_out(self, width: int, palette: Palette) -> None:
+        self.width = max(10, width - 2 * RowsView.margin)
+        self.drawing = Drawing(self.width, palette)
+
+    @property
+    def marked(self) -> SearchNode | None:
+        """The node whose position the bar shows: the chosen one while the pane has the focus."""
+        line = self._view.line
+        return line.node if line is not None and line.kind == "node" and self.focused else None
+
+    def __len__(self) -> int:
+        return len(self._view.lines)
+
+    def __getitem__(self, index: int) -> Row:
+        return Row(self.drawing.spans(self._view.lines[index], self._clock(), self.marked))
+
+    def title(self, searches: int) -> Row:
+        """Draw the number of searches and the titles of the columns."""
+        palette = self.drawing.palette
+        spans: list[Span] = [
+            ("RECURSION", palette.person + BOLD if self.focused else palette.muted)
+        ]
+        if searches > 1:
+            spans.append((f"  {searches} searches", palette.muted))
+        if self._view.following:
+            spans.append(("  ·  follows the newest", palette.moon))
+        room = self.width - sum(len(text) for text, _ in spans)
+        if self._view.lines and room > len(self.drawing.heads):
+            spans.append((self.drawing.heads.rjust(room), palette.muted))
+        return Row(spans)
+
+
+def look_of(line: CallLine, chosen: SearchNode | None) -> tuple[object, ...]:
+    """Return a key that changes when the line must be drawn again."""
+    tree, node, used = line.tree, line.node, line.node.used
+    match line.kind:
+        case "root" | "node" | "answer":
+            return line, node.version, node.alive, used.calls, used.tokens
+        case "totals" | "left":
+            return line, tree.used.calls, tree.used.tokens, tree.depth
+        case "bar" | "legend":
+            return line, tree.coverage.version, chosen
+        case "batch" | "field":
+            return line, None if line.batch is None else line.batch.version
+        case "gap":
+            return (line,)
+
+
+NODE_MENU = tuple(command for command in NODE_COMMANDS if command.menu)
+"""The rows of a call's menu."""
+
+
+class CallSelection(NamedTuple):
+    """A call, and the search that it belongs to."""
+
+    tree: Tree
+    node: SearchNode
+
+
+class NodeActions(Widget):
+    """A mixin for a widget or a screen with actions on its chosen call.
+
+    It must be the second base class, because Textual takes the default styles from the first one.
+    """
+
+    BINDINGS = bindings(NODE_COMMANDS)
+
+    control: SearchControl
+
+    @property
+    def chosen(self) -> CallSelection | None:
+        """The call to act on; None if there is none."""
+        raise NotImplementedError
+
+    def choose(self, node: SearchNode) -> None:
+        """Go to another call of the same search."""
+        raise NotImplementedError
+
+    def open_menu(self, commands: Sequence[PaneCommand]) -> None:
+        """Show a menu of actions on the chosen call."""
+        from mahtab_tui.tui.screens.dialog import open_menu
+
+        if (chosen := self.chosen) is not None:
+            open_menu(self, chosen.node.query, commands)
+
+    def action_stop_node(self) -> None:
+        if (chosen := self._changeable) is None:
+            return
+        if chosen.node.finished and not chosen.node.alive:
+            self._say("This call has already ended.")
+        else:
+            self.control.stop(chosen.tree.id, chosen.node.id)
+
+    def action_retry_node(self) -> None:
+        if (chosen := self._changeable) is not None:
+            self.control.retry(chosen.tree.id, chosen.node.id)
+
+    def action_edit_node(self) -> None:
+        from mahtab_tui.tui.screens.dialog import EditQuery
+
+        if (chosen := self._changeable) is None:
+            return
+        tree, node = chosen
+
+        shown = plain(node.query)
+
+        def edited(query: str | None) -> None:
+            if query:  # None: the query is unchanged, though the editor may show only its ends
+                self.control.retry(tree.id, node.id, None if query == shown else query)
+
+        self.app.push_screen(EditQuery(shown), edited)
+
+    def action_copy_answer(self) -> None:
+        if (answer := self._answer) is not None:
+            copy(self.app, answer)
+
+    def action_make_variable(self) -> None:
+        if (answer := self._answer) is not None:
+            self.control.make_variable(answer)
+
+    @property
+    def _answer(self) -> str | None:
+        """The chosen call's answer; None, and a notification, if it has none yet."""
+        if (chosen := self.chosen) is None:
+            return None
+        if not chosen.node.finished:
+            self._say("This call has no answer yet.")
+            return None
+        return plain(chosen.node.answer)
+
+    def action_go_to_parent(self) -> None:
+        if (chosen := self.chosen) is not None and chosen.node.parent is not None:
+            self.choose(chosen.node.parent)
+
+    @property
+    def _changeable(self) -> CallSelection | None:
+        """The chosen call if it can be changed, else None and a notification that says why."""
+        chosen = self.chosen
+        if chosen is not None and chosen.tree.closed:
+            self._say("The kernel of this search has ended; its calls cannot be changed.")
+            return None
+        return chosen
+
+    def _say(self, text: str) -> None:
+        self.app.notify(text, markup=False, timeout=3)
+
+
+MANY = 200
+"""With more lines, they are laid out at the frame rate only."""
+
+
+class SearchTreePane(RowsView, NodeActions, can_focus=True):
+    """Shows every search as a tree, newest first."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *CURSOR_KEYS,
+        Binding("left", "collapse", "Collapse", show=False),
+        Binding("right", "expand", "Expand", show=False),
+        Binding("ctrl+f", "find", "Find", show=False),
+    ]
+
+    head = 1
+    searched: var[bool] = var(False)
+    """Whether there is a search to show; the screen watches it."""
+
+    def __init__(
+        self,
+        control: SearchControl,
+        clock: Callable[[], float] = time.time,
+        *,
+        id: str | None = None,
+    ) -> None:
+        """clock: the clock of the records' times."""
+        self.trees = Trees()
+        self._view = TreeLines(self.trees)
+        self._rows = SearchRows(self._view, clock)
+        super().__init__(self._rows, id=id)
+        self.control = control
+        self._clock = clock
+        self._found: SearchNode | None = None
+        """The call that was found last."""
+        self._looks: list[tuple[object, ...]] = []
+        """The visible lines as they were drawn, from `look_of`."""
+        self._ticking: Timer | None = None
+
+    def fold(self, records: Sequence[Record]) -> None:
+        """Add records. Main thread only."""
+        if not self.trees.fold(records):
+            return
+        self.searched = bool(len(self.trees))
+        if not self.size:
+            return
+        self._tick_if_needed()
+        # Many lines are laid out at the frame rate, not with every record.
+        if self._ticking is None or len(self._view.lines) < MANY:
+            self._arrange_if_needed()
+        self._draw_changed()
+
+    def end(self) -> None:
+        """Mark unfinished searches as cut off: there will be no more records."""
+        for tree in self.trees:
+            tree.close()
+        self._arrange()
+        self.refresh()
+        self._tick_if_needed()
+
+    def _arrange_if_needed(self) -> None:
+        if self._view.outdated:
+            self._arrange()
+            self.refresh_line(self.scroll_offset.y)
+
+    def _draw_changed(self) -> None:
+        top, marked = self.scroll_offset.y, self._rows.marked
+        looks = [look_of(line, marked) for line in self._view.lines[top : top + self.page]]
+        for y, (before, now) in enumerate(zip_longest(self._looks, looks)):
+            if before != now:
+                self.refresh_line(top + y + self.head)
+        self._looks = looks
+
+    # Lines and cursor
+
+    @property
+    def chosen(self) -> CallSelection | None:
+        line = self._view.line
+        return None if line is None else CallSelection(line.tree, line.node)
+
+    def choose(self, node: SearchNode) -> None:
+        if (chosen := self.chosen) is not None:
+            self._view.choose_node(chosen.tree.id, node.id)
+            self._show_cursor()
+
+    def _reveal(self, tree: Tree, node: SearchNode) -> None:
+        self._view.reveal(tree, node, self._rows.width)
+        self._count()
+        self._show_cursor()
+
+    def _arrange(self) -> None:
+        """Lay the lines out again. If the pane has the focus, keep the cursor at its position on
+        the screen."""
+        if self._laid_out is None:
+            return
+        before = self._view.place
+        self._view.arrange(self._rows.width)
+        self._count()
+        if self._view.following:
+            self._show_cursor()
+        elif self.has_focus and (moved := self._view.place - before):
+            self.scroll_to(y=self.scroll_y + moved, animate=False, force=True)
+
+    def _count(self) -> None:
+        self.set_row_count(self.head + len(self._rows))
+
+    def _show_cursor(self) -> None:
+        self.show_row(self._view.place)
+
+    # Layout and time
+
+    def on_mount(self) -> None:
+        self.look()
+
+    def look(self) -> None:
+        super().look()
+        self._arrange()
+        self._tick_if_needed()
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        self._rows.focused = has_focus
+        super().watch_has_focus(has_focus)
+
+    def _tick_if_needed(self) -> None:
+        needed = any(not tree.finished for tree in self.trees)
+        if needed and self._ticking is None:
+            self._ticking = self.set_interval(1 / FRAME_RATE, self._tick)
+        elif not needed and self._ticking is not None:
+            self._ticking.stop()
+            self._ticking = None
+
+    def _tick(self) -> None:
+        """Draw the lines that show the time."""
+        self._arrange_if_needed()
+        self._draw_changed()
+        top = self.scroll_offset.y
+        for place in range(top, min(top + self.page, len(self._view.lines))):
+            line = self._view.lines[place]
+            if line.kind in ("root", "node", "left") and not line.node.finished:
+                self.refresh_line(place + self.head)
+
+    # Drawing
+
+    def head_row(self, y: int) -> Row:
+        return self._rows.title(len(self.trees))
+
+    @property
+    def marked_row(self) -> int:
+        return self._view.place if self._view.lines and self.has_focus else -1
+
+    # Actions
+
+    def on_click(self, event: Click) -> None:
+        place = self.row_at(event.y)
+        if place is None or not self._view.lines:
+            return
+        line = self._view.lines[place]
+        column = event.x - self.margin - len(line.prefix)
+        if line.kind == "field" and line.batch is not None:
+            node = FanOutGrid(line.batch, self._rows.drawing.field_width(line)).node(
+                line.row, column
+            )
+            if node is not None:
+                self._view.choose(line)
+                self._open(CallSelection(line.tree, node))
+        elif line.kind == "bar":
+            cells = self._rows.drawing.bar_width
+            self._open(
+                CallSelection(line.tree, line.node),
+                at=max(0, min(cells - 1, column - 2)) * line.tree.coverage.chars // cells,
+            )
+        elif line.kind == "answer":
+            self._open(CallSelection(line.tree, line.node))
+        elif line.can_be_chosen:
+            self._view.choose(line)
+            if event.button == RIGHT_BUTTON and line.kind != "batch":
+                self.open_menu(NODE_MENU)
+            elif line.kind == "batch" or (line.open is not None and column < 2):
+                self._set_open(line, not line.open)
+            else:
+                self._open(CallSelection(line.tree, line.node))
+        self.refresh()
+
+    def action_menu(self) -> None:
+        """Open the menu of a call; expand or collapse a fan-out."""
+        line = self._view.line
+        if line is not None and line.kind == "batch":
+            self._set_open(line, not line.open)
+        else:
+            self.open_menu(NODE_MENU)
+
+    def action_open_node(self) -> None:
+        if (chosen := self.chosen) is not None:
+            self._open(chosen)
+
+    def _open(self, chosen: CallSelection, at: int | None = None) -> None:
+        from mahtab_tui.tui.search.call_screen import NodeScreen
+
+        self.app.push_screen(NodeScreen(chosen, self.control, self._clock, at=at))
+
+    def action_collapse(self) -> None:
+        """Collapse the line, or go to its parent if it is collapsed."""
+        line = self._view.line
+        if line is not None and line.open:
+            self._set_open(line, False)
+        else:
+            self._view.go_above()
+            self._show_cursor()
+
+    def action_expand(self) -> None:
+        """Expand the line, or go to its first child if it is expanded."""
+        line = self._view.line
+        if line is not None and line.open is False:
+            self._set_open(line, True)
+        elif line is not None and line.open:
+            self.action_move(1)
+
+    def _set_open(self, line: CallLine, open: bool) -> None:
+        self._view.set_open(line, open)
+        self._arrange()
+        self.refresh()
+
+    def action_find(self) -> None:
+        """Open the find row that the screen has mounted below the pane."""
+        for row in self.screen.query("#recursion-find").results(FindRow):
+            row.open()
+
+    # Searching: the methods of `Findable`. Calls are found by query and answer, even collapsed
+    # ones, in the order in which they started.
+
+    def begin_find(self) -> str:
+        self._found = None
+        return ""
+
+    def find(self, words: str, step: int, *, regex: bool) -> str:
+        if not words:
+            return ""
+        nodes = [(tree, node) for tree in self.trees for node in list(tree.nodes.values())]
+        texts = (text for _, node in nodes for text in (node.query, node.answer))
+        matches = Pattern(words, regex=regex, any_case=True).spans_of_all(texts)
+        found = [
+            each
+            for each, in_query, in_answer in zip(nodes, matches, matches, strict=True)
+            if in_query or in_answer
+        ]
+        if not found:
+            return "nothing found"
+        at = next(
+            (place + step for place, (_, node) in enumerate(found) if node is self._found), 0
+        ) % len(found)
+        tree, self._found = found[at]
+        self._reveal(tree, self._found)
+        return f"{at + 1:,} of {len(found):,}"
+
+    def end_find(self) -> None:
+        self.focus()
+
+    # The cursor
+
+    def action_follow(self) -> None:
+        self._view.toggle_follow()
+        self._show_cursor()
+
+    def action_move(self, step: int) -> None:
+        self._view.step(step)
+        self._show_cursor()
+
+    def action_move_page(self, direction: int) -> None:
+        self.go_to(self._view.place + direction * max(1, self.page - 1))
+
+    def go_to(self, row: int) -> None:
+        self._view.go_near(row)
+        self._show_cursor()

@@ -1,0 +1,479 @@
+"""Workarounds for Textual 8.2. Each can go once Textual is fixed.
+
+| class | what Textual does | upstream |
+| --- | --- | --- |
+| `KeyOrder` | runs a priority binding while letters before it still wait | - |
+| `OwnBindings` | runs Backspace after letters that were typed later | 6605, 6631 |
+| `KeySequences` | types unknown sequences; raises on impossible numbers; slow pastes | 3742 |
+| `VisibleHighlights` | asks tree-sitter for all lines at each edit | 5642 |
+| `LayoutEvents` | does not report a layout after a region was looked up | 5024 |
+
+`option_list` has those of option lists, of the command palette (4884), and of widgets that are
+being removed. Four workarounds are methods of the classes that need them: `CodeArea` (frees a
+document's tree, respects a maximum height in vh, scrolls to the cursor, keeps the cursor on a line
+after an undo), `Dialog.dismiss` (a second dismissal), `TerminalApp` (presses on a removed widget,
+messages after the last screen, values of variables in the traceback of a crash) and
+`TerminalDriver` (keys typed before the first picture, the terminal's answers among the keys,
+suspending)."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual._compositor import Compositor, ReflowResult
+from textual._parser import Peek1, Read1, TokenCallback
+from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
+from textual.app import App
+from textual.document._syntax_aware_document import SyntaxAwareDocument
+from textual.dom import DOMNode
+from textual.events import Event, Key, Paste, Resize
+from textual.geometry import Size
+from textual.message import Message
+from textual.message_pump import MessagePump, MessagePumpClosed
+from textual.widget import Widget
+from textual.widgets import Input, TextArea
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Query
+
+LONGEST_SEQUENCE = 32
+"""Characters of the longest sequence of a key or the mouse."""
+LONGEST_TYPED = 256
+"""Characters that a user may have typed since the last read."""
+LARGEST = 10_000
+"""Columns or lines of the largest terminal."""
+
+_SEQUENCE = re.compile(
+    r"(?P<focus>(?:\x1b\[[IO])+(?=\x1b\[[IO]))"
+    r"|(?P<mouse>\x1b\[<[-+.;\w]{0,32}?)(?:(?P<button>[Mm])|\Z)"  # also with numbers that are none
+    r"|(?P<no_numbers>\x1b\[[=>?]?(?:[-+.:;\d]*(?:NaN|Infinity|null|undefined))+[-+.:;\d]*[@-~])"
+    r"|(?P<control>\x1b\[[0-?]*[ -/]*)(?P<final>[@-~])?"  # CSI
+    r"|(?P<string>\x1b(?:\][\dlLI]|[PX^_])[^\x00-\x1f\x7f\x9c]*)(?:(?P<end>\x1b\\|[\x07\x9c])|\x1b\Z)?"  # OSC, DCS, SOS, PM, APC
+    r"|(?P<escape>\x1b)\Z"
+)
+_MOUSE = re.compile(r"\x1b\[<\d+;-?\d+;-?\d+[Mm]")
+_FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set(
+    "u~ABCDEFHPQRSMmIOty["
+)
+"""The last characters of sequences for keys, the mouse, the focus, sizes and modes."""
+_PASTED_ESCAPE = "\ufdd0"
+"""Replaces Escape within a paste, so that nothing in it looks like the end of the paste; no text
+has this character."""
+_LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
+
+
+class KeySequences:
+    """Passes on the sequences of keys, the mouse and pastes. A sequence may be split over several
+    reads."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        """The beginning of a sequence that continues in the next read, up to the length from which
+        it is too long."""
+        self._pasting = False
+        self._silent = False
+
+    def take(self, typed: str) -> str:
+        """Filter what was read; linear time."""
+        if (
+            self._pasting
+            and self._silent
+            and typed != BRACKETED_PASTE_END
+            and _LONE_KEY.fullmatch(typed)
+        ):
+            typed = (
+                BRACKETED_PASTE_END + typed
+            )  # the end of the paste was lost, and the user presses a key
+        if self._silent and len(typed) == 1 and self._is_no_key():
+            self._held = ""  # the end of the sequence was lost, and the user presses a key
+        typed, self._held, self._silent = self._held + typed, "", False
+        passed = []
+        while typed:
+            if self._pasting:
+                text, mark, typed = typed.partition(BRACKETED_PASTE_END)
+                if not mark:
+                    text, self._held = _without_begun(text, BRACKETED_PASTE_END)
+                text = text.replace("\x1b", _PASTED_ESCAPE)
+            else:
+                text, mark, typed = typed.partition(BRACKETED_PASTE_START)
+                text = self._readable(text, last=not mark)
+            self._pasting ^= bool(mark)
+            passed += [text, mark]
+        return "".join(passed)
+
+    def silence(self) -> str:
+        """Return what was held back if it may be a key, because nothing came for a while."""
+        self._silent = True
+        if self._pasting or self._is_no_key():  # the rest may still come
+            return ""
+        held, self._held = self._held, ""
+        return held
+
+    def _is_no_key(self) -> bool:
+        """Whether what is held back is too long to be typed."""
+        return len(self._held) > (
+            LONGEST_SEQUENCE if self._held.startswith("\x1b[") else LONGEST_TYPED
+        )
+
+    def _readable(self, text: str, *, last: bool) -> str:
+        """Drop what is no key. last: whether nothing after this text was read yet."""
+
+        def readable(found: re.Match[str]) -> str:
+            goes_on = last and found.end() == len(text)
+            if found["focus"]:
+                return ""  # of several reports only the last counts
+            if found["button"]:
+                return found[0] if _MOUSE.fullmatch(found[0]) else ""
+            if found["mouse"]:
+                self._held = found[0] if last else ""
+                return ""
+            if found["no_numbers"]:
+                return ""
+            if found["escape"] and last:  # the key, or the beginning of a sequence
+                self._held = found[0]
+                return ""
+            if found["string"]:
+                return self._string(found[0], ended=bool(found["end"]), goes_on=goes_on)
+            if found["final"]:
+                return (
+                    found[0]
+                    if len(found[0]) <= LONGEST_SEQUENCE and found["final"] in _FINALS
+                    else ""
+                )
+            if goes_on:
+                self._held = found[0][: LONGEST_SEQUENCE + 1]
+                return ""
+            broken = len(found[0]) > LONGEST_SEQUENCE or text[found.end() : found.end() + 1] in (
+                "",
+                "\x1b",
+            )
+            return "" if broken else found[0]
+
+        return _SEQUENCE.sub(readable, text)
+
+    def _string(self, sequence: str, *, ended: bool, goes_on: bool) -> str:
+        """Drop an answer of the terminal. A short one without an end is Alt and a letter, followed
+        by what was typed."""
+        if not ended and len(sequence) <= LONGEST_TYPED:
+            if not goes_on or len(sequence) <= LONGEST_SEQUENCE:
+                return sequence
+            self._held = sequence  # an answer that comes in several reads, unless nothing follows
+            return ""
+        if not ended and goes_on:
+            self._held = sequence[:LONGEST_TYPED] + sequence[-1]
+        return ""
+
+
+def _without_begun(text: str, mark: str) -> tuple[str, str]:
+    """Split off the end of a text if it may be the beginning of a mark."""
+    begun = next(
+        (length for length in range(len(mark) - 1, 0, -1) if text.endswith(mark[:length])), 0
+    )
+    return text[: len(text) - begun], text[len(text) - begun :]
+
+
+class KeyParser(XTermParser):
+    """Textual's parser, which survives a sequence that it cannot read, takes a paste as a whole (2
+    µs a character otherwise), and ignores impossible sizes of the terminal. Feed it with what
+    `KeySequences` passes on."""
+
+    def __init__(self, debug: bool = False) -> None:
+        super().__init__(debug)
+        self._pasted: list[str] | None = None
+        """The parts of a paste so far; None outside a paste."""
+
+    def feed(self, data: str) -> Iterable[Message]:
+        if not data:
+            yield from super().feed(data)
+        while data:
+            if self._pasted is None:
+                typed, mark, data = data.partition(BRACKETED_PASTE_START)
+                if typed:
+                    yield from super().feed(typed)
+                if mark:
+                    self._pasted = []
+            else:
+                text, mark, data = data.partition(BRACKETED_PASTE_END)
+                self._pasted.append(text)
+                if mark:
+                    whole, self._pasted = "".join(self._pasted), None
+                    yield Paste(whole.replace(_PASTED_ESCAPE, "\x1b").replace("\x00", ""))
+
+    def silence(self) -> Iterable[Message]:
+        """Treat the beginning of a sequence as a key, because nothing came for a while."""
+        if self._timeout_time is not None:
+            self._timeout_time = 0.0
+        return self.tick()
+
+    def parse(self, token_callback: TokenCallback[Message]) -> Generator[Read1 | Peek1, str, None]:
+        believed = self.terminal_size, self.terminal_pixel_size, self.mouse_pixels
+
+        def take(token: Message) -> None:
+            nonlocal believed
+            if isinstance(token, Resize):
+                if _is_possible(token):
+                    believed = self.terminal_size, self.terminal_pixel_size, self.mouse_pixels
+                else:
+                    self.terminal_size, self.terminal_pixel_size, self.mouse_pixels = believed
+                    return
+            if not (
+                isinstance(token, Key)
+                and token.character
+                and "\ud800" <= token.character <= "\udfff"
+            ):
+                token_callback(token)
+
+        while not self.is_eof:
+            with contextlib.suppress(
+                ArithmeticError, ValueError
+            ):  # the next character begins a key
+                yield from super().parse(take)
+
+
+def _is_possible(size: Resize) -> bool:
+    pixels = size.pixel_size
+    return (
+        0 < size.size.width <= LARGEST
+        and 0 < size.size.height <= LARGEST
+        and (pixels is None or (pixels.width > 0 and pixels.height > 0))
+    )
+
+
+_BURST = 16
+"""So many waiting keys were not typed: they come from a program, or from a paste without bracketed
+paste."""
+_MOST_WAITS = 10
+"""How often a key waits for the focused widget, which may get new messages without end."""
+
+
+class KeyOrder:
+    """Delivers each key to an application once the keys before it have done all their work.
+
+    Textual runs a command's key at once, while letters before it still wait at the focused widget.
+    Letters after it are lost while the screen that it opens is composed, or act as keys of the pane
+    that had the focus before.
+    """
+
+    def __init__(
+        self,
+        app: App[Any],
+        deliver: Callable[[Event], Awaitable[None]],
+        before: Callable[[Key | Paste], bool],
+    ) -> None:
+        """deliver: Textual's own handling of a key. before: called when it is a key's turn; if it
+        returns True the key is not delivered."""
+        self._app = app
+        self._deliver = deliver
+        self._before = before
+        self._typed: deque[Key | Paste] = deque()
+        """The keys that wait for their turn."""
+
+    async def take(self, event: Key | Paste) -> None:
+        """Take in a key from the terminal."""
+        burst = self._app.message_queue_size >= _BURST
+        self._typed.append(self._joined(event) if burst and isinstance(event, Key) else event)
+        if len(self._typed) == 1:
+            await self._take_keys()
+
+    def _joined(self, key: Key) -> Key:
+        """Join a character and those that wait behind it into one key, so that a text field is laid
+        out once."""
+        if not isinstance(self._app.focused, Input | TextArea) or not _is_letter(key):
+            return key
+        text = [key.character or ""]
+        with suppress(MessagePumpClosed):
+            while isinstance(behind := self._app._peek_message(), Key) and _is_letter(behind):
+                text.append(behind.character or "")
+                self._app._pending_message = None
+                self._app._message_queue.task_done()
+        return key if len(text) == 1 else Key("typed", "".join(text))
+
+    async def _take_keys(self, waited: int = 0) -> None:
+        """Deliver keys until one of them has to be waited for. waited: how often the first key has
+        waited.
+
+        As long as there are keys, one call is under way. A key is removed when all its work is
+        done.
+        """
+        while self._typed:
+            event = self._typed[0]
+            first = self._first_to_act(event)
+            if (
+                first is not None
+                and waited < _MOST_WAITS
+                and first.call_later(self._take_keys, waited + 1)
+            ):
+                return
+            waited = 0
+            if self._before(event):
+                self._typed.popleft()
+                continue
+            focused = self._app.focused
+            typed = focused is not None and (
+                isinstance(event, Paste) or focused.check_consume_key(event.key, event.character)
+            )
+            try:
+                await self._deliver(event)
+            except BaseException:
+                self._typed.popleft()
+                raise
+            if focused is None or typed or not focused.call_later(self._done_by, focused, focused):
+                self._typed.popleft()
+            else:
+                return
+
+    async def _done_by(self, widget: DOMNode, focused: DOMNode, again: bool = True) -> None:
+        """Follow a key from the focused widget through its parents to the application, whose
+        message queue it leaves last.
+
+        again: follow once more the same way, for the messages that the key has caused.
+        """
+        if widget.parent is not None and widget.parent.call_later(
+            self._done_by, widget.parent, focused, again
+        ):
+            return
+        if not again or not focused.call_later(self._done_by, focused, focused, False):
+            self._app.call_later(self._next_key)
+
+    async def _next_key(self) -> None:
+        self._typed.popleft()
+        await self._take_keys()
+
+    def _first_to_act(self, event: Key | Paste) -> MessagePump | None:
+        """The widget or screen whose messages have to be handled before it is a key's turn; None if
+        the key can be delivered."""
+        focused, screen = self._app.focused, self._app.screen
+        if focused is None:
+            return None if screen.is_mounted and not screen.message_queue_size else screen
+        if isinstance(event, Paste) or not focused.message_queue_size:
+            return None
+        active = screen.active_bindings.get(event.key)
+        return focused if active is not None and active.binding.priority else None
+
+
+def _is_letter(key: Key) -> bool:
+    """Whether a key only inserts a character. (A backtick may change the mode.)"""
+    return key.is_printable and key.character != "`" and not key.is_forwarded
+
+
+class LayoutEvents(Compositor):
+    """A compositor that finds new and resized widgets by what they were last told.
+
+    Textual compares a layout with the map of all widgets, which a look at some widget's `region`
+    brings up to date between two layouts: a widget that was mounted in between is not new any more,
+    gets neither `Resize` nor `Show`, and stays blank.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: dict[Widget, Size] = {}
+
+    def reflow(self, parent: Widget, size: Size) -> ReflowResult:
+        hidden = super().reflow(parent, size).hidden
+        told, self._told = (
+            self._told,
+            {widget: geometry.region.size for widget, geometry in self._full_map.items()},
+        )
+        shown = self._told.keys() - told.keys()
+        return ReflowResult(
+            hidden,
+            shown,
+            {
+                widget
+                for widget, now in self._told.items()
+                if widget not in shown and told[widget] != now
+            },
+        )
+
+
+async def run_own_binding(widget: Widget, event: Key) -> None:
+    """Run the widget's own binding of a key at once; call it from `on_key`.
+
+    Textual runs a binding only after its key has bubbled up to the application. If many keys arrive
+    together, later letters are typed by then, and Backspace would delete the wrong one.
+    """
+    for binding in widget._bindings.key_to_bindings.get(event.key, ()):
+        if not binding.priority and await widget.app.run_action(binding.action, widget):
+            event.stop()
+            event.prevent_default()
+            return
+
+
+LONGEST_LINE = 5_000
+"""Characters of a line from which the visible lines stay plain, because each row of a wrapped line
+is coloured by all tokens of that line."""
+
+_SIGN = re.compile(
+    r"^\s*(?:[^\W\d][\w.]*\s*=\s*)?(!(?!=)|%%?[^\W\d]\w*)|^\s*(\?\??)|^\s*[^\W\d][\w.]*(?:\[[^\]]*\])*(\?\??)\s*$"
+)
+"""The signs of IPython's own lines: ``!command``, ``%magic``, ``object?``."""
+
+
+@cache
+def _query(language: Language) -> Query:
+    """Compile Textual's query for Python's colours once (18 ms). `TextArea` compiles it for each
+    area, text and change of language."""
+    from tree_sitter import Query
+
+    return Query(language, TextArea._get_builtin_highlight_query("python"))
+
+
+class VisibleHighlights:
+    """Asks tree-sitter for the visible lines when they are drawn. `TextArea` asks for all lines at
+    each edit.
+
+    At 1,000 lines an edit takes 0.6 ms this way and 20 ms otherwise (pygments: 35 ms).
+    """
+
+    def __init__(self, area: TextArea) -> None:
+        self._area = area
+        self._rows = range(0)
+        """The lines of the document that are coloured."""
+
+    def clear(self) -> None:
+        """Drop all colours, because the text has changed."""
+        self._area._line_cache.clear()
+        self._area._highlights.clear()
+        self._rows = range(0)
+
+    def update(self) -> None:
+        """Colour the lines that are about to be drawn."""
+        area = self._area
+        top = area.scroll_offset.y
+        seen = area.wrapped_document._offset_to_line_info[top : top + area.size.height]
+        if seen and (rows := range(seen[0][0], seen[-1][0] + 1)) != self._rows:
+            self._highlight(rows)
+
+    def _highlight(self, rows: range) -> None:
+        self.clear()
+        self._rows = rows
+        document, highlights = self._area.document, self._area._highlights
+        lengths = [len(document.get_line(row)) for row in rows]
+        if (
+            not isinstance(document, SyntaxAwareDocument)
+            or not any(lengths)
+            or max(lengths) > LONGEST_LINE
+        ):
+            return
+        captures = document.query_syntax_tree(
+            _query(document.language), (rows.start, 0), (rows.stop, 0)
+        )
+        for name, nodes in captures.items():
+            for node in nodes:
+                (first, start), (last, end) = node.start_point, node.end_point
+                for row in range(max(first, rows.start), min(last + 1, rows.stop)):
+                    highlights[row].append(
+                        (start if row == first else 0, end if row == last else None, name)
+                    )
+        for row in rows:
+            if sign := _SIGN.search(document.get_line(row)):
+                place = next(number for number in (1, 2, 3) if sign.start(number) >= 0)
+                start, end = (len(sign.string[:offset].encode()) for offset in sign.span(place))
+                highlights[row].append((start, end, "keyword"))

@@ -1,0 +1,367 @@
+"""The entries of the transcript, as data."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.prompt import place_entry
+from mahtab_tui.bus.records import AnswerFigure, Change, Record
+from mahtab_tui.bus.sanitize import plain, visible
+from mahtab_tui.kernel.values import TracebackFrame
+from mahtab_tui.tui.transcript.output import LOCATION, OutputBuffer
+
+
+@dataclass(kw_only=True, eq=False)
+class Entry:
+    """One item of the transcript."""
+
+    version: int = 0
+    """Increases with every visible change."""
+    gap: bool = True
+    """Whether an empty row is above it."""
+    joined: bool = False
+    """Whether it continues the entry above, of the same party: the bar runs through the gap."""
+    hidden: bool = False
+    """Whether it was removed: it streamed, but is not part of the whole answer."""
+    key: str = ""
+    """Its name in the model's conversation, from `bus.left_out`; empty if it is not part of it."""
+    left_out: Literal["", "hidden", "replaced"] = ""
+    """Why the model is not told of it any more."""
+    collapsed: bool = False
+    """Whether only its first rows are shown."""
+
+
+class AttachmentChip(NamedTuple):
+    """An attachment of a question, or why it is missing."""
+
+    label: str
+    size: str
+    problem: str
+
+
+@dataclass(kw_only=True, eq=False)
+class Question(Entry):
+    """The user's words."""
+
+    text: str
+    attached: list[AttachmentChip] = field(default_factory=list)
+
+
+@dataclass(kw_only=True, eq=False)
+class Words(Entry):
+    """The model's words in Markdown, as far as they have come."""
+
+    party: str
+    source: str = ""
+    revision: int = 0
+    """Increases when `source` is replaced, rather than extended."""
+    thought: bool = False
+    """Whether the model thinks them, beside its answer."""
+    named: bool = True
+    """Whether the party's name is in front: only for the first words of a step."""
+    mark: str = ""
+    """"stopped", or "cut off" if the program was killed; empty if it ended normally."""
+    figures: Sequence[AnswerFigure] = ()
+    """The figures of the whole answer, once it is complete."""
+
+    @property
+    def own_figures(self) -> list[AnswerFigure]:
+        """The figures that stand in these words."""
+        return [figure for figure in self.figures if figure.text in self.source]
+
+
+@dataclass(kw_only=True, eq=False)
+class Cell(Entry):
+    """Code of the user, the model or an agent: proposed, waiting, running or done."""
+
+    party: str
+    person: bool
+    guest: int | None = None
+    """The number of an agent's colour, from 0; None for cells of the user and the model."""
+    code: str = ""
+    block: int | None = None
+    """The number of the code block in the stream of the answer."""
+    number: int | None = None
+    """None if it has not run."""
+    started: float | None = None
+    """Seconds since the epoch; None if it does not run now."""
+    status: str = ""
+    """A `kernel.values.Status` value when it has ended; "cut off" if the program was killed."""
+    duration: float | None = None
+    """Seconds."""
+    approval: str = ""
+    """"waiting", "skipped", "stopped" or "refused"; "cut off" if the program was killed while it
+    was written, "not run" if it waited then."""
+    part: str = ""
+    """Its number among the blocks of code that wait, as in "1/2"; empty if it is the only one."""
+    reason: str = ""
+    """Why it was skipped."""
+    edited: bool = False
+    """Whether the user changed the code before it ran."""
+    output: OutputBuffer = field(default_factory=OutputBuffer)
+    displays: list[tuple[str, str, str, str]] = field(default_factory=list)
+    """Text, MIME type, data and key of displayed values, until the cell ends. The text also comes
+    in the output."""
+    frames: Sequence[TracebackFrame] = ()
+    offers_explanation: bool = False
+    """Whether to show the key that asks about the error: the user's last cell has failed."""
+    later: OutputBuffer | None = None
+    """Output after the cell had ended."""
+    undone: bool = False
+    """Whether its changes were undone."""
+    changes: Sequence[Change] = ()
+    place: int | None = None
+    """The cell of the opened notebook that it is, or that it ran."""
+    ran_as: int | None = None
+    """Number of the last run of a cell, as it stands in the notebook."""
+
+    @property
+    def own_frame(self) -> int:
+        """The index of the last frame that the traceback shows with its code, which is no
+        library's; of the last one if there is none."""
+        shown = [
+            index
+            for index, frame in enumerate(self.frames)
+            if (line := self.output.from_end(frame.row)) and LOCATION.match(line.text)
+        ]
+        return shown[-1] if shown else len(self.frames) - 1
+
+    @property
+    def exception(self) -> str:
+        """The first lines of the traceback after the last frame; empty if they are not known."""
+        rows = range(self.frames[-1].row - 1, 0, -1) if self.frames else range(0)
+        texts = [line.text for row in rows[:20] if (line := self.output.from_end(row)) is not None]
+        start = next(
+            (place for place, text in enumerate(texts) if text and not text[0].isspace()),
+            len(texts),
+        )
+        return "\n".join(texts[start : start + 3])
+
+
+@dataclass(kw_only=True, eq=False)
+class NotebookWords(Words):
+    """A cell of the notebook that is no code, in Markdown."""
+
+    place: int
+
+
+@dataclass(kw_only=True, eq=False)
+class ToolUse(Entry):
+    """A tool call of the model, and its result."""
+
+    party: str
+    name: str
+    arguments: str
+    """The exact arguments, as JSON."""
+    state: str = "running"
+    text: str = ""
+    """The result, or why there is none."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Note(Entry):
+    """A message from the program itself."""
+
+    level: str
+    """``info``, ``warning``, ``error``, or ``quiet`` for a mere marker."""
+    text: str
+
+
+def ends_with_bar(entry: Entry) -> bool:
+    """Return whether the last row of an entry has the model's bar."""
+    if isinstance(entry, Cell):
+        return not (entry.person or len(entry.output) or entry.changes)
+    return isinstance(entry, Words | ToolUse) and not isinstance(entry, NotebookWords)
+
+
+WORDS = 20_000
+"""Characters of a cell that are drawn as Markdown: more would block the screen."""
+
+_TICKS = re.compile("`+")
+
+
+def entry_of(record: records.NotebookCell) -> Cell | NotebookWords:
+    """Return the entry of a cell; one that is neither code nor Markdown is a block of text."""
+    key = place_entry(record.place)
+    if record.kind == "code":
+        return Cell(party="notebook", person=True, code=record.text, place=record.place, key=key)
+    text = record.text[:WORDS]
+    if record.kind != "markdown":
+        fence = "`" * max(3, *(len(run) + 1 for run in _TICKS.findall(text)), 3)
+        text = f"{fence}\n{text}\n{fence}"
+    if (left_out := len(record.text) - WORDS) > 0:
+        text += f"\n\n… {left_out:,} characters left out"
+    return NotebookWords(party="", named=False, source=text, place=record.place, key=key)
+
+
+def text_of(entry: Entry) -> str:
+    """Return the code, words, question, tool call with result, or notice of an entry."""
+    match entry:
+        case Cell():
+            return visible(entry.code.strip("\n"))
+        case Words():
+            return plain(entry.source.strip("\n"))
+        case ToolUse():
+            return plain(f"{entry.name} {entry.arguments}\n{entry.text}".rstrip())
+        case Question() | Note():
+            return plain(entry.text)
+    raise AssertionError(entry)
+
+
+def output_of(cell: Cell) -> str:
+    """Return the kept output of a cell, including late output; a line marks where lines are left
+    out."""
+    return "\n".join(_text(output) for output in (cell.output, cell.later) if output)
+
+
+def _text(output: OutputBuffer) -> str:
+    lines = [line.text for line in output]
+    if output.left_out:
+        lines.insert(len(output.head), f"… {output.left_out:,} lines left out …")
+    text = "\n".join(lines)
+    return (
+        text if plain(text) is text else "\n".join(map(plain, lines))
+    )  # most output is plain as it is
+
+
+BUDGET = 32_000_000
+"""Characters of long outputs and pictures to keep in memory."""
+LONG = 100_000
+"""An output with so many characters is long, even if it has few lines."""
+ENDS = 20
+"""Lines to keep of each end of an output."""
+
+
+class OutputMemory:
+    """The cells with long outputs, oldest first."""
+
+    def __init__(self) -> None:
+        self._cells: deque[tuple[Cell, int]] = deque()
+        self._held = 0
+
+    def ended(self, cell: Cell) -> list[Cell]:
+        """Add a cell that has ended; returns the cells whose outputs were shortened to make
+        room."""
+        size = cell.output.size
+        if len(cell.output) <= 2 * ENDS and size < LONG:
+            return []
+        self._cells.append((cell, size))
+        self._held += size
+        shortened = []
+        while self._held > BUDGET and len(self._cells) > 1:
+            oldest, size = self._cells.popleft()
+            oldest.output.shrink(ENDS)
+            self._held -= size
+            shortened.append(oldest)
+        return shortened
+
+
+_STATES = {
+    "thinking": ("is thinking", "thinking"),
+    "reflecting": ("is checking the result", "checking"),
+    "summarising": ("is summarising the conversation", "summarising"),
+    "max-turns": ("is summing up", "summing up"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Something that the model does or waits for."""
+
+    party: str
+    doing: str
+    """As in "is thinking"."""
+    brief: str
+    """Short form for the header, as in "thinking"."""
+    since: float
+    """Seconds since the epoch."""
+    waits_for_person: bool = False
+
+
+class Activities:
+    """Knows what the model does now. since: seconds since the epoch; older records are past
+    activities."""
+
+    def __init__(self, since: float) -> None:
+        self.now: Activity | None = None
+        """None between two steps, and while code runs, when the cell shows the time."""
+        self.turn_goes_on = False
+        self._since = since
+
+    def fold(self, record: Record) -> None:
+        match record:
+            case records.Agent():
+                self._agent(record)
+            case records.AssistantChatStream():
+                if self.now is not None and self.now.brief != "writing":
+                    self.now = Activity(self.now.party, "is writing", "writing", self.now.since)
+            case records.AssistantTool():
+                self._change(
+                    record, f"waits for {record.name}", "using a tool", record.state == "running"
+                )
+            case records.Approval(guest=None):
+                self._change(record, "waits for you", "waiting for you", record.state == "waiting")
+            case records.Review():
+                self._change(record, "waits for you", "waiting for you", record.state == "waiting")
+            case records.AssistantChat() | records.AssistantReplIn(guest=None):
+                self.now = None
+
+    def _agent(self, record: records.Agent) -> None:
+        doing, brief = _STATES.get(record.state, ("", ""))
+        self.turn_goes_on = bool(doing) and record.time >= self._since
+        self._change(record, doing, brief, bool(doing))
+
+    def _change(
+        self,
+        record: records.Agent | records.AssistantTool | records.Approval | records.Review,
+        doing: str,
+        brief: str,
+        begins: bool,
+    ) -> None:
+        waits = brief == "waiting for you"
+        party = record.party or "model"
+        self.now = (
+            Activity(party, doing, brief, record.time, waits)
+            if begins and record.time >= self._since
+            else None
+        )
+
+
+class Waiting:
+    """Return what waits for the user: code, a search, or a line that code reads."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, ...], float] = {}
+
+    def fold(self, record: Record) -> None:
+        match record:
+            case records.SearchFinal():  # a stopped call no longer waits for an answer
+                self._since = {
+                    key: since
+                    for key, since in self._since.items()
+                    if key[1:3] != (record.tree, record.node)
+                }
+            case records.SearchFanOut():
+                self._fold((record.tag, record.tree, record.node, record.request), record)
+            case records.Approval() | records.Review() | records.Input():
+                self._fold((record.tag, record.request), record)
+
+    def _fold(
+        self,
+        key: tuple[str, ...],
+        record: records.SearchFanOut | records.Approval | records.Review | records.Input,
+    ) -> None:
+        if record.state == "waiting":
+            self._since.setdefault(key, record.time)
+        else:
+            self._since.pop(key, None)
+
+    @property
+    def since(self) -> float | None:
+        """When the first of it began to wait, in seconds since the epoch; None if nothing waits."""
+        return min(self._since.values(), default=None)

@@ -1,0 +1,380 @@
+"""The transcript's view with the actions on the marked entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import BindingType
+from textual.events import Click
+
+from mahtab_tui.bus.prompt import place_entry
+from mahtab_tui.bus.tags import PICTURES
+from mahtab_tui.tui.commands.command import PaneCommand, bindings
+from mahtab_tui.tui.commands.panes import TRANSCRIPT_COMMANDS
+from mahtab_tui.tui.editor.pane import is_prose
+from mahtab_tui.tui.external import copy
+from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
+from mahtab_tui.tui.transcript.entries import (
+    Cell,
+    Entry,
+    Note,
+    NotebookWords,
+    Question,
+    Words,
+    output_of,
+    text_of,
+)
+from mahtab_tui.tui.transcript.output import FRAME, VALUE, DisplayLine
+from mahtab_tui.tui.transcript.view import TranscriptView, can_be_marked
+
+if TYPE_CHECKING:
+    from mahtab_tui.tui.port import TranscriptPort
+
+MOST_FIGURES = 4
+"""Maximum number of figures of an answer that lead to their cells."""
+_LONGEST_FIGURE = 24
+"""Maximum characters of such a figure; longer ones are cut."""
+
+
+def has_pictures(entry: Entry) -> bool:
+    return isinstance(entry, Cell) and any(
+        isinstance(line, DisplayLine) and line.mime in PICTURES for line in entry.output
+    )
+
+
+def has_error(entry: Entry) -> bool:
+    return isinstance(entry, Cell) and entry.status == "error"
+
+
+def _has_output(entry: Entry) -> bool:
+    return isinstance(entry, Cell) and bool(len(entry.output) or entry.later)
+
+
+def _can_run(entry: Entry) -> bool:
+    return isinstance(entry, Question) or (isinstance(entry, Cell) and bool(entry.code.strip()))
+
+
+def place_of(entry: Entry) -> int | None:
+    """Return the cell of the notebook that an entry is, or has run."""
+    return entry.place if isinstance(entry, Cell | NotebookWords) else None
+
+
+_FITS: Mapping[str, Callable[[Entry], bool]] = {
+    "entry-open": _has_output,
+    "entry-copy-output": _has_output,
+    "entry-edit": _can_run,
+    "entry-again": _can_run,
+    "entry-run-to": lambda entry: place_of(entry) is not None,
+    "entry-run-all": lambda entry: place_of(entry) is not None,
+    "entry-replace": lambda entry: (
+        isinstance(entry, Question)
+        or (isinstance(entry, Cell) and entry.person and entry.place is None)
+    ),
+    "entry-explain": has_error,
+    "entry-frames": has_error,
+    "entry-mention": lambda entry: (
+        has_pictures(entry) and isinstance(entry, Cell) and entry.number is not None
+    ),
+}
+"""For commands that do not apply to every entry: whether one applies."""
+
+
+def offers(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneCommand]:
+    """Return the rows of an entry's menu. pinned: whether any entry is pinned. undoable: whether
+    the entry's cells can be undone."""
+    offered = {"entry-pinned": pinned, "entry-undo": undoable}
+    commands = [
+        command
+        for command in TRANSCRIPT_COMMANDS
+        if (command.menu or command.id in _FITS or command.id == "entry-undo")
+        and offered.get(command.id, True)
+        and (command.id not in _FITS or _FITS[command.id](entry))
+    ]
+    return [*commands, *_figure_rows(entry)]
+
+
+def _figure_rows(entry: Entry) -> list[PaneCommand]:
+    """Return the rows that lead from an answer's figures to the cells that printed them."""
+    figures = (
+        [figure for figure in entry.own_figures if figure.cell is not None]
+        if isinstance(entry, Words)
+        else []
+    )
+    rows = []
+    for number, (text, _, cell) in enumerate(figures[:MOST_FIGURES], 1):
+        shown = text if len(text) <= _LONGEST_FIGURE else f"{text[: _LONGEST_FIGURE - 1]}…"
+        title = f"Go to where {shown} comes from (cell {cell})"
+        rows.append(
+            PaneCommand(
+                f"entry-figure-{number}",
+                f"go_to_cell({cell})",
+                "",
+                title,
+                "",
+                "Transcript",
+                menu=True,
+            )
+        )
+    return rows
+
+
+def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
+    """Return the cell from which an undo of an entry begins; None if no cell belongs to it.
+
+    That is a cell itself. For a question, and for words and tool calls of its answer, it is the
+    answer's first cell that was not undone, so that one undo takes back the whole answer.
+    """
+    if isinstance(entry, Cell):
+        return entry if entry.number is not None else None
+    if isinstance(entry, Note | NotebookWords) or entry not in entries:
+        return None
+    ran = list(_cells_of_answer(entries, entries.index(entry)))
+    return next((cell for cell in ran if not cell.undone), ran[0] if ran else None)
+
+
+def _cells_of_answer(entries: Sequence[Entry], place: int) -> Iterator[Cell]:
+    """Yield the cells that the model has run for the question to which an entry belongs."""
+    first = next(
+        (number for number in range(place, -1, -1) if isinstance(entries[number], Question)), 0
+    )
+    for entry in entries[first + 1 :]:
+        if isinstance(entry, Question):
+            return
+        if (
+            isinstance(entry, Cell)
+            and not entry.person
+            and entry.guest is None
+            and entry.number is not None
+        ):
+            yield entry
+
+
+class TranscriptPane(TranscriptView, can_focus=True):
+    """Enter opens the menu of the marked entry. Impossible actions are refused with a sentence."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(TRANSCRIPT_COMMANDS)]
+
+    def __init__(self, port: TranscriptPort, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._port = port
+
+    def _refuse(self, sentence: str) -> None:
+        self.app.notify(sentence, markup=False, timeout=3)
+
+    def on_click(self, event: Click) -> None:
+        entry = self.viewport.entry_at(event.y)
+        if event.chain == 1 and entry is not None and can_be_marked(entry):
+            self.marker.entry = entry
+            self.refresh()
+            at = event.style.meta.get(FRAME)
+            if event.button == RIGHT_BUTTON:
+                self.action_menu()
+            elif isinstance(entry, Cell) and at is not None and not self.text_selection:
+                self._port.open_frames(entry, at)
+            elif (value := event.style.meta.get(VALUE)) is not None and not self.text_selection:
+                self._port.open_value(value)
+
+    # Actions
+
+    def action_menu(self) -> None:
+        from mahtab_tui.tui.screens.dialog import open_menu
+
+        if (entry := self.marker.marked) is not None:
+            pinned = any(map(can_be_marked, self.viewport.transcript.pinned))
+            cell = cell_to_undo(self.viewport.transcript.entries, entry)
+            undoable = cell is not None and not cell.undone
+            open_menu(self, text_of(entry), offers(entry, pinned=pinned, undoable=undoable))
+
+    def action_copy_entry(self) -> None:
+        if (entry := self.marker.marked) is not None:
+            copy(self.app, text_of(entry))
+
+    def action_copy_output(self) -> None:
+        """Copy the cell's output, as far as the transcript has it."""
+        entry = self.marker.marked
+        if isinstance(entry, Cell) and (text := output_of(entry)):
+            copy(self.app, text)
+        else:
+            self._refuse("This entry has no output.")
+
+    def action_again(self, edit: bool) -> None:
+        """Run the code or ask the question again. edit: put it into the editor instead."""
+        again = self._port.edit if edit else self._port.enter
+        match self.marker.marked:
+            case Cell(place=int(place)) as cell if edit:
+                self._port.replace("python", cell.code.strip("\n"), place_entry(place))
+            case Cell(place=int(place)) as cell:
+                self._port.run_place(place, cell.code)
+            case Cell() as cell if cell.code.strip():
+                again("python", cell.code.strip("\n"))
+            case Question() as question:
+                again("ask", question.text)
+            case _:
+                self._refuse("Only code and questions can be run again.")
+
+    def action_run_up_to(self) -> None:
+        if (entry := self.marker.marked) is not None and (place := place_of(entry)) is not None:
+            self._port.run_up_to(place)
+        else:
+            self._refuse("This entry is not a notebook cell.")
+
+    def action_run_all(self) -> None:
+        self._port.run_up_to(None)
+
+    def action_explain_error(self) -> None:
+        """Ask the model about the cell's error; it already has the code and the traceback."""
+        entry = self.marker.marked
+        if entry is not None and entry.left_out:
+            self._refuse("This entry is hidden from the model.")
+        elif isinstance(entry, Cell) and has_error(entry) and entry.number is not None:
+            self._port.enter("ask", _about_error(entry))
+        else:
+            self._refuse("This entry has no error.")
+
+    @property
+    def question_about_error(self) -> str:
+        """A question about the last failed cell; empty if there is none."""
+        cell = self.viewport.transcript.last_error
+        return "" if cell is None else _about_error(cell)
+
+    @property
+    def failed_prose(self) -> str:
+        """Return the cell that the user has just run as Python, if it was a question; else
+        empty."""
+        cell = self.viewport.transcript.last_error
+        return (
+            cell.code.strip()
+            if cell is not None and cell.offers_explanation and is_prose(cell.code.strip())
+            else ""
+        )
+
+    def action_mention(self) -> None:
+        entry = self.marker.marked
+        if isinstance(entry, Cell) and has_pictures(entry) and entry.number is not None:
+            self._port.mention(f"@cell:{entry.number}")
+        else:
+            self._refuse("This entry has no picture.")
+
+    def action_open_frames(self) -> None:
+        entry = self.marker.marked
+        if isinstance(entry, Cell) and entry.frames:
+            self._port.open_frames(entry, entry.own_frame)
+        else:
+            error = entry is not None and has_error(entry)
+            self._refuse(
+                "The location of this error is not known." if error else "This entry has no error."
+            )
+
+    def action_hide_entry(self) -> None:
+        entry = self.marker.marked
+        if entry is None:
+            return
+        if entry.left_out == "replaced":
+            self._refuse("This entry was replaced, so the model does not see it.")
+        elif isinstance(entry, Cell) and entry.approval == "waiting":
+            self._refuse("This code waits for your answer.")
+        elif not entry.key:
+            self._refuse("The model has not seen this entry.")
+        else:
+            self._port.hide(entry.key, not entry.left_out)
+
+    def action_undo_entry(self) -> None:
+        """Take back what a cell, or all cells of an answer, and those after them did to
+        variables."""
+        if (cell := self._cell_to_undo()) is not None:
+            self._port.undo(cell)
+
+    def _cell_to_undo(self) -> int | None:
+        """Return the number of the first cell of the marked entry; otherwise say why there is
+        none."""
+        entry = self.marker.marked
+        cell = None if entry is None else cell_to_undo(self.viewport.transcript.entries, entry)
+        if cell is None:
+            self._refuse("Nothing has run here.")
+        elif cell.undone:
+            self._refuse("It was undone already.")
+        return None if cell is None or cell.undone else cell.number
+
+    def action_replace_entry(self) -> None:
+        """Put the user's question or code into the editor, to replace the entry."""
+        entry = self.marker.marked
+        if entry is not None and entry.left_out == "replaced":
+            self._refuse("This entry was already replaced.")
+            return
+        match entry:
+            case Cell(person=True, place=None) as cell if cell.key:
+                self._port.replace("python", cell.code.strip("\n"), cell.key)
+            case Question() as question if question.key:
+                self._port.replace("ask", question.text, question.key)
+            case _:
+                self._refuse("Only your own code and questions can be replaced.")
+
+    def action_open_entry(self) -> None:
+        """Show the cell's pictures, traceback, table, or whole output on a screen of its own."""
+        entry = self.marker.marked
+        if (
+            not isinstance(entry, Cell)
+            or not len(entry.output)
+            or (number := entry.place if entry.number is None else entry.number) is None
+        ):
+            self._refuse("This entry has no output.")
+            return
+        pictures = [
+            (line.mime, line.data)
+            for line in entry.output
+            if isinstance(line, DisplayLine) and line.mime in PICTURES
+        ]
+        values = [
+            line.value for line in entry.output if isinstance(line, DisplayLine) and line.value
+        ]
+        if values:
+            self._port.open_value(values[-1])
+        elif pictures and not entry.output.left_out:
+            self._port.open_pictures(number, pictures)
+        elif entry.frames and not entry.output.left_out:
+            self.action_open_frames()
+        elif entry.number is None:
+            self._port.open_stored_output(number)
+        elif not entry.status:
+            self._refuse("The cell still runs. Its whole output can be shown when it has ended.")
+        else:
+            self._port.open_output(entry.number)
+
+    def action_scroll_table(self, step: int) -> None:
+        """Show other columns of the entry's wide tables."""
+        from mahtab_tui.tui.transcript.output import scroll_table
+
+        entry, window = self.marker.marked, self.viewport.window
+        if isinstance(entry, Cell) and window is not None:
+            tables = [line for line in entry.output if isinstance(line, DisplayLine)]
+            if True in {scroll_table(line, step, window.width) for line in tables}:
+                self.redraw_entry(entry)
+
+    def action_pin_entry(self) -> None:
+        entry = self.marker.marked
+        if entry is not None and entry.key:
+            self._port.pin(
+                entry.key,
+                all(pinned.key != entry.key for pinned in self.viewport.transcript.pinned),
+            )
+        elif entry is not None:
+            self._refuse("Only cells, questions and answers can be pinned.")
+
+    def action_fold_entry(self) -> None:
+        if (entry := self.marker.marked) is not None:
+            entry.collapsed = not entry.collapsed
+            self.redraw_entry(entry)
+
+    def action_find(self) -> None:
+        self._port.find()
+
+    def action_go_to_pinned(self) -> None:
+        if (entry := self.marker.next_pinned()) is not None:
+            self.mark_and_show(entry)
+        else:
+            self._refuse("Nothing is pinned.")
+
+
+def _about_error(cell: Cell) -> str:
+    return f"Explain the error of cell {cell.number}, and how to fix it."

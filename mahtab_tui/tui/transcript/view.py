@@ -1,0 +1,600 @@
+"""The transcript's view: drawing, scrolling, selecting, marking and searching."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.cells import get_character_cell_size
+from rich.style import Style
+from textual.events import Click
+from textual.geometry import Offset
+from textual.reactive import var
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.timer import Timer
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.find import Pattern, PatternTimeout
+from mahtab_tui.tui.graphics.pictures import Drawings, Picture, PicturePart, PictureWidget
+from mahtab_tui.tui.rows.markdown import FIGURE, with_links
+from mahtab_tui.tui.rows.row import (
+    EDGE,
+    FRAME_RATE,
+    Row,
+    RowsView,
+    strip_of,
+    title_strip,
+    with_hint,
+    with_mark,
+    with_sought,
+)
+from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
+from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, palette_of
+from mahtab_tui.tui.transcript.entries import (
+    Cell,
+    Entry,
+    Question,
+    ToolUse,
+    Words,
+    output_of,
+    text_of,
+)
+from mahtab_tui.tui.transcript.greeting import TITLE, TITLE_HEIGHT, GreetingLines
+from mahtab_tui.tui.transcript.viewport import RowPosition, Viewport, Window
+from mahtab_tui.tui.workers import Fetcher
+
+if TYPE_CHECKING:
+    from mahtab_tui.search.tree import SearchProgress
+
+_SHIFT = 32
+
+_WORD = re.compile(r"\w+|[^\w\s]+|\s+")
+
+
+def number_of_place(place: RowPosition) -> int:
+    """Return the number of a row; numbers are in the order of entries and rows."""
+    return place.entry << _SHIFT | place.row
+
+
+def place_of_number(number: int) -> RowPosition:
+    return RowPosition(number >> _SHIFT, number & (1 << _SHIFT) - 1)
+
+
+def selected_text(window: Window, entries: int, selection: Selection) -> str:
+    """Return the selected text, without bars, and without line breaks at wrapped rows."""
+    first = (
+        RowPosition(0, 0) if selection.start is None else place_of_number(max(0, selection.start.y))
+    )
+    last = (
+        RowPosition(entries - 1, 1 << _SHIFT)
+        if selection.end is None
+        else place_of_number(max(0, selection.end.y))
+    )
+    parts: list[str] = []
+    for position in range(first.entry, min(last.entry + 1, entries)):
+        rows = window.rows(position)
+        begin = first.row if position == first.entry else 0
+        end = min(last.row + 1, len(rows)) if position == last.entry else len(rows)
+        for number in range(begin, end):
+            row = rows[number]
+            span = selection.get_span(number_of_place(RowPosition(position, number)))
+            if span is None:
+                continue
+            start, stop = span
+            if parts and not row.soft:
+                parts.append("\n")
+            start = max(start, row.indent) if row.soft else start
+            parts.append(row.text[start : None if stop == -1 else stop])
+    return "".join(parts)
+
+
+def word_at(text: str, cell: int) -> tuple[int, int]:
+    """Return start and end of the word at a cell; an empty span past the end."""
+    position = 0
+    for position, character in enumerate(text):  # noqa: B007
+        cell -= get_character_cell_size(character)
+        if cell < 0:
+            break
+    else:
+        return len(text), len(text)
+    return next((match.span() for match in _WORD.finditer(text) if match.end() > position), (0, 0))
+
+
+class Marker:
+    """Marks the last visible entry until the user moves the mark. When the marked entry is scrolled
+    away, a visible one is marked instead."""
+
+    def __init__(self, viewport: Viewport) -> None:
+        self._viewport = viewport
+        self.entry: Entry | None = None
+        """The marked entry; None until it is first needed."""
+
+    @property
+    def marked(self) -> Entry | None:
+        """The entry on which keys act; None in an empty transcript."""
+        if self.entry is None:
+            self.entry = next(
+                (entry for entry in reversed(self._viewport.entries()) if can_be_marked(entry)),
+                None,
+            )
+        return self.entry
+
+    def stay_in_sight(self) -> bool:
+        """Move the mark to a visible entry after scrolling; returns whether it moved."""
+        seen = [entry for entry in self._viewport.entries() if can_be_marked(entry)]
+        if self.entry is None or self.entry in seen or not seen:
+            return False
+        above = self._position(self.entry) < self._position(seen[0])
+        first = not self._viewport.following and (above or self._viewport.top == RowPosition(0, 0))
+        self.entry = seen[0] if first else seen[-1]
+        return True
+
+    def next(self, entry: Entry, step: int) -> Entry | None:
+        """Return the next entry that can be marked (1), or the previous one (-1)."""
+        entries = self._viewport.transcript.entries
+        place = self._position(entry) + step
+        while 0 <= place < len(entries) and not can_be_marked(entries[place]):
+            place += step
+        return entries[place] if 0 <= place < len(entries) else None
+
+    def next_pinned(self) -> Entry | None:
+        """Return the pinned entry after the marked one, or the first one."""
+        pinned = [entry for entry in self._viewport.transcript.pinned if can_be_marked(entry)]
+        at = pinned.index(self.entry) + 1 if self.entry in pinned else 0
+        return pinned[at % len(pinned)] if pinned else None
+
+    def scrolls_within(self, entry: Entry, step: int) -> bool:
+        """Return whether a long entry has more rows in this direction."""
+        top, end = self._viewport.span(entry)
+        first, page = self._viewport.first, self._viewport.page
+        return end - top > page and (end > first + page if step > 0 else top < first)
+
+    def mark(self, entry: Entry) -> int | None:
+        """Mark an entry; returns the row to scroll to, or None if it is fully visible."""
+        down = self.entry is None or self._position(entry) > self._position(self.entry)
+        self.entry = entry
+        top, end = self._viewport.span(entry)
+        first, page = self._viewport.first, self._viewport.page
+        if first <= top and end <= first + page:
+            return None
+        return end - page if (end - top <= page) == down else top
+
+    def _position(self, entry: Entry) -> int:
+        return self._viewport.transcript.positions[entry]
+
+
+def can_be_marked(entry: Entry) -> bool:
+    return not entry.hidden and isinstance(entry, Cell | Words | Question | ToolUse)
+
+
+class SearchMatch(NamedTuple):
+    entry: int
+    number: int
+    """The number of the match within the entry, from 0."""
+
+
+def row_of(found: SearchMatch, window: Window, pattern: Pattern) -> RowPosition:
+    """Return the row of a match; the nearest one if wrapping or collapsing splits or hides it.
+    Raises `PatternTimeout`."""
+    rows = window.rows(found.entry)
+    before, nearest = 0, 0
+    for number, spans in enumerate(
+        pattern.spans_of_all(rows[number].text for number in range(len(rows)))
+    ):
+        if before + len(spans) > found.number:
+            return RowPosition(found.entry, number)
+        before += len(spans)
+        nearest = number if spans else nearest
+    return RowPosition(found.entry, nearest)
+
+
+class TranscriptSearch:
+    """Finds text in the entries, and marks the entry of a match."""
+
+    def __init__(self, viewport: Viewport, marker: Marker) -> None:
+        self._viewport = viewport
+        self._marker = marker
+        self._texts: dict[Entry, tuple[int, str]] = {}
+        """The versions of entries, and their texts."""
+        self._found: SearchMatch | None = None
+        self.open = False
+        """Whether the find row is open."""
+        self.pattern: Pattern | None = None
+        """The pattern to highlight."""
+
+    def clear(self) -> None:
+        self._found = None
+        self._texts.clear()
+
+    def begin(self) -> None:
+        """Start a search: the find row opens."""
+        self._found, self.open = None, True
+
+    def find(self, words: str, step: int, *, regex: bool) -> tuple[str, int | None]:
+        """Find words as `Findable.find`; returns the message and the row of the match."""
+        self.pattern = None
+        window, entries = self._viewport.window, self._viewport.transcript.entries
+        if not words or window is None:
+            return "", None
+        pattern = Pattern(words, regex=regex, any_case=True)
+        texts, sought = map(self._text, entries), words.lower()
+        counts = (
+            [len(spans) for spans in pattern.spans_of_all(texts)]
+            if regex
+            else [text.count(sought) for text in texts]
+        )
+        self.pattern, ends = pattern, list(accumulate(counts))
+        total = ends[-1] if ends else 0
+        if not total:
+            return "nothing found", None
+        # Start with the newest match.
+        at, found = total - 1, self._found
+        if found is not None:
+            if found.number < counts[found.entry]:
+                at = ends[found.entry] - counts[found.entry] + found.number
+            at = (at + step) % total
+        place = bisect_right(ends, at)
+        self._found = found = SearchMatch(place, at - ends[place] + counts[place])
+        if can_be_marked(entry := entries[found.entry]):
+            self._marker.entry = entry
+        try:
+            shown = row_of(found, window, pattern)
+        except PatternTimeout:  # rows may take longer than the text that was searched
+            shown, self.pattern = RowPosition(found.entry, 0), None
+        return f"{at + 1:,} of {total:,}", window.row_of(shown)
+
+    def _text(self, entry: Entry) -> str:
+        """Return the text of an entry in lower case: of a cell, its code and its kept output."""
+        if entry.hidden:
+            return ""
+        version, text = self._texts.get(entry, (None, ""))
+        if version != entry.version:
+            text = (
+                f"{text_of(entry)}\n{output_of(entry)}"
+                if isinstance(entry, Cell)
+                else text_of(entry)
+            ).lower()
+            self._texts[entry] = entry.version, text
+        return text
+
+
+class TranscriptView(RowsView, PictureWidget, can_focus=True):
+    """Shows all entries, in order."""
+
+    ALLOW_SELECT = True
+
+    height_of_all: var[int] = var(0)
+    """Total rows, including the title; the screen watches it for its layout."""
+    room: var[tuple[int, int]] = var((0, 0))
+    """Columns and lines for a cell's output; (0, 0) before the first layout."""
+    greeting: var[GreetingLines] = var(())
+    search_progress: var[SearchProgress | None] = var(None)
+    """The searches that run, while no other pane shows them."""
+
+    def __init__(self, *, id: str | None = None, watched: bool = False) -> None:
+        """watched: see `Viewport`."""
+        self.viewport = Viewport(watched=watched)
+        super().__init__(self.viewport, id=id)
+        self.marker = Marker(self.viewport)
+        self.search = TranscriptSearch(self.viewport, self.marker)
+        self._placing = False
+        self._shown: tuple[list[Row], str] = [], ""
+        """The visible rows as they were last drawn, and the hint."""
+        self._ticking: Timer | None = None
+        self._drawings = Drawings(
+            Fetcher(self),
+            lambda: self.app.console,
+            self._seen_pictures,
+            self._redraw_picture,
+            self._cannot_draw,
+        )
+
+    def fold(self, records: Sequence[Record]) -> None:
+        """Add records. Main thread only."""
+        if self.viewport.fold(records):
+            self._place()
+        self._tick_if_needed()
+
+    def redraw_entry(self, entry: Entry) -> None:
+        """Draw an entry again after the user has changed how it is shown."""
+        self.viewport.transcript.touch(entry)
+        self.fold([])
+
+    def watch_greeting(self) -> None:
+        self.viewport.greeting = self.greeting
+        self._place()
+
+    def watch_search_progress(self) -> None:
+        self.viewport.search_progress = self.search_progress
+        self._place()
+        self._tick_if_needed()
+
+    def clear(self) -> None:
+        """Empty the transcript. The conversation, the namespace and running cells stay."""
+        self.viewport.clear()
+        self.search.clear()
+        self.marker.entry = None
+        if self.is_attached:
+            self.reload()
+
+    # Layout
+
+    @property
+    def head(self) -> int:
+        return self.viewport.head
+
+    def look(self) -> None:
+        self.viewport.height = self.size.height
+        self.lay_out()
+        assert self.viewport.window is not None
+        self.room = (self.viewport.window.width, self.viewport.page)
+        self._place()
+
+    def _place(self) -> None:
+        """Restore the scroll position, or follow the tail, and draw what has changed."""
+        viewport = self.viewport
+        if viewport.window is None:
+            return
+        self._placing, pinned = True, viewport.pinned
+        viewport.settle()
+        self.height_of_all = viewport.head + len(viewport)
+        self.set_row_count(self.height_of_all)
+        self.scroll_target_y = self.scroll_y = viewport.first
+        self._placing = False
+        if self.marker.stay_in_sight() | (viewport.pinned != pinned):
+            self.refresh()
+        self._refresh_changed()
+        self._drawings.look()
+
+    def _refresh_changed(self) -> None:
+        """Draw the visible rows that have changed: only the end of a growing answer."""
+        first = self.scroll_offset.y
+        shown, hint = (
+            [self.viewport[first + y] for y in range(self.viewport.page)],
+            self.viewport.hint,
+        )
+        (before, hint_before), self._shown = self._shown, (shown, hint)
+        if len(before) != len(shown) or hint_before != hint:
+            self.refresh()
+            return
+        for y, (old, new) in enumerate(zip(before, shown, strict=True)):
+            if old != new:
+                self.refresh_line(first + y + self.head)
+
+    def on_mount(self) -> None:
+        self._tick_if_needed()
+
+    def on_focus(self) -> None:
+        self.marker.marked  # noqa: B018 (marks an entry)
+
+    # Drawing
+
+    def render_line(self, y: int) -> Strip:
+        width, base = self.width, self.visual_style.rich_style
+        if self._laid_out is None:
+            self.look()  # it is drawn before it is told its size
+        if self._laid_out is None:
+            return Strip.blank(width, base)
+        palette = self._laid_out[1]
+        if y < TITLE_HEIGHT:
+            style = palette.text + BOLD if self.has_focus else palette.muted
+            return title_strip(TITLE, base + style, base, width)
+        if y < self.head:
+            pinned = self.viewport.pinned[y - TITLE_HEIGHT].row
+            return strip_of(pinned, None, width, base, None, base, self._picture_strip(pinned))
+        strip = self._strip(self.scroll_offset.y + y - self.head, width, base, palette)
+        if y == self.size.height - 1 and (hint := self.viewport.hint):
+            return with_hint(strip, hint, base + palette.moon, width)
+        return strip
+
+    def _strip(self, row: int, width: int, base: Style, palette: Palette) -> Strip:
+        assert self.viewport.window is not None
+        drawn, place = self.viewport[row], self.viewport.window.place_of(row)
+        number = number_of_place(place)
+        if place.entry >= len(self.viewport.transcript.entries):
+            return strip_of(drawn, number, width, base, None, base)
+        selection = self.text_selection
+        span = None if selection is None else selection.get_span(number)
+        # The selection style's own text colour is transparent, so keep the text's.
+        chosen = Style(
+            color=base.color,
+            bgcolor=self.screen.get_component_rich_style("screen--selection").bgcolor,
+        )
+        if self.search.pattern is not None and (self.has_focus or self.search.open):
+            try:
+                drawn = with_sought(drawn, self.search.pattern, palette.moon + REVERSE)
+            except PatternTimeout:  # rows may take longer than the text that was searched
+                self.search.pattern = None
+        entry = self.viewport.transcript.entries[place.entry]
+        marked = self.has_focus and entry is self.marker.entry and place.row >= entry.gap
+        hovered = self.hover_style.meta
+        if marked:
+            drawn = with_links(drawn)
+        elif FIGURE in hovered and hovered["offset"][1] == number:
+            drawn = with_links(drawn, hovered["offset"][0])
+        strip = strip_of(drawn, number, width, base, span, chosen, self._picture_strip(drawn))
+        return with_mark(strip, base + palette.moon) if marked else strip
+
+    # Pictures
+
+    def pictures(self) -> Iterator[PicturePart]:
+        rows, hint = self._shown
+        seen = [] if self.text_selection is not None else rows[:-1] if hint else rows
+        for _, same in groupby(enumerate(seen), key=_picture_begins):
+            (y, row), *others = same
+            if row.picture is not None and self._drawings.of(row.picture[0]):
+                picture, top = row.picture
+                yield PicturePart(picture, EDGE, y + self.head, top, 1 + len(others))
+
+    def _seen_rows(self) -> list[Row]:
+        """Return the rows below the title."""
+        return [*(pinned.row for pinned in self.viewport.pinned), *self._shown[0]]
+
+    def _seen_pictures(self) -> Iterable[Picture]:
+        return dict.fromkeys(row.picture[0] for row in self._seen_rows() if row.picture is not None)
+
+    def _picture_strip(self, row: Row) -> Strip | None:
+        """Return the row of a picture; a blank one until the picture is drawn."""
+        if row.picture is None:
+            return None
+        picture, number = row.picture
+        drawn = self._drawings.of(picture)
+        return (
+            drawn[number] if drawn else Strip.blank(picture.columns, palette_of(self.app).surface)
+        )
+
+    def _redraw_picture(self, picture: Picture) -> None:
+        for y, row in enumerate(self._seen_rows(), TITLE_HEIGHT):
+            if row.picture is not None and row.picture[0] == picture:
+                self.refresh_line(self.scroll_offset.y + y)
+
+    def _cannot_draw(self, picture: Picture) -> None:
+        """Show the text of a picture that cannot be drawn."""
+        from mahtab_tui.tui.transcript.output import mark_unreadable
+
+        for entry in self.viewport.transcript.entries:
+            if isinstance(entry, Cell) and mark_unreadable(entry.output, picture):
+                self.redraw_entry(entry)
+
+    # Time
+
+    def _tick_if_needed(self) -> None:
+        needed = self.viewport.goes_on
+        if needed and self._ticking is None and self.is_attached:
+            self._ticking = self.set_interval(1 / FRAME_RATE, self._tick)
+        elif not needed and self._ticking is not None:
+            self._ticking.stop()
+            self._ticking = None
+
+    def _tick(self) -> None:
+        """Draw the rows that show the time."""
+        for row in self.viewport.rows_of_time():
+            self.refresh_line(row + self.head)
+
+    # Scrolling by keys: without animation, since rows are laid out when they become visible
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if not self._placing and self.viewport.window is not None:
+            self.viewport.scroll_to(round(new_value), at_end=new_value >= self.max_scroll_y)
+            self._place()
+
+    def _go(self, place: RowPosition, *, following: bool) -> None:
+        self.viewport.go(place, following=following)
+        self._place()
+
+    def _scroll(self, row: float) -> None:
+        self.scroll_to(y=row, animate=False, immediate=True)
+
+    def action_scroll_end(self) -> None:
+        self._go(self.viewport.top, following=True)
+
+    def action_scroll_home(self) -> None:
+        self._go(RowPosition(0, 0), following=self.max_scroll_y == 0)
+
+    def action_page_up(self) -> None:
+        self._scroll(self.scroll_y - self.viewport.page + 1)
+
+    def action_page_down(self) -> None:
+        self._scroll(self.scroll_y + self.viewport.page - 1)
+
+    def action_scroll_up(self) -> None:
+        self._scroll(self.scroll_y - 1)
+
+    def action_scroll_down(self) -> None:
+        self._scroll(self.scroll_y + 1)
+
+    # Marking
+
+    def action_walk(self, step: int) -> None:
+        """Mark the next entry (1) or the previous one (-1); scroll line by line through a long
+        one."""
+        marked = self.marker.marked
+        if marked is None:
+            return
+        if self.marker.scrolls_within(marked, step):
+            self._scroll(self.scroll_y + step)
+        elif (entry := self.marker.next(marked, step)) is not None:
+            self.mark_and_show(entry)
+        elif step > 0:
+            self.action_scroll_end()
+
+    def mark_and_show(self, entry: Entry) -> None:
+        if (row := self.marker.mark(entry)) is not None:
+            self._scroll(row)
+        self.refresh()
+
+    def action_go_to_cell(self, number: int) -> None:
+        """Mark a cell, and scroll to it."""
+        if (cell := self.viewport.transcript.cell(number)) is not None:
+            self.mark_and_show(cell)
+        else:
+            self.app.notify(
+                f"Cell {number} is no longer in the transcript.", markup=False, timeout=3
+            )
+
+    # Searching: the methods of `Findable`
+
+    def begin_find(self) -> str:
+        self.search.begin()
+        return ""
+
+    def find(self, words: str, step: int, *, regex: bool) -> str:
+        self.refresh()
+        message, row = self.search.find(words, step, regex=regex)
+        if row is not None and not 0 <= row - self.scroll_offset.y < self.viewport.page:
+            self._scroll(max(0, row - self.viewport.page // 2))
+        return message
+
+    def end_find(self) -> None:
+        self.search.open = False
+        self.focus()
+
+    # Selecting
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        window = self.viewport.window
+        return (
+            None
+            if window is None
+            else (selected_text(window, len(self.viewport.transcript.entries), selection), "\n")
+        )
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
+
+    def on_click(self, event: Click) -> None:
+        """Follow the tail by a click on the hint, a figure by a click on it; select a word by a
+        double click, a line by a triple click."""
+        hint = self.viewport.hint if self.viewport.window is not None else ""
+        if hint and event.y == self.size.height - 1 and event.x >= self.size.width - len(hint) - 1:
+            self.action_scroll_end()
+        figure = event.style.meta.get(FIGURE)
+        if (
+            figure is not None
+            and event.chain == 1
+            and event.button != RIGHT_BUTTON
+            and not self.text_selection
+        ):
+            self.action_go_to_cell(figure)
+        if event.chain not in (2, 3) or self.viewport.window is None or event.y < self.head:
+            return
+        event.prevent_default()
+        place = self.viewport.place(self.scroll_offset.y + event.y - self.head)
+        if place is None:
+            return
+        text = self.viewport.window.row(place).text
+        start, end = word_at(text, event.x - EDGE) if event.chain == 2 else (0, len(text))
+        number = number_of_place(place)
+        self.screen.selections = {self: Selection(Offset(start, number), Offset(end, number))}
+
+
+def _picture_begins(numbered: tuple[int, Row]) -> tuple[object, int]:
+    """Return a key for adjacent rows of the same picture: the picture, and the line of its first
+    row."""
+    y, row = numbered
+    return (None, 0) if row.picture is None else (row.picture[0], y - row.picture[1])

@@ -1,0 +1,500 @@
+"""The visible part of the transcript: its tail, or where the user has scrolled to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.rows.row import LIMIT, Row, Rows
+from mahtab_tui.tui.theme import Palette
+from mahtab_tui.tui.transcript.entries import Cell, Entry, Note
+from mahtab_tui.tui.transcript.fold import Transcript
+from mahtab_tui.tui.transcript.greeting import (
+    TITLE_HEIGHT,
+    GreetingLines,
+    columns_of,
+    greeting_rows,
+)
+from mahtab_tui.tui.transcript.layout import EntryRows, activity_rows, guess, search_rows
+
+if TYPE_CHECKING:
+    from mahtab_tui.search.tree import SearchProgress
+
+
+class Heights:
+    """The number of rows of each entry, from 0."""
+
+    def __init__(self) -> None:
+        self._heights: list[int] = []
+        self._tree: list[int] = [0]
+
+    def __len__(self) -> int:
+        return len(self._heights)
+
+    @property
+    def total(self) -> int:
+        return self.above(len(self._heights))
+
+    def append(self, height: int) -> None:
+        self._heights.append(height)
+        position = len(self._heights)
+        start = position - (position & -position)
+        self._tree.append(height + self.above(position - 1) - self.above(start))
+
+    def set(self, index: int, height: int) -> None:
+        change = height - self._heights[index]
+        if change:
+            self._heights[index] = height
+            position = index + 1
+            while position < len(self._tree):
+                self._tree[position] += change
+                position += position & -position
+
+    def above(self, index: int) -> int:
+        """Return the number of rows before an entry."""
+        total = 0
+        while index > 0:
+            total += self._tree[index]
+            index -= index & -index
+        return total
+
+    def find(self, row: int) -> tuple[int, int]:
+        """Return the entry at a row, and the row within it. For a row past the end, the entry is
+        `len(self)`."""
+        index, step = 0, 1 << len(self._heights).bit_length()
+        while step:
+            following = index + step
+            if following < len(self._tree) and self._tree[following] <= row:
+                index = following
+                row -= self._tree[following]
+            step >>= 1
+        return index, row
+
+
+class PinnedRow(NamedTuple):
+    row: Row
+    entry: Entry | None
+    """None for a row that belongs to no entry."""
+
+
+def pinned_rows(
+    pinned: Sequence[tuple[Entry, Rows]], room: int, width: int, palette: Palette
+) -> list[PinnedRow]:
+    """Return at most `room` rows, including the line below: the starts of the entries; short
+    entries are shown in full if possible."""
+    if not pinned or room < 2:
+        return []
+    room -= 1
+    shown = list(pinned)
+    more = len(pinned) - room
+    if more > 0:
+        more += 1
+        shown = shown[: room - 1]
+        room -= 1
+    heights = [len(rows) - entry.gap for entry, rows in shown]
+    shares = [min(height, room) for height in heights]
+    while sum(shares) > room:
+        shares[shares.index(max(shares))] -= 1
+    drawn = [
+        PinnedRow(_row(entry, rows, number, share, height, palette), entry)
+        for (entry, rows), share, height in zip(shown, shares, heights, strict=True)
+        for number in range(share)
+    ]
+    if more > 0:
+        drawn.append(PinnedRow(Row([(f"… {more} more pinned", palette.muted)]), None))
+    return [*drawn, PinnedRow(Row([("─" * width, palette.hairline)]), None)]
+
+
+def _row(entry: Entry, rows: Rows, number: int, share: int, height: int, palette: Palette) -> Row:
+    row = rows[number + entry.gap]
+    if number == share - 1 > 0 and share < height:
+        return Row([(f"… {height - number:,} more rows", palette.muted)], row.bar)
+    return row
+
+
+KEPT = 64
+"""Number of entries whose rows are cached."""
+
+
+class RowPosition(NamedTuple):
+    entry: int
+    row: int
+
+
+class Window:
+    """The rows of a growing list of entries, for a width and palette."""
+
+    def __init__(self, entries: Sequence[Entry], width: int, palette: Palette) -> None:
+        self._entries = entries
+        self.width = width
+        self.palette = palette
+        self._heights = Heights()
+        self._drawn: dict[int, EntryRows] = {}
+
+    @property
+    def total(self) -> int:
+        return self._heights.total
+
+    def take(self, changed: Sequence[int]) -> None:
+        """Estimate the heights of new and changed entries."""
+        for position in changed:
+            height = guess(self._entries[position], self.width)
+            if position == len(self._heights):
+                self._heights.append(height)
+            else:
+                self._heights.set(position, height)
+
+    def redraw(self, width: int, palette: Palette) -> None:
+        """Change width and palette; old heights stay as estimates."""
+        self.width, self.palette = width, palette
+        self._drawn.clear()
+
+    def rows(self, position: int) -> EntryRows:
+        """Lay out an entry and return its rows; its height is then exact."""
+        drawn = self._drawn.pop(position, None)
+        if drawn is None:
+            drawn = EntryRows(self._entries[position], self.width, self.palette)
+            if len(self._drawn) >= KEPT:
+                del self._drawn[next(iter(self._drawn))]
+        self._drawn[position] = drawn
+        drawn.update()
+        self._heights.set(position, len(drawn))
+        return drawn
+
+    def row_of(self, place: RowPosition) -> int:
+        """Return the number of the row at a position."""
+        return self._heights.above(place.entry) + place.row
+
+    def place_of(self, row: int) -> RowPosition:
+        """Return the position of a row; past the end, the position after the last entry."""
+        return RowPosition(*self._heights.find(max(0, row)))
+
+    def up(self, place: RowPosition, rows: int) -> RowPosition:
+        """Return the position `rows` rows above another, laying out all between."""
+        entry, row = place.entry, place.row - rows
+        while row < 0 and entry > 0:
+            entry -= 1
+            row += len(self.rows(entry))
+        return RowPosition(entry, max(0, row))
+
+    def row(self, place: RowPosition) -> Row:
+        """Return the row at a position; an empty one if it existed only by an estimate."""
+        rows = self.rows(place.entry)
+        return rows[place.row] if place.row < len(rows) else Row()
+
+    def measure_down(self, place: RowPosition, height: int) -> None:
+        """Lay out a page of this height from a position on."""
+        self._measure(range(place.entry, len(self._heights)), place.row + height)
+
+    def measure_up(self, height: int) -> None:
+        """Lay out a page of this height at the end."""
+        self._measure(range(len(self._heights) - 1, -1, -1), height)
+
+    def _measure(self, positions: range, height: int) -> None:
+        for position in positions:
+            if height <= 0:
+                return
+            height -= len(self.rows(position))
+
+    def same_place(self, place: RowPosition, logical: int, inner: int) -> RowPosition:
+        """Return the position in newly wrapped rows that shows the same line (see
+        `logical_line`)."""
+        if place.entry >= len(self._heights):
+            return place
+        rows = self.rows(place.entry)
+        line = -1
+        for number in range(len(rows)):
+            line += not rows[number].soft
+            if line == logical:
+                return RowPosition(place.entry, min(number + inner, len(rows) - 1))
+        return RowPosition(place.entry, max(0, len(rows) - 1))
+
+    def logical_line(self, place: RowPosition) -> tuple[int, int]:
+        """Return the unwrapped line of the entry at a position, and the row within that line."""
+        if place.entry >= len(self._heights):
+            return 0, 0
+        rows = self.rows(place.entry)
+        line, inner = -1, 0
+        for number in range(min(place.row + 1, len(rows))):
+            inner = inner + 1 if rows[number].soft else 0
+            line += not rows[number].soft
+        return line, inner
+
+
+PINNED_SHARE = 3
+"""Pinned entries have at most this part of the height: a third."""
+NEAR = 4
+"""When scrolling up by at most so many pages, rows are counted exactly."""
+
+
+class Viewport:
+    """Computes the visible rows. It follows the tail unless the user has scrolled up.
+
+    Call `lay_out` before accessing rows, and `settle` after changes.
+    """
+
+    def __init__(self, *, watched: bool = False) -> None:
+        """watched: the session runs in another program; there is no input, and cells that started
+        earlier may still run."""
+        self.transcript = Transcript(since=0.0 if watched else time.time())
+        self.greeting: GreetingLines = ()
+        """Stands above the entries until the user, a model or an agent begins."""
+        self.loads = 0
+        """How many cells load files at the start of the session."""
+        self.search_progress: SearchProgress | None = None
+        """The searches that run, while no other pane shows them."""
+        self.window: Window | None = None
+        """None before the first layout."""
+        self.top = RowPosition(0, 0)
+        """The first row below the title and the pinned entries."""
+        self.following = True
+        self.pinned: list[PinnedRow] = []
+        """The rows of the greeting and of the pinned entries."""
+        self.height = 0
+        """Lines of the pane."""
+        self._read: Entry | None = None
+        """The entry in which the user has scrolled: it is followed to its end."""
+        self._unseen_from = 0
+        """The number of entries when the user scrolled up."""
+        self._grown = False
+        """Whether the transcript has grown since."""
+
+    def fold(self, records: Sequence[Record]) -> bool:
+        """Add records; returns whether visible rows may have changed."""
+        doing = self.transcript.activity
+        self.transcript.fold(records)
+        changed = self.transcript.take_changed()
+        if (
+            changed and records and not self.following
+        ):  # without records, only the user has changed something
+            self._grown = True
+        if self.window is None or not (changed or self.transcript.activity is not doing):
+            return False
+        self.window.take(changed)
+        return True
+
+    def clear(self) -> None:
+        """Forget the entries, except running cells."""
+        self.transcript = self.transcript.renewed()
+        self.following, self._grown, self.top, self.pinned = True, False, RowPosition(0, 0), []
+        self.window = None
+
+    # Layout
+
+    def lay_out(self, width: int, palette: Palette) -> None:
+        """Lay out for a width and palette; the top line stays."""
+        columns = columns_of(width)
+        if self.window is None:
+            self.window = Window(self.transcript.entries, columns, palette)
+            self.transcript.take_changed()
+            self.window.take(range(len(self.transcript.entries)))
+        elif (columns, palette) != (self.window.width, self.window.palette):
+            line = self.window.logical_line(self.top)
+            self.window.redraw(columns, palette)
+            if not self.following:
+                self.top = self.window.same_place(self.top, *line)
+
+    @property
+    def head(self) -> int:
+        """Rows that do not scroll: the title, the greeting and the pinned entries."""
+        return TITLE_HEIGHT + len(self.pinned)
+
+    @property
+    def page(self) -> int:
+        """The number of visible rows of entries."""
+        return max(1, self.height - self.head)
+
+    @property
+    def first(self) -> int:
+        """The number of the top row."""
+        return 0 if self.window is None else self.window.row_of(self.top)
+
+    def settle(self) -> None:
+        """Lay out the visible rows, at the scroll position or the tail."""
+        window = self.window
+        assert window is not None
+        pinned = [
+            (entry, window.rows(self.transcript.positions[entry]))
+            for entry in self.transcript.pinned
+            if not entry.hidden
+        ]
+        self.pinned = self._greeting_rows(window) + pinned_rows(
+            pinned, self.height // PINNED_SHARE, window.width, window.palette
+        )
+        if not self.following:
+            window.measure_down(self.top, self.page)
+            return
+        window.measure_up(self.page)
+        self.top = window.place_of(len(self) - self.page)
+        if (beginning := self._beginning(window)) is not None:
+            self.top = min(self.top, beginning)
+            window.measure_down(self.top, self.page)
+
+    def _greeting_rows(self, window: Window) -> list[PinnedRow]:
+        """Return the rows of the greeting; notices and loaded files below it have at most half of
+        the height."""
+        if not self.greeting or not all(
+            map(self._precedes_the_first_cell, self.transcript.entries)
+        ):
+            return []
+        rows, room = (
+            greeting_rows(self.greeting, window.width, window.palette),
+            self.height - TITLE_HEIGHT,
+        )
+        if self.transcript.entries:
+            rows.append(Row())
+            room = max(room // 2, room - window.total)
+        if len(rows) > room:  # the blank row above goes first
+            rows = [*rows[1:room], Row()] if self.transcript.entries else rows[1:]
+        return [PinnedRow(row, None) for row in rows[:room]]
+
+    def _precedes_the_first_cell(self, entry: Entry) -> bool:
+        loads = (
+            isinstance(entry, Cell)
+            and entry.person
+            and entry.number is not None
+            and entry.number <= self.loads
+        )
+        return isinstance(entry, Note) or loads
+
+    def _beginning(self, window: Window) -> RowPosition | None:
+        """Return the start of a notebook or of a long text at the end, such as help, until the user
+        has scrolled in it.
+
+        Include the code before a text if it is short.
+        """
+        last = len(self.transcript.entries) - 1
+        if last < 0 or self.transcript.entries[last] is self._read:
+            return None
+        if self.transcript.opened is not None:
+            return RowPosition(self.transcript.positions[self.transcript.opened], 0)
+        if (row := window.rows(last).reading) is None:
+            return None
+        return RowPosition(last, row if row > self.page // 2 else 0)
+
+    # Scrolling
+
+    def scroll_to(self, row: int, *, at_end: bool) -> None:
+        """Scroll to a row, or follow the tail. Nearby rows are laid out and counted; distant ones
+        are estimated."""
+        window = self.window
+        assert window is not None
+        self.go(self._place_at(window, row), following=at_end)
+
+    def _place_at(self, window: Window, row: int) -> RowPosition:
+        up = window.row_of(self.top) - row
+        if 0 < up <= NEAR * self.page:
+            return window.up(self.top, up)
+        place = window.place_of(row)
+        if place.entry == len(self.transcript.entries):
+            return place
+        below = window.row_of(RowPosition(place.entry + 1, 0)) - row
+        return RowPosition(place.entry, max(0, len(window.rows(place.entry)) - below))
+
+    def go(self, place: RowPosition, *, following: bool) -> None:
+        """Scroll to a position, or follow the tail."""
+        if self.following and not following:
+            self._unseen_from, self._grown = len(self.transcript.entries), False
+        self.top, self.following, self.transcript.opened = place, following, None
+        self._read = self.transcript.entries[-1] if self.transcript.entries else None
+
+    # Visible rows
+
+    def __len__(self) -> int:
+        return 0 if self.window is None else self.window.total + len(self._tail())
+
+    def __getitem__(self, row: int) -> Row:
+        assert self.window is not None
+        place = self.window.place_of(row)
+        if place.entry < len(self.transcript.entries):
+            return self.window.row(place)
+        tail = self._tail()
+        return tail[place.row] if place.row < len(tail) else Row()
+
+    def _tail(self) -> list[Row]:
+        """Return the rows after the last entry."""
+        assert self.window is not None
+        palette = self.window.palette
+        search = (
+            []
+            if self.search_progress is None
+            else search_rows(self.search_progress, self.window.width, palette)
+        )
+        activity = self.transcript.activity
+        return search if activity is None else search + activity_rows(activity, palette)
+
+    def entries(self) -> list[Entry]:
+        """Return the visible entries, in order."""
+        if self.window is None:
+            return []
+        first, last = (
+            self.window.place_of(row).entry for row in (self.first, self.first + self.page - 1)
+        )
+        return self.transcript.entries[first : last + 1]
+
+    def place(self, row: int) -> RowPosition | None:
+        """Return the position of a row; None after the last entry."""
+        place = self.window.place_of(row) if self.window is not None else None
+        return place if place is not None and place.entry < len(self.transcript.entries) else None
+
+    def entry_at(self, y: int) -> Entry | None:
+        """Return the entry at a line of the pane."""
+        if y < TITLE_HEIGHT:
+            return None
+        if y < self.head:
+            return self.pinned[y - TITLE_HEIGHT].entry
+        place = self.place(self.first + y - self.head)
+        return None if place is None else self.transcript.entries[place.entry]
+
+    def span(self, entry: Entry) -> tuple[int, int]:
+        """Return an entry's first row, without the gap, and the row after its last."""
+        assert self.window is not None
+        position = self.transcript.positions[entry]
+        height = len(self.window.rows(position))
+        top = self.window.row_of(RowPosition(position, 0))
+        return top + entry.gap, top + height
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether anything runs whose time is shown."""
+        return (
+            self.transcript.activity is not None
+            or self.search_progress is not None
+            or bool(self.transcript.running)
+        )
+
+    def rows_of_time(self) -> list[int]:
+        """Return the rows that show a running time."""
+        if (window := self.window) is None:
+            return []
+        rows = [
+            window.row_of(RowPosition(self.transcript.positions[cell], int(cell.gap)))
+            for cell in self.transcript.running.values()
+        ]
+        return [*rows, *range(window.total, window.total + len(self._tail()))]
+
+    def shows(self, code: str) -> bool:
+        """Return whether all of the waiting code is visible."""
+        if self.window is None or code.count("\n") >= LIMIT:
+            return False
+        for entry in reversed(self.transcript.entries):
+            if (
+                isinstance(entry, Cell)
+                and entry.approval == "waiting"
+                and entry.code.strip("\n") == code.strip("\n")
+            ):
+                top, end = self.span(entry)
+                return self.first <= top - entry.gap and end <= self.first + self.page
+        return False
+
+    @property
+    def hint(self) -> str:
+        """The hint at the lower right if there is more below."""
+        if self.following:
+            return " ↓ more " if len(self) > self.first + self.page else ""
+        if not self._grown:
+            return ""
+        new = len(self.transcript.entries) - self._unseen_from
+        return f" ↓ {new} new " if new else " ↓ more "

@@ -1,0 +1,474 @@
+"""Rows that ask for a line, about a search, about changes, before leaving; and the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.events import Click, Paste
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.timer import Timer
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import Queue, QueueItem, Record, Review, SearchFanOut, SearchFinal
+from mahtab_tui.bus.sanitize import one_line, plain, visible
+from mahtab_tui.tui.find import LineInput
+from mahtab_tui.tui.rows.code import change_lines
+from mahtab_tui.tui.widgets.approval_row import OTHERS
+from mahtab_tui.tui.widgets.prompt_row import Chip, FocusLoan, PromptRow
+
+
+def estimate(asked: SearchFanOut) -> str:
+    """Estimate the calls: ``340 calls at once, about 1.2 M tokens, about $1.10``; after others ``40
+    calls more after 50``."""
+    count = (
+        "many calls"
+        if asked.calls is None
+        else f"{asked.calls:,} call{'' if asked.calls == 1 else 's'}"
+    )
+    words = [f"{count} more after {asked.made:,}" if asked.made else f"{count} at once"]
+    if asked.tokens is not None:
+        words.append(
+            f"about {asked.tokens / 1e6:.1f} M tokens"
+            if asked.tokens >= 100_000
+            else f"about {asked.tokens:,} tokens"
+        )
+    words.append("at an unknown price" if asked.usd is None else f"about ${asked.usd:.2f}")
+    return ", ".join(words)
+
+
+class FanOutRow(PromptRow[SearchFanOut]):
+    """Shown while a search waits for permission to make many calls."""
+
+    @dataclass
+    class Answered(Message):
+        request: str
+        run: bool
+
+    asks = SearchFanOut
+    offers = (
+        Chip("run", "y", " y run them ", " y run ", "bold $background on $good"),
+        Chip("refuse", "n", " n don't ", " n don't ", "$background on $moon"),
+    )
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="fan-out-about", markup=False)
+        yield self._chips
+
+    def fold(self, records: Sequence[Record]) -> None:
+        for record in records:
+            super().fold([record])
+            if isinstance(record, SearchFinal):  # the questions of a call that has ended
+                for request, asked in list(self._requests.items()):
+                    if (asked.tree, asked.node) == (record.tree, record.node):
+                        self.forget(request)
+
+    def tell(self) -> None:
+        parts = [
+            ("A search wants to make ", "$foreground"),
+            (estimate(self._requests[self._shown]), "bold $moon"),
+        ]
+        if way := self._way_here():
+            parts.append((f" · {way}", "$muted"))
+        self.query_one("#fan-out-about", Static).update(Content.assemble(*parts))
+
+    def answered(self, request: str, answer: str) -> None:
+        self.post_message(self.Answered(request, answer == "run"))
+        self.forget(request)
+
+
+LINGER = 0.25
+"""Seconds for which the row stays after an answer, so that code which asks again at once, such as a
+debugger, gets what was typed meanwhile."""
+
+PROMPT = 60
+"""Characters of a prompt that are shown, from its end."""
+
+_AWAY = "empty the editor, or click here, to answer"
+
+
+class _AnswerLine(LineInput):
+    BINDINGS = [  # noqa: RUF012
+        Binding("ctrl+d", "end_of_input", "End of input", show=False),
+    ]
+
+    class EndOfInput(Message):
+        """The user pressed Ctrl+D on an empty line."""
+
+    async def action_submit(self) -> None:
+        """Submit the line; what is typed next answers the next question."""
+        self.post_message(Input.Submitted(self, self.value))
+        self.value = ""
+
+    def action_end_of_input(self) -> None:
+        if self.value:
+            self.action_delete_right()
+        else:
+            self.post_message(self.EndOfInput())
+
+
+class InputRow(Widget):
+    """Shown while code waits for a line. Takes the focus as soon as the user types nowhere else,
+    and gives it back."""
+
+    @dataclass
+    class Answered(Message):
+        """The user has entered a line; None for the end of input."""
+
+        request: str
+        text: str | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._requests: dict[str, records.Input] = {}
+        """Waiting requests by id; the first one is shown."""
+        self._ahead: list[str] = []
+        """Lines that were entered before code asked for them."""
+        self._loan = FocusLoan(self)
+        self._lingering: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="input-prompt", markup=False)
+        yield _AnswerLine(id="input-line", compact=True, placeholder=_AWAY)
+
+    def on_descendant_focus(self) -> None:
+        self._line.placeholder = "Enter answers · Ctrl+D is the end of input"
+
+    def on_descendant_blur(self) -> None:
+        self._line.placeholder = _AWAY
+
+    def on_mount(self) -> None:
+        self.display = False
+        self._watch = self.set_interval(0.1, self._take_focus_if_free, pause=True)
+
+    def fold(self, arrived: Sequence[Record]) -> None:
+        for record in arrived:
+            if isinstance(record, records.Input):
+                request = record.request
+                if record.state == "waiting":
+                    self._requests[request] = record
+                    if len(self._requests) == 1:
+                        self._open(record)
+                elif request in self._requests:
+                    shown = request == next(iter(self._requests))
+                    del self._requests[request]
+                    if shown:
+                        self._next()
+            elif (
+                isinstance(record, records.Kernel)
+                and record.state == "idle"
+                and not self._requests
+                and self.display
+            ):
+                # No code runs that could ask again.
+                self._close()
+
+    def focus(self, scroll_visible: bool = True) -> InputRow:
+        """Focus the line, if code asks for one."""
+        if self.display:
+            self._loan.take(self._line)
+        return self
+
+    @property
+    def _line(self) -> _AnswerLine:
+        return self.query_one(_AnswerLine)
+
+    def _open(self, record: records.Input) -> None:
+        if self._lingering is not None:
+            self._lingering.stop()
+        prompt = plain(record.text).strip("\n").rpartition("\n")[2].strip() or "input"
+        shortened = prompt if len(prompt) <= PROMPT else f"…{prompt[-PROMPT:]}"
+        self.query_one("#input-prompt", Static).update(Content(shortened))
+        self._line.password = record.password
+        self.display = True
+        self._watch.resume()
+        self._take_focus_if_free()
+        if self._ahead:
+            self._answer(self._ahead.pop(0))
+
+    def _take_focus_if_free(self) -> None:
+        """Take the focus once; afterwards the user decides where it goes."""
+        if self._loan.free:
+            self._loan.take(self._line)
+        if self._loan.taken:
+            self._watch.pause()
+
+    def _next(self) -> None:
+        if self._requests:
+            self._open(next(iter(self._requests.values())))
+        else:
+            self._close()
+
+    def _close(self) -> None:
+        """Give the focus back, together with text that no code asked for."""
+        self._watch.pause()
+        if self._lingering is not None:
+            self._lingering.stop()
+        line = self._line
+        typed = "\n".join([*self._ahead, line.value])
+        if typed and not line.password and self._loan.lender is not None:
+            self._loan.lender.post_message(Paste(typed))
+        line.value = ""
+        self._ahead.clear()
+        self._loan.give_back()
+        self.display = False
+
+    def _answer(self, text: str | None) -> None:
+        if not self._requests:
+            if text is not None:
+                self._ahead.append(text)
+            return
+        request = next(iter(self._requests))
+        del self._requests[request]
+        self.post_message(self.Answered(request, text))
+        if self._requests:
+            self._next()
+        else:
+            self._lingering = self.set_timer(LINGER, self._close)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._answer(event.value)
+
+    @on(_AnswerLine.EndOfInput)
+    def _ended(self, message: _AnswerLine.EndOfInput) -> None:
+        message.stop()
+        self._answer(None)
+
+
+LOOK = 0.2
+"""Seconds between two checks of what would be lost."""
+
+
+class LeaveRow(Widget):
+    """Says what leaving would lose. It never takes the focus, so that keys go where they went
+    before."""
+
+    def __init__(
+        self, lost: Callable[[], Sequence[str]], goes_on: Callable[[], bool], key: str
+    ) -> None:
+        """lost: lists what leaving would lose now. goes_on: whether a cell runs that can go on.
+        key: the key that leaves, as on the keyboard."""
+        super().__init__()
+        self._lost = lost
+        self._goes_on = goes_on
+        self._runs = False
+        self._key = key
+        self._shown: Sequence[str] = ()
+
+    def on_mount(self) -> None:
+        self._look()
+        self.set_interval(LOOK, self._look)
+
+    def _look(self) -> None:
+        lost, runs = self._lost(), self._goes_on()
+        if (lost, runs) != (self._shown, self._runs):
+            self._shown, self._runs = lost, runs
+            self.refresh(layout=True)
+
+    def render(self) -> Content:
+        lost = ", ".join(self._shown)
+        if self._runs:
+            losing = f"A cell is running. You would lose {lost}." if lost else "A cell is running."
+            keys = f" · {self._key} again leaves it running · ^s stops it and leaves · Esc stays"
+        else:
+            losing = f"You would lose {lost}" if lost else "Nothing would be lost now"
+            keys = f" · {self._key} again leaves · Esc stays"
+        return Content.assemble(("Leave? ", "bold $moon"), losing, (keys, "$muted"))
+
+
+SHOWN = 4
+"""Inputs that are visible at a time."""
+
+_CROSS = " ✕ "
+
+
+class QueueRow(Widget, can_focus=True):
+    """Shows a line for each input; hidden while none waits."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("up", "move(-1)", "Up"),
+        ("down", "move(1)", "Down"),
+        ("delete,backspace", "cancel", "Take back"),
+    ]
+
+    items: reactive[Sequence[QueueItem]] = reactive(())
+    chosen: reactive[int] = reactive(0)
+
+    @dataclass
+    class Cancelled(Message):
+        item_id: int
+
+    def fold(self, records: Sequence[Record]) -> None:
+        if (
+            last := next(
+                (record for record in reversed(records) if isinstance(record, Queue)), None
+            )
+        ) is not None:
+            self.items = last.items
+
+    def watch_items(self, before: Sequence[QueueItem], items: Sequence[QueueItem]) -> None:
+        if min(len(before), SHOWN) != min(len(items), SHOWN):  # else the layout stays the same
+            self.refresh(layout=True)
+        if not items and self.display and self.is_attached:
+            FocusLoan(self).give_back()
+        self.display = bool(items)
+        self.chosen = min(self.chosen, max(0, len(items) - 1))
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        return min(len(self.items), SHOWN)
+
+    def render(self) -> Content:
+        head = self._head()
+        first = self._first()
+        lines = [
+            Content.assemble(
+                (head if place == first else " " * len(head), "$muted"), *self._line(place)
+            )
+            for place in range(first, min(first + SHOWN, len(self.items)))
+        ]
+        return Content("\n").join(lines)
+
+    def on_click(self, event: Click) -> None:
+        """Take the input back by a click on its cross; choose it by a click elsewhere."""
+        at = event.get_content_offset(self)
+        if at is not None and (place := self._first() + at.y) < len(self.items):
+            self.chosen = place
+            cross = len(self._head()) + 2 + Content(self._text(place)).cell_length
+            if cross <= at.x < cross + len(_CROSS):
+                self.action_cancel()
+
+    def action_move(self, step: int) -> None:
+        self.chosen = max(0, min(len(self.items) - 1, self.chosen + step))
+
+    def action_cancel(self) -> None:
+        if self.items:
+            self.post_message(self.Cancelled(self.items[self.chosen].id))
+
+    def _head(self) -> str:
+        return f"queued {len(self.items)}  "
+
+    def _first(self) -> int:
+        """The number of the first visible input."""
+        return max(0, min(self.chosen - SHOWN + 1, len(self.items) - SHOWN))
+
+    def _text(self, place: int) -> str:
+        """Shorten an input to one line."""
+        party = plain(self.items[place].party)
+        first, _, more = visible(self.items[place].code).expandtabs(4).strip("\n").partition("\n")
+        first = f"{party}: {first}" if party else first
+        room = max(10, self.size.width - len(self._head()) - 2 - len(_CROSS) - len(" …"))
+        return Content(first).truncate(room, ellipsis=True).plain + (" …" if more else "")
+
+    def _line(self, place: int) -> tuple[tuple[str, str], ...]:
+        ask = self.items[place].mode == "ask"
+        chosen = self.has_focus and place == self.chosen
+        return (
+            ("◈ ", "$model") if ask else ("❯ ", "$person"),
+            (self._text(place), "reverse" if chosen else "$foreground"),
+            (_CROSS, "$bad" if chosen else "$muted"),
+        )
+
+
+Action = Literal["keep", "undo", "all", "stop"]
+
+_HINT = "say why, or nothing · Enter undoes · Esc back"
+
+
+class _Changes(VerticalScroll, can_focus=False):
+    """Shows the changes; scrolls if they need more than a third of the screen, or hide their
+    answers."""
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        most = max(1, min(viewport.height // 3, viewport.height - OTHERS))
+        return min(super().get_content_height(container, viewport, width), most)
+
+
+class ReviewRow(PromptRow[Review]):
+    """Shown while changes wait to be kept or undone."""
+
+    @dataclass
+    class Decided(Message):
+        request: str
+        action: Action
+        reason: str = ""
+
+    asks = Review
+    offers = (
+        Chip("keep", "y", " y keep ", " y keep ", "bold $background on $good"),
+        Chip("undo", "n", " n undo, say why ", " n undo ", "$background on $moon"),
+        Chip("all", "a", " a keep all from now on ", " a all ", "$foreground on $panel"),
+        Chip("stop", "escape", " esc stop, keep ", " esc stop ", "$foreground on $panel"),
+    )
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="review-about", markup=False)
+        with _Changes(id="review-scroll"):
+            yield Static(id="review-changes", markup=False)
+        yield self._chips
+        yield LineInput(id="review-reason", compact=True, placeholder="why undo it?")
+
+    @property
+    def scrolled(self) -> Widget | None:
+        scroll = self.query_one("#review-scroll")
+        return scroll if self._part == "chips" and scroll.max_scroll_y > 0 else None
+
+    def show(self, record: Review) -> None:
+        self.query_one("#review-reason", LineInput).value = ""
+        self.query_one("#review-changes", Static).update(
+            Content("\n").join(change_lines(record.changes, record.not_restored))
+        )
+        self.query_one("#review-scroll").scroll_home(animate=False)
+        self.show_part("chips")
+
+    def show_part(self, part: str) -> None:
+        self._part = part
+        self._chips.display = part == "chips"
+        self.query_one("#review-reason").display = part == "review-reason"
+        self.tell()
+
+    def tell(self) -> None:
+        """Say which cells have run, and how to reach the row."""
+        record = self._requests[self._shown]
+        parts = [(_question(record), "$foreground")]
+        if self._part != "chips":
+            parts.append((_HINT, "$muted"))
+        self._say(parts)
+
+    def answered(self, request: str, answer: str) -> None:
+        match answer:
+            case "undo":
+                self.go_to("review-reason")
+            case "keep" | "all" | "stop" as action:
+                self._decide(action)
+
+    def _decide(self, action: Action, reason: str = "") -> None:
+        """Answer, unless Enter came twice and nothing waits any more."""
+        if request := self._shown:
+            self.post_message(self.Decided(request, action, reason))
+            self.forget(request)
+
+    @on(Input.Submitted)
+    def _reason_given(self, event: Input.Submitted) -> None:
+        event.stop()
+        if self._part != "chips":
+            self._decide("undo", reason=event.value.strip())
+
+
+def _question(record: Review) -> str:
+    cell = f"cell {record.cells[0]} of {one_line(record.party or 'the model')}"
+    others = len(record.cells) - 1
+    if not others:
+        return f"Keep or undo what {cell} changed?"
+    return f"Keep or undo what {cell} and {'the cell' if others == 1 else f'{others} cells'} after it changed?"

@@ -1,0 +1,444 @@
+"""The kernel process: a main thread that runs cells and a control thread that talks with the
+host."""
+
+from __future__ import annotations
+
+import _thread
+import builtins
+import ctypes
+import fcntl
+import gc
+import json
+import os
+import queue
+import resource
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from functools import partial
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from . import magics, toolbox
+from .awaiting import EventLoop, NeverAwaited
+from .control import (
+    Channel,
+    Control,
+    Host,
+    HostCalls,
+    Interrupts,
+    python_version,
+    reply_to,
+    working_directory,
+)
+from .environment import Console, ProcessSurroundings
+from .executor import Executor
+from .frames import TOKEN_SIZE, Frame
+from .stdlib import bind_library, late_import
+
+if TYPE_CHECKING:
+    from .holder import Beside
+
+_PR_SET_PDEATHSIG = 1
+_NO_UNDO = "Undo is off: the setting undo_steps is 0."
+
+LATE = 0.75
+GIVE_WAY = 0.05
+"""Seconds: after the first, the host may have signalled by itself; then the main thread's handler
+gets so many to begin."""
+
+SAVING = 4.0
+"""Seconds that a kernel without a host, which is told to end, gives to the process that writes its
+namespace."""
+
+SECOND_SIGNAL = 1.0
+"""Seconds after which a cell that has not reacted is signalled once more."""
+
+
+class Worker:
+    """The parts of a kernel process, put together."""
+
+    def __init__(self, fd: int, token: bytes, beside: Beside | None = None) -> None:
+        """beside: the holder, with which it may outlive its host; None for none."""
+        main = ModuleType("__main__")
+        main.__dict__["__builtins__"] = builtins
+        sys.modules["__main__"] = main
+        self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        self._open: set[int] = set()
+        """The cells that run or wait: the control thread knows of one before the main thread
+        does."""
+        self._between_cells = {
+            "undo": self._undo,
+            "keep": self._keep,
+            "keep_alone": self._keep_alone,
+            "restore": self._restore,
+        }
+        self._keeper: Any = None
+        self._keep_settings: tuple[Frame, dict[str, Any]] = {}, {}
+        self._loop = EventLoop()
+        self._interrupts = Interrupts()
+        self._interrupts.cancel_await = self._loop.cancel
+        self._interrupts.idle_task_in_the_way = lambda: self._loop.idle and not self._jobs.empty()
+        self._channel = Channel(fd, self._interrupts, token=token, beside=beside)
+        self._story = None if beside is None else beside.story
+        self._unsaved = False
+        """Whether a cell has run since the variables were last saved."""
+        self._saving: Any = None
+        """The process that writes the namespace while there is no host."""
+        self._saver: threading.Thread | None = None
+        self._calls = HostCalls(self._channel.send, self._execute)
+        self._channel.alone = self._answer_alone
+        self._staying: Any = None
+        if beside is not None:
+            staying = late_import(f"{__package__}.holder").Staying
+            self._staying = staying(
+                beside,
+                self._channel,
+                self._hello,
+                lambda: bool(self._open) or self._saving is not None,
+                self._answer_alone,
+                self._host_left,
+                self._stop_cells,
+            )
+        self._console = Console(self._calls.call)
+        for replacement in self._console.replacements():
+            setattr(*replacement)
+        toolbox.install(self._calls.call)
+        self._surroundings = ProcessSurroundings(main, self._interrupts, self._loop.make_current)
+        self._executor = Executor(main.__dict__, self._surroundings, self._interrupts, self._loop)
+        self._executor.never_awaited = NeverAwaited()
+        self._executor.never_awaited.install()
+        self._control = Control(
+            self._channel,
+            main.__dict__,
+            {
+                "variables": lambda frame: self._executor.watch.listing(),
+                "interrupt": self._interrupt,
+                "cannot_lock": lambda frame: late_import(
+                    f"{__package__}.sandbox.read_only"
+                ).missing(),
+                "undo_steps": lambda frame: (
+                    [] if self._executor.undo is None else self._executor.undo.steps()
+                ),
+                "kept": lambda frame: self._made_keeper().index(),
+            },
+            {
+                **dict.fromkeys(("execute", "answer", "undo", "keep", "restore"), self._received),
+                "reload": self._reload,
+                "undo_limits": self._limit_undo,
+                "keep_in": self._keep_in,
+                "elsewhere": self._host_is_elsewhere,
+                "functions": lambda frame: self._surroundings.keep(toolbox.add(frame["functions"])),
+                "servers": self._add_servers,
+                "stored": self._stored,
+                "end": self._end,
+                "stay": self._stay,
+            },
+            active=lambda: bool(self._open) or self._loop.used,
+            flush=self._surroundings.flush,
+            repair=self._surroundings.repair_builtins,
+            ended=self._ended,
+            staying=self._staying,
+        )
+
+    def run(self) -> None:
+        """Serve until the host ends the conversation."""
+        hello = self._hello()
+        if self._story is not None:
+            self._story.state.introduce(hello)
+        threading.Thread(target=self._control.run, daemon=True).start()
+        self._channel.send(hello)
+        while True:
+            job = self._loop.wait(self._jobs)
+            if job is None:
+                break
+            if job["op"] != "execute":
+                self._between_cells[job["op"]](job)
+                continue
+            self._execute(job, None)
+            if self._executor.undo is not None:
+                self._executor.undo.settle()
+            if self._channel.absent:
+                self._keep_alone(job)
+        if self._saver is not None:
+            self._saver.join(SAVING)
+        self._loop.close()
+
+    def _hello(self) -> Frame:
+        return {
+            "op": "ready",
+            "python": python_version(),
+            "executable": sys.executable,
+            "cwd": working_directory(),
+            "pid": os.getpid(),
+        }
+
+    def _execute(self, frame: Frame, refusal: str | None) -> None:
+        start = time.perf_counter()
+        seal = frame.pop(
+            "seal", ""
+        )  # in no object: code that reaches the channel cannot say that its cell has ended
+        cell, code, limit, needs = frame["cell"], frame["code"], frame["limit"], ""
+        self._unsaved = True
+        if lock := frame.get("lock"):
+            fork = late_import(f"{__package__}.locked").LockedFork(
+                self._executor, self._surroundings, self._calls
+            )
+            outcome, needs = self._executor.run_apart(
+                cell, code, partial(fork.run, cell, code, limit), refusal, keep=lock == "keep"
+            )
+        else:
+            outcome = self._executor.run(cell, code, limit, refusal)
+        self._open.discard(cell)
+        told = {
+            "cell": cell,
+            "duration": time.perf_counter() - start,
+            "cwd": working_directory(),
+            "needs": needs,
+            **outcome._asdict(),
+        }
+        self._channel.send({"op": "done", "seal": seal, **told})
+
+    def _received(self, frame: Frame) -> None:
+        if frame["op"] in ("execute", "restore"):
+            self._open.add(frame["cell"])
+            if self._story is not None and frame["op"] == "execute":
+                self._stored(frame)
+                self._story.begin(frame)
+        elif frame["op"] == "keep":
+            self._made_keeper()
+        elif frame["op"] == "answer" and self._story is not None:
+            self._story.answered(frame["id"])
+        if (frame["op"] == "answer" or frame.get("nested")) and self._calls.deliver(frame):
+            return
+        if frame["op"] != "answer":
+            self._jobs.put(frame)
+            self._loop.wake()
+
+    def _interrupt(self, frame: Frame) -> None:
+        cell, asked = frame["cell"], frame["asked"]
+        if asked is None:  # of a host elsewhere, which has another clock
+            asked = self._interrupts.now()
+        elif self._interrupts.now() - asked > LATE:
+            time.sleep(GIVE_WAY)
+        if cell in self._open and self._interrupts.handled_at < asked:
+            # To the whole group, as Ctrl+C in a terminal: the children that a cell waits for end
+            # too.
+            self._interrupts.requested = cell
+            os.killpg(0, signal.SIGINT)
+            # `os.system` lets the process ignore the signal while it waits; this flag cannot be
+            # ignored.
+            _thread.interrupt_main()
+            again = threading.Timer(SECOND_SIGNAL, self._interrupt_again, (cell, asked))
+            again.daemon = True
+            again.start()
+
+    def _interrupt_again(self, cell: int, asked: float) -> None:
+        """A child that had not yet been started when the first signal came has not got it, and the
+        cell waits for the child."""
+        if cell in self._open and self._interrupts.handled_at < asked and self._executor.depth > 0:
+            os.killpg(0, signal.SIGINT)
+
+    def _reload(self, frame: Frame) -> None:
+        magics.Reloading.reloader = (
+            late_import(f"{__package__}.magic_commands").Reloader() if frame["on"] else None
+        )
+
+    def _limit_undo(self, frame: Frame) -> None:
+        """How much can be undone: steps and megabytes."""
+        history = late_import(f"{__package__}.undo.history").UndoHistory
+        undo = history(self._executor.namespace, frame["steps"], frame["megabytes"])
+        self._executor.undo = undo
+        self._surroundings.watch(undo.AUDITED, undo.audit)
+
+    def _undo(self, frame: Frame) -> None:
+        """Undo, redo or preview, between two cells."""
+        undo = self._executor.undo
+        if undo is None:
+            reply: Frame = {"error": _NO_UNDO}
+        else:
+            reply = undo.answer(frame["action"], frame["cell"])
+            if "value" in reply:
+                reply = {"value": {"restoration": reply["value"], "cwd": working_directory()}}
+            self._executor.watch.changes(None)
+        self._channel.send(reply_to(frame, **reply))
+
+    def _keep_in(self, frame: Frame) -> None:
+        """Prepare saving the namespace. The code for it is loaded when it is needed, not at the
+        start."""
+        folder = os.path.expanduser(frame["folder"])
+        if folder != frame["folder"]:  # the host does not know the home folder here
+            os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+        cloudpickle = frame["cloudpickle"] or os.path.join(
+            os.path.dirname(os.path.dirname(__file__)), "cloudpickle"
+        )
+        self._surroundings.cloudpickle = cloudpickle
+        self._keep_settings = (
+            {**frame, "folder": folder, "cloudpickle": cloudpickle},
+            dict(self._executor.namespace),
+        )
+
+    def _made_keeper(self) -> Any:
+        """Made on the control thread where a host asks, so that no cell waits for it."""
+        if self._keeper is None:
+            self._keeper = late_import(f"{__package__}.saving.keeper").Keeper(
+                self._executor.namespace, *self._keep_settings, self._console.hidden_lines
+            )
+        return self._keeper
+
+    def _keep(self, frame: Frame) -> None:
+        """Fork the process that writes the namespace; the answer comes once that has ended."""
+        self._unsaved = False
+        if self._story is not None:
+            self._story.kept = {"carried": frame["carried"], "lost": frame["lost"]}
+        if self._saving is not None:  # what it would write is older
+            self._saving.end()
+        try:
+            writer = self._keeper.start_writing(frame)
+        except OSError as error:
+            self._channel.send(
+                reply_to(frame, value={"error": f"the kernel cannot be forked ({error.strerror})"})
+            )
+            return
+
+        def answer() -> None:
+            self._channel.send(
+                reply_to(frame, value=late_import(f"{__package__}.saving.keeper").finish(writer))
+            )
+
+        threading.Thread(target=answer, daemon=True).start()
+
+    def _keep_alone(self, frame: Frame) -> None:
+        """Write the namespace, if there is no host that asks for it. The kernel does not end before
+        that."""
+        if (
+            self._story is None
+            or not self._channel.absent
+            or not self._unsaved
+            or not self._keep_settings[0]
+        ):
+            return
+        self._unsaved = False
+        kept, keeper = self._story.kept, self._made_keeper()
+        carried = (
+            [file["name"] for file in keeper.index()["files"]]
+            if kept["carried"] is None
+            else kept["carried"]
+        )
+        with suppress(OSError):
+            self._saving = writer = keeper.start_writing({"carried": carried, "lost": kept["lost"]})
+
+            def finish() -> None:
+                late_import(f"{__package__}.saving.keeper").finish(writer)
+                if self._saving is writer:
+                    self._saving = None
+
+            # A host may come meanwhile, and its cells do not wait: on a busy machine the writer,
+            # which gives way to others, takes long.
+            self._saver = threading.Thread(target=finish, daemon=True)
+            self._saver.start()
+
+    def _answer_alone(self, number: int) -> None:
+        """Answer a call that needs no host, as if there were one."""
+        if self._story is not None and number in self._story.to_answer_alone():
+            self._received({"op": "answer", "id": number, "value": None})
+
+    def _host_left(self) -> None:
+        if not self._open:
+            self._jobs.put({"op": "keep_alone"})
+            self._loop.wake()
+
+    def _stored(self, frame: Frame) -> None:
+        """The host has stored cells, or what was printed outside cells up to an offset."""
+        if self._story is not None and "stored" in frame:
+            self._story.stored(frame["stored"], frame["heard"])
+
+    def _end(self, frame: Frame) -> None:
+        """The host wants the kernel to end with it."""
+        if self._staying is not None:
+            self._staying.asked_to_end = True
+
+    def _stay(self, frame: Frame) -> None:
+        """The user wants the kernel to go on without a screen."""
+        if self._staying is not None:
+            self._staying.on_purpose = True
+
+    def _stop_cells(self) -> None:
+        """Interrupt what runs, since nobody has come back for it."""
+        for cell in sorted(self._open)[-1:]:
+            self._interrupt({"cell": cell, "asked": None})
+
+    def _restore(self, frame: Frame) -> None:
+        """Load variables that were kept, between two cells."""
+        loading = self._keeper.loading(frame["file"])
+        with suppress(KeyboardInterrupt), self._interrupts.allowed(frame["cell"]):
+            loading.run()
+        if self._executor.undo is not None:
+            self._executor.undo.forget("variables have come back since")
+        self._open.discard(frame["cell"])
+        self._channel.send(
+            reply_to(
+                frame,
+                value={"changes": self._executor.watch.changes(None), "missing": loading.missing()},
+            )
+        )
+
+    def _host_is_elsewhere(self, frame: Frame) -> None:
+        Host.is_elsewhere = True
+
+    def _add_servers(self, frame: Frame) -> None:
+        self._executor.origins = origins = late_import(f"{__package__}.executor").CellAttribution()
+        self._surroundings.keep(toolbox.add_servers(frame["servers"], origins))
+
+    def _ended(self) -> None:
+        if self._open:
+            self._surroundings.flush()
+            os._exit(0)
+        self._jobs.put(None)
+        self._loop.wake()
+
+
+def main(fd: int, holder: str = "") -> None:
+    """Run the kernel over the socket `fd`. The standard library's imports are done by now.
+
+    holder: `HolderSettings` or `StationSettings`, as JSON; empty for none.
+    """
+    token = os.read(fd, TOKEN_SIZE)
+    fd = _hide(fd)
+    beside: Beside | None = None
+    if holder:
+        holding, said = late_import(f"{__package__}.holder"), json.loads(holder)
+        if "control" in said:
+            _die_with_parent()
+            beside = holding.join_station(holding.StationSettings(**said), _hide)
+        else:
+            beside = holding.begin_holder(holding.HolderSettings(**said), _hide)
+    if beside is None:
+        _die_with_parent()
+    worker = Worker(fd, token, beside)
+    bind_library()
+    sys.argv = [""]
+    # Out of the collector's way, and of copy-on-write's where the user forks.
+    gc.freeze()
+    gc.enable()
+    worker.run()
+
+
+def _hide(fd: int) -> int:
+    """Move the socket to a descriptor that a cell does not hit by writing to small numbers, and no
+    child inherits."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 1000 if soft == resource.RLIM_INFINITY else min(soft, 1000)
+    lowest = 40 + int.from_bytes(os.urandom(2), "big") % max(1, most - 80)
+    hidden = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
+    os.close(fd)
+    return hidden
+
+
+def _die_with_parent() -> None:
+    """Linux ends us with the host, or the station, even while C code runs. (It is the starting
+    *thread* that counts.)"""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -1,0 +1,488 @@
+"""The answer of a search and its value in the form that the caller wants."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import enum
+import json
+import numbers
+import re
+import sys
+import types
+import uuid
+import warnings
+from collections import OrderedDict, abc, deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path, PurePath
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from .search import Logged, Packed
+from .search_log import Span, in_contexts
+
+if TYPE_CHECKING:
+    from .contexts import NamedContext
+
+_UNIONS = (Union, getattr(types, "UnionType", Union))
+_LISTS: dict[Any, Callable[[Any], Any]] = {
+    **dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection), list),
+    **dict.fromkeys((set, abc.Set, abc.MutableSet), set),
+    frozenset: frozenset,
+    tuple: tuple,
+    deque: deque,
+}
+_DICTS: dict[Any, Callable[[Any], Any]] = {
+    **dict.fromkeys((dict, abc.Mapping, abc.MutableMapping), dict),
+    OrderedDict: OrderedDict,
+}
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+class WrongForm(ValueError):
+    """An answer has another form; the message is a sentence for the model."""
+
+
+def _read_int(data: Any) -> int:
+    if isinstance(data, float) and not data.is_integer():
+        raise ValueError
+    return int(_number(data))
+
+
+def _read_bool(data: Any) -> bool:
+    return data if isinstance(data, bool) else _BOOLS[data.strip().casefold()]
+
+
+def _read_date(data: str) -> date:
+    if len(data) <= len("2026-03-01"):
+        return date.fromisoformat(data)
+    found = _read_datetime(data)
+    if found.time() != time():
+        raise ValueError
+    return found.date()
+
+
+def _read_datetime(data: str) -> datetime:
+    return datetime.fromisoformat(re.sub("[zZ]$", "+00:00", data))
+
+
+def _read_bytes(data: Any) -> bytes:
+    return data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
+
+
+def _number(data: Any) -> Any:
+    if isinstance(data, bool) or not isinstance(data, (int, float, str)):
+        raise TypeError
+    return data
+
+
+def _instance(kind: type) -> Callable[[Any], Any]:
+    def read(data: Any) -> Any:
+        if not isinstance(data, kind):
+            raise TypeError
+        return data
+
+    return read
+
+
+_BOOLS = {"true": True, "yes": True, "false": False, "no": False}
+_SIMPLE: dict[Any, tuple[str, Callable[[Any], Any]]] = {
+    str: ("a string", _instance(str)),
+    int: ("an integer", _read_int),
+    float: ("a number", lambda data: float(_number(data))),
+    complex: ("a complex number", complex),
+    Decimal: ("a number", lambda data: Decimal(str(_number(data)).strip())),
+    bool: ("true or false", _read_bool),
+    bytes: ("a string", _read_bytes),
+    type(None): ("null", _instance(type(None))),
+    Any: ("any JSON", lambda data: data),
+    object: ("any JSON", lambda data: data),
+    date: ("a date such as 2026-03-01", _read_date),
+    datetime: ("a time such as 2026-03-01T12:00:00", _read_datetime),
+    time: ("a time such as 12:00:00", time.fromisoformat),
+    uuid.UUID: ("a UUID", uuid.UUID),
+    Path: ("a path", Path),
+    PurePath: ("a path", PurePath),
+}
+"""Types that have no parts: their description, and what reads them (or raises `ValueError`,
+`TypeError`, `LookupError`, `AttributeError` or `ArithmeticError`)."""
+
+
+def described(wanted: Any, within: tuple[Any, ...] = ()) -> str:
+    """Describe a type for a model. Raises `TypeError` for types that cannot be wanted.
+
+    within: the classes around it, which may refer to themselves.
+    """
+    wanted = _bare(wanted)
+    origin, inner = get_origin(wanted) or wanted, get_args(wanted)
+    if not isinstance(origin, Hashable):  # such as [int] instead of list[int]
+        raise _no_form(wanted)
+    if simple := _simple(wanted):
+        return simple[0]
+    if wanted in within:
+        return f"another {wanted.__name__}"
+    if origin in _UNIONS:
+        return " or ".join(described(each, within) for each in inner)
+    if origin is Literal:
+        return " or ".join(_json(_value(each)) for each in inner)
+    if origin is tuple and inner and inner[-1] is not ...:
+        return f"[{', '.join(described(each, within) for each in inner)}]"
+    if origin in _LISTS:
+        return f"[{described(inner[0], within) if inner else 'any JSON'}, ...]"
+    if origin in _DICTS:
+        key, kind = inner or (str, Any)
+        return f"{{{described(key, within)}: {described(kind, within)}, ...}}"
+    if hasattr(wanted, "model_validate"):
+        return f"an object by this JSON schema: {json.dumps(wanted.model_json_schema())}"
+    if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
+        return " or ".join(_json(each.value) for each in wanted)
+    names = [
+        f"{json.dumps(name)}: {described(kind, (*within, wanted))}{'' if must else ' (or left out)'}"
+        for name, kind, must in _fields(wanted)
+    ]
+    return f"{{{', '.join(names)}}}"
+
+
+def read_as(wanted: Any, text: str, *, raw: bool = False) -> Any:
+    """Read an answer. raw: keep control characters in its strings. Raises `WrongForm`."""
+    if wanted is str:
+        return str(text)
+    wrong: WrongForm | None = None
+    for data in _readings(str(text)):
+        try:
+            return _read(wanted, data if raw else _clean(data), "the answer")
+        except WrongForm as error:
+            wrong = wrong or error
+    assert wrong is not None
+    raise wrong
+
+
+def _readings(text: str) -> Iterator[Any]:
+    """Yield the text as JSON, as a Python literal and as a string, as far as it is that."""
+    bare = text.strip()
+    if bare.startswith("```") and bare.endswith("```"):
+        bare = bare.partition("\n")[2][:-3]
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            yield parse(bare)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    yield text.strip()
+
+
+def _clean(data: Any) -> Any:
+    if isinstance(data, str):
+        return _CONTROLS.sub("", data)
+    if isinstance(data, (list, tuple, set, frozenset)):
+        return type(data)(map(_clean, data))
+    if isinstance(data, dict):
+        return {_clean(name): _clean(each) for name, each in data.items()}
+    return data
+
+
+def _read(wanted: Any, data: Any, path: str) -> Any:
+    bare = _bare(wanted)
+    if bare is not wanted:
+        return _checked(wanted, _read(bare, data, path), path)
+    origin, inner = get_origin(wanted) or wanted, get_args(wanted)
+    if simple := _simple(wanted):
+        try:
+            return simple[1](data)
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
+            raise _wrong(wanted, data, path) from None
+    if origin in _UNIONS:
+        # As pydantic does: "7" is a str for `int | str`.
+        for each in sorted(inner, key=lambda each: type(data) is not _bare(each)):
+            try:
+                return _read(each, data, path)
+            except WrongForm:
+                continue
+        raise _wrong(wanted, data, path)
+    if origin is Literal:
+        return _choose({each: [_value(each)] for each in inner}, wanted, data, path)
+    if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
+        return _choose({each: [each.value, each.name] for each in wanted}, wanted, data, path)
+    if origin in _LISTS:
+        return _read_list(wanted, data, path)
+    if origin in _DICTS:
+        if not isinstance(data, dict):
+            raise _wrong(wanted, data, path)
+        key, kind = inner or (Any, Any)
+        return _DICTS[origin](
+            {
+                _read(key, name, f"{path}, a key"): _read(kind, each, f"{path}[{name!r}]")
+                for name, each in data.items()
+            }
+        )
+    return _read_object(wanted, data, path)
+
+
+def _choose(choices: dict[Any, list[Any]], wanted: Any, data: Any, path: str) -> Any:
+    """Return the choice that an answer is, or the one that it means: without regard to case,
+    quotes and a full stop."""
+    for choice, names in choices.items():
+        if any(type(name) is type(data) and name == data for name in names):
+            return choice
+    meant = str(data).strip(" \n.'\"`").casefold()
+    found = [
+        choice
+        for choice, names in choices.items()
+        if any(str(name).casefold() == meant for name in names)
+    ]
+    if len(found) != 1:
+        raise _wrong(wanted, data, path)
+    return found[0]
+
+
+def _read_list(wanted: Any, data: Any, path: str) -> Any:
+    origin, inner = get_origin(wanted) or wanted, get_args(wanted)
+    if not isinstance(data, (list, tuple, set, frozenset)):
+        raise _wrong(wanted, data, path)
+    kinds: Sequence[Any] = [inner[0] if inner else Any] * len(data)
+    if origin is tuple and inner and inner[-1] is not ...:
+        kinds = inner
+        if len(data) != len(kinds):
+            raise _wrong(wanted, data, path)
+    try:
+        return _LISTS[origin](
+            _read(kind, each, f"{path}[{index}]")
+            for index, (kind, each) in enumerate(zip(kinds, data))
+        )
+    except TypeError:  # a set of lists
+        raise _wrong(wanted, data, path) from None
+
+
+def _read_object(wanted: Any, data: Any, path: str) -> Any:
+    """Read a pydantic model, a dataclass, a `NamedTuple` or a `TypedDict`."""
+    if hasattr(wanted, "model_validate"):
+        try:
+            return wanted.model_validate(data)
+        except Exception as error:  # its validators may be the user's
+            raise WrongForm(f"{path}: {error}") from None
+    fields = _fields(wanted)
+    if isinstance(data, (list, tuple)) and hasattr(wanted, "_fields") and len(data) <= len(fields):
+        data = {name: each for (name, _, _), each in zip(fields, data)}
+    if not isinstance(data, dict):
+        raise _wrong(wanted, data, path)
+    missing = [name for name, _, must in fields if must and name not in data]
+    unknown = sorted(str(name) for name in data.keys() - {name for name, _, _ in fields})
+    if missing or unknown:
+        raise WrongForm(
+            f"{path}: "
+            + "; ".join(
+                [f"{name!r} is missing" for name in missing]
+                + [f"there is no {name!r}" for name in unknown]
+            )
+        )
+    values = {
+        name: _read(kind, data[name], f"{path}.{name}") for name, kind, _ in fields if name in data
+    }
+    try:
+        return wanted(**values)
+    except Exception as error:  # its __post_init__ is the user's
+        raise WrongForm(f"{path}: {error}") from None
+
+
+def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
+    """Return name and type of each field of a class, and whether it must be given.
+
+    Raises `TypeError` if it is no dataclass, `NamedTuple` or `TypedDict`.
+    """
+    if not isinstance(wanted, type):
+        raise _no_form(wanted)
+    try:
+        kinds = get_type_hints(wanted, include_extras=True)
+    except NameError:  # a name of a function that has ended
+        raise _no_form(wanted) from None
+    if dataclasses.is_dataclass(wanted):
+        without = dataclasses.MISSING
+        must = {
+            field.name: field.default is without and field.default_factory is without
+            for field in dataclasses.fields(wanted)
+            if field.init
+        }
+    elif issubclass(wanted, tuple) and hasattr(wanted, "_field_defaults"):
+        must = {name: name not in wanted._field_defaults for name in kinds}
+    elif issubclass(wanted, dict) and hasattr(wanted, "__required_keys__"):
+        # `__required_keys__` does not know what annotations that are strings say.
+        marks = {name: getattr(get_origin(kind), "_name", "") for name, kind in kinds.items()}
+        must = {
+            name: marks[name] == "Required"
+            or (marks[name] != "NotRequired" and name in wanted.__required_keys__)
+            for name in kinds
+        }
+    else:
+        raise _no_form(wanted)
+    return [(name, kinds.get(name, Any), needed) for name, needed in must.items()]
+
+
+def _bare(wanted: Any) -> Any:
+    """Return a type without what is only said about it: `Annotated`, `NotRequired`, `NewType`, and
+    aliases."""
+    if wanted is None:
+        return type(None)
+    origin = get_origin(wanted)
+    if origin is Annotated or getattr(origin, "_name", "") in ("Required", "NotRequired"):
+        return _bare(get_args(wanted)[0])
+    for name in ("__supertype__", "__value__"):
+        if not isinstance(wanted, type) and hasattr(wanted, name):
+            return _bare(getattr(wanted, name))
+    return wanted
+
+
+def _checked(wanted: Any, value: Any, path: str) -> Any:
+    """Check what is said about a type, if pydantic is loaded: who says something has it."""
+    if get_origin(wanted) is Annotated and "pydantic" in sys.modules:
+        try:
+            return sys.modules["pydantic"].TypeAdapter(wanted).validate_python(value)
+        except Exception as error:
+            raise WrongForm(f"{path}: {error}") from None
+    return value
+
+
+def _simple(wanted: Any) -> tuple[str, Callable[[Any], Any]] | None:
+    if found := _SIMPLE.get(wanted):
+        return found
+    if isinstance(wanted, type) and wanted.__module__ == "numpy":
+        scalar: Any = wanted
+        if issubclass(wanted, numbers.Integral):
+            return _SIMPLE[int][0], lambda data: scalar(_read_int(data))
+        if issubclass(wanted, numbers.Real):
+            return _SIMPLE[float][0], lambda data: scalar(_number(data))
+    return None
+
+
+def _value(choice: Any) -> Any:
+    return choice.value if isinstance(choice, enum.Enum) else choice
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=str)
+
+
+def _wrong(wanted: Any, data: Any, path: str) -> WrongForm:
+    shown = json.dumps(data, default=repr) if _is_json(data) else repr(data)
+    return WrongForm(
+        f"{path} must be {described(wanted)}, not {shown if len(shown) <= 100 else shown[:100] + '…'}"
+    )
+
+
+def _is_json(data: Any) -> bool:
+    return not isinstance(data, dict) or all(isinstance(name, str) for name in data)
+
+
+def _no_form(wanted: Any) -> TypeError:
+    return TypeError(
+        f"returns: {wanted!r} cannot describe an answer. Give int, list[str], a dataclass, a pydantic model or the like."
+    )
+
+
+_CORRECTIONS = 2
+"""How often an answer of another form is sent back."""
+_LONGEST = 20_000
+"""Characters of an earlier answer that are sent back with it."""
+_FORM = "{query}\n\nAnswer with data of this form, in JSON: {form}. FINAL takes the value itself."
+_AGAIN = """{query}
+
+An earlier answer was not of that form: {wrong}
+If only its form is wrong, give it anew at once. It was:
+{answer}"""
+
+
+class SearchUsage(NamedTuple):
+    """Usage of a search."""
+
+    calls: int
+    """Model calls."""
+    tokens: int
+    """Read and written."""
+    usd: float
+    """US dollars for the calls whose price is known."""
+    seconds: float
+
+
+class Result(NamedTuple):
+    """How a search has ended."""
+
+    text: str
+    partial: bool
+    why: str
+    """A sentence saying why it is partial."""
+    usage: SearchUsage
+    spans: tuple[tuple[int, int], ...]
+    packed: Packed = b""
+    """The log."""
+
+
+class Answer(Logged, str):
+    """The answer of a search: a str that also has a value. `log` has the events of its search,
+    `tree` the calls."""
+
+    value: Any
+    """The answer in the form that `returns` asked for; without it, the text. None if it has another
+    form: `why` says which."""
+    state: str
+    """"answered", or "partial": the best answer that there was."""
+    why: str
+    """Why it is partial; empty if it is not."""
+    usage: SearchUsage
+    spans: tuple[Span, ...]
+    """The parts of the text that it rests on: start and end in characters, as far as they are
+    known. `context` is the name of each one's."""
+
+
+def answered(
+    query: str,
+    returns: Any,
+    search: Callable[[str], Result],
+    failures: tuple[type[Exception], ...],
+    *,
+    raw: bool = False,
+    contexts: Sequence[NamedContext] = (),
+) -> Answer:
+    """Search until the answer has the form that the caller wants, at most three times.
+
+    search: runs a search, or goes on with it, for a query. failures: what it may raise then, which
+    leaves the earlier answer. contexts: those that have names. Raises `TypeError` if `returns` is
+    not a form, and what `search` raises at first.
+    """
+    if returns is None:
+        result = search(query)
+        return _made(result, result.text, "", contexts)
+    query = _FORM.format(query=query, form=described(returns))
+    result, wrong = search(query), ""
+    for tries in range(_CORRECTIONS + 1):
+        try:
+            return _made(result, read_as(returns, result.text, raw=raw), "", contexts)
+        except WrongForm as error:
+            wrong = str(error)
+        if result.partial or tries == _CORRECTIONS:
+            break
+        try:
+            result = search(_AGAIN.format(query=query, wrong=wrong, answer=result.text[:_LONGEST]))
+        except failures as error:
+            wrong = f"{wrong} ({error})"
+            break
+    why = f"The answer does not have the requested form: {wrong}"
+    warnings.warn(why, stacklevel=3)
+    return _made(result, None, why, contexts)
+
+
+def _made(result: Result, value: Any, wrong: str, contexts: Sequence[NamedContext]) -> Answer:
+    answer = Answer(result.text)
+    answer.value, answer.why = value, wrong or result.why
+    answer.state = "partial" if wrong or result.partial else "answered"
+    answer.usage, answer.spans = result.usage, in_contexts(result.spans, contexts)
+    answer._packed, answer._contexts = result.packed, tuple(contexts)
+    return answer

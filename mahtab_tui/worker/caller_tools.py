@@ -1,0 +1,130 @@
+"""The functions of a caller that the code of a search may call: they run here, in the caller's process, on threads of their own."""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Callable
+
+from .sandbox.names import why_not_a_name
+from .sandbox.tools import DescribedTool, plain_data
+from .stdlib import late_import
+
+_LONGEST_DOC = 2_000
+_LONGEST_ERROR = 1_000
+_MOST_TOOLS = 50
+
+
+class ToolStopped(BaseException):
+    """Raised in the thread of a tool that took too long, or whose search has ended."""
+
+
+Done = Callable[[Mapping[str, Any]], None]
+"""Gets {"value": …}, or {"error": a sentence}."""
+
+
+class CallerTools:
+    """The tools of one search. Any thread may call it."""
+
+    def __init__(self, functions: Iterable[Callable[..., Any]]) -> None:
+        """Raises `ValueError` with a sentence for what cannot be a tool."""
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self.described: list[DescribedTool] = []
+        self._lock = threading.Lock()
+        self._running: dict[int, threading.Thread] = {}
+        """By the number of the call."""
+        self._ended = False
+        for function in functions:
+            self._add(function)
+        if len(self._functions) > _MOST_TOOLS:
+            raise ValueError(f"A search may have at most {_MOST_TOOLS} tools.")
+
+    def start(
+        self, call: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], done: Done
+    ) -> None:
+        """Call a tool on a thread of its own, with arguments that hostile code may have made up."""
+        thread = threading.Thread(
+            target=self._run,
+            args=(call, name, args, kwargs, done),
+            name=f"tool-{name}"[:60],
+            daemon=True,
+        )
+        with self._lock:
+            if not self._ended:
+                self._running[call] = thread
+                thread.start()
+
+    def stop(self, call: int) -> None:
+        """End a call: an exception in its thread, which a function that waits outside of Python sees only afterwards."""
+        with self._lock:
+            thread = self._running.pop(call, None)
+            if thread is not None and thread.ident is not None:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(thread.ident), ctypes.py_object(ToolStopped)
+                )
+
+    def end(self) -> None:
+        """End all calls; later ones do not start."""
+        with self._lock:
+            self._ended = True
+            running = list(self._running)
+        for call in running:
+            self.stop(call)
+
+    def _add(self, function: Any) -> None:
+        name = getattr(function, "__name__", "")
+        if not callable(function) or not isinstance(name, str):
+            raise ValueError(f"tools: {function!r} is not a function.")
+        if why := why_not_a_name(name):
+            raise ValueError(f"tools: a tool cannot be named {name!r}: {why}.")
+        if name in self._functions:
+            raise ValueError(f"tools: there are two tools named {name!r}.")
+        try:
+            signature = str(inspect.signature(function)).replace("'", "")
+        except (TypeError, ValueError):
+            signature = "(...)"
+        self._functions[name] = function
+        self.described.append(
+            DescribedTool(
+                name, signature[:_LONGEST_DOC], (inspect.getdoc(function) or "")[:_LONGEST_DOC]
+            )
+        )
+
+    def _run(
+        self, call: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], done: Done
+    ) -> None:
+        try:
+            try:
+                result = {"value": self._result(name, args, kwargs)}
+            except (
+                BaseException
+            ) as error:  # the caller's function, even if it exits: this is its thread
+                result = {"error": f"{name} failed: {_describe_error(error)}"}
+            with self._lock:  # from here on nothing is raised in this thread
+                wanted = self._running.pop(call, None) is not None
+            if wanted:
+                done(result)
+        except ToolStopped:  # it came late
+            pass
+
+    def _result(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        if name not in self._functions:
+            raise LookupError("There is no such tool.")
+        given, named = (
+            plain_data(list(args), "An argument"),
+            plain_data(dict(kwargs), "An argument"),
+        )
+        value = self._functions[name](*given, **named)
+        if inspect.iscoroutine(value):
+            value = late_import("asyncio").run(value)
+        return plain_data(value, f"What {name} returned")
+
+
+def _describe_error(error: BaseException) -> str:
+    try:
+        said = str(error)
+    except Exception:  # its own code
+        said = ""
+    return f"{type(error).__name__}: {said}"[:_LONGEST_ERROR]

@@ -1,0 +1,317 @@
+"""Completes code from the live namespace, without running code of the user's objects."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import keyword
+import os
+import sys
+import types
+import warnings
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from ..magics import SUMMARIES
+from ..objects import MISSING, attributes, in_class, is_module, loaded, module_of, own_dict
+from ..variables import bound_names
+from .cursor import CompletionPoint, Names, names_at, place_at, tokenize
+from .resolve import Instance, class_of, columns_of, keys_of, literal, resolve
+from .signatures import (
+    Candidate,
+    builtin_keywords,
+    doc_line,
+    fixed,
+    function_of,
+    instance_names,
+    named,
+    parameters,
+    ranked,
+)
+
+LARGEST = 2_000_000
+"""Larger source files (in bytes) are not searched for names."""
+
+_SUFFIXES = (".py", ".so", ".pyd", ".pyc")
+
+
+def module_names(package: str) -> Iterator[Candidate]:
+    """Yield the modules in a package; without a package, all top-level modules."""
+    names: set[str] = set()
+    if not package:
+        names.update(sys.builtin_module_names, getattr(sys, "stdlib_module_names", ()))
+        names.update(name for name in list(sys.modules) if "." not in name)
+    for folder in _folders(package):
+        names.update(_modules_in(folder))
+    for name in names:
+        if name.isidentifier() and name != "__main__":
+            yield Candidate(name, _described(f"{package}.{name}" if package else name))
+
+
+def member_names(module: str) -> Iterator[Candidate]:
+    """Yield what can be imported from a module, including submodules."""
+    found = sys.modules.get(module)
+    if found is not None:
+        yield from (named(name, value) for name, value in module_members(found).items())
+    else:
+        for name in _names_in_source(module):
+            yield Candidate(name, fixed("data", f"of {module}"))
+    yield from (candidate._replace(order=2) for candidate in module_names(module))
+
+
+def module_members(module: object) -> dict[str, Any]:
+    """Return the names of a loaded module; those in `__all__` that are not loaded yet have the
+    value None."""
+    own = own_dict(module)
+    names: dict[str, Any] = {name: value for name, value in list(own.items()) if type(name) is str}
+    exported = own.get("__all__")
+    if isinstance(exported, (list, tuple)):
+        names.update((name, None) for name in exported if type(name) is str and name not in names)
+    return names
+
+
+def _described(name: str) -> Any:
+    return lambda: ("module", doc_line(sys.modules.get(name)))
+
+
+def _folders(package: str) -> list[str]:
+    """Return the folders of a package's modules; without a package, the import path."""
+    if not package:
+        return [entry or "." for entry in list(sys.path) if type(entry) is str]
+    found = sys.modules.get(package)
+    if is_module(found):
+        path = own_dict(found).get("__path__", ())
+        try:
+            return [str(entry) for entry in path]
+        except Exception:  # a module may have put anything there
+            return []
+    parent, _, name = package.rpartition(".")
+    folders = (os.path.join(folder, name) for folder in _folders(parent))
+    return [folder for folder in folders if os.path.isdir(folder)]
+
+
+def _modules_in(folder: str) -> frozenset[str]:
+    try:
+        return _listed(folder, os.stat(folder).st_mtime_ns)
+    except OSError:
+        return frozenset()
+
+
+@lru_cache(512)
+def _listed(folder: str, changed: int) -> frozenset[str]:
+    """List the modules in a folder. changed: the folder's modification time, a key of the cache."""
+    names = set()
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name, dot, _ = entry.name.partition(".")
+            if (not dot and entry.is_dir() and name != "__pycache__") or entry.name.endswith(
+                _SUFFIXES
+            ):
+                names.add(name)
+    names.discard("__init__")
+    return frozenset(names)
+
+
+def _names_in_source(module: str) -> list[str]:
+    parent, _, name = module.rpartition(".")
+    for folder in _folders(parent):
+        for path in (os.path.join(folder, name, "__init__.py"), os.path.join(folder, f"{name}.py")):
+            if os.path.isfile(path):
+                return _top_level(path)
+    return []
+
+
+def _top_level(path: str) -> list[str]:
+    """Return the names that a source file binds at its top level."""
+    try:
+        if os.path.getsize(path) > LARGEST:
+            return []
+        with open(path, "rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return list(bound_names(ast.parse(file.read())))
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+
+
+_SERVERS = f"{__package__.rpartition('.')[0]}.servers"
+"""The module of MCP servers, whose tools are completed once they are known."""
+MOST = 200
+"""Candidates that are sent at most."""
+_ENTRIES = 20_000
+"""Entries of a folder that are examined."""
+
+
+def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any]:
+    """Return the fields of the host's `Completions`. cursor: in characters from the start."""
+    place = place_at(code[:cursor])
+    names = names_at(namespace, code[: place.start])
+    if place.kind == "string":
+        return _in_string(names, place, code, cursor)
+    pending = place.kind == "attribute" and _waits(
+        resolve(place.target, names.values)
+    )  # before: what comes meanwhile is listed
+    return {
+        **_listing(_candidates(namespace, names, place, code), place.stem, place.start),
+        "pending": pending,
+    }
+
+
+def _waits(value: Any) -> bool:
+    """Start an MCP server whose tools are not known yet; tell whether it is starting."""
+    return type(value) is loaded(_SERVERS, "Server") and value.load_soon()
+
+
+def _listing(candidates: Iterator[Candidate], stem: str, start: int) -> dict[str, Any]:
+    found, more = ranked(candidates, stem, MOST)
+    items = []
+    for candidate in found:
+        kind, doc = candidate.describe()
+        text = candidate.label if candidate.text is None else candidate.text
+        items.append({"label": candidate.label, "text": text, "kind": kind, "doc": doc})
+    return {"start": start, "items": items, "more": more}
+
+
+def _candidates(
+    namespace: dict[str, Any], names: Names, place: CompletionPoint, code: str
+) -> Iterator[Candidate]:
+    if place.kind == "magic":
+        yield from (Candidate(name, fixed("magic", summary)) for name, summary in SUMMARIES.items())
+    elif place.kind == "module":
+        yield from module_names(place.target)
+    elif place.kind == "member":
+        yield from member_names(place.target)
+    elif place.kind == "attribute":
+        yield from _attributes(names, place.target)
+    elif place.kind == "name":
+        if place.argument:
+            yield from _arguments(names, place.call)
+        if place.target:
+            for key in keys_of(resolve(place.target, names.values)):
+                yield (
+                    key
+                    if key.text is None
+                    else key._replace(label=repr(key.text), text=repr(key.text))
+                )
+        yield from _names(namespace, place, code)
+
+
+def _names(namespace: dict[str, Any], place: CompletionPoint, code: str) -> Iterator[Candidate]:
+    if not place.stem and place.target:
+        return
+    names = dict(list(namespace.items()))
+    for name, value in names.items():
+        if type(name) is str and name != "__builtins__":
+            yield named(name, value)
+    for name in _words(code, place):
+        if name not in names:
+            yield Candidate(name, fixed("name", "in this text"))
+    for name, value in list(builtins.__dict__.items()):
+        if name not in names and not name.startswith("__mahtab"):
+            yield named(name, value)._replace(order=2)
+    for word in keyword.kwlist:
+        yield Candidate(word, fixed("keyword"), order=2)
+
+
+def _words(code: str, place: CompletionPoint) -> set[str]:
+    """Return the names in the code itself, which may not have run yet."""
+    around = code[: place.start] + " " + code[place.start + len(place.stem) :]
+    return {token.text for token in tokenize(around).all if token.kind == "name"}.difference(
+        keyword.kwlist
+    )
+
+
+def _attributes(names: Names, target: str) -> Iterator[Candidate]:
+    if target in names.modules:
+        yield from member_names(names.modules[target])
+        return
+    value = resolve(target, names.values)
+    if value is MISSING:
+        return
+    if module_of(class_of(value)).partition(".")[0] == "pandas":
+        for column in columns_of(value):
+            if column.isidentifier() and not keyword.iskeyword(column):
+                yield Candidate(column, fixed("column"), order=0)
+    if type(value) is Instance:
+        value = value.cls
+        for name in instance_names(value):
+            yield Candidate(name, fixed("data"))
+    found = module_members(value) if is_module(value) else attributes(value)
+    for name, item in found.items():
+        yield named(name, item)
+
+
+def _arguments(names: Names, call: str) -> Iterator[Candidate]:
+    value = resolve(call, names.values)
+    if type(value) is Instance:
+        called = in_class(value.cls, "__call__")
+        value = types.MethodType(called, value) if type(called) is types.FunctionType else MISSING
+    function, bound = function_of(value)
+    if function is None:
+        for name in builtin_keywords(value):
+            yield Candidate(f"{name}=", fixed("argument"), order=0)
+    for parameter in parameters(function, bound) if function is not None else ():
+        if parameter.keyword:
+            yield Candidate(f"{parameter.name}=", fixed("argument", parameter.text), order=0)
+
+
+def _in_string(names: Names, place: CompletionPoint, code: str, cursor: int) -> dict[str, Any]:
+    """Complete keys or columns if the string may be one, otherwise files."""
+    keys = (
+        [key for key in keys_of(resolve(place.target, names.values)) if key.text is not None]
+        if place.target
+        else []
+    )
+    if not keys and place.call:
+        holder, dot, _ = place.call.rpartition(
+            "."
+        )  # of a table whose method is called, as in `df.groupby("`
+        keys = (
+            [
+                Candidate(name, fixed("column"), name)
+                for name in columns_of(resolve(holder, names.values))
+            ]
+            if dot
+            else []
+        )
+    if keys:
+        after = code[cursor:]
+        found = _listing(
+            (key._replace(text=literal(key.label, place.quote, after)) for key in keys),
+            place.stem,
+            place.start,
+        )
+        if found["items"]:
+            return found
+    if place.target or "\n" in place.stem:
+        return {"start": place.start, "items": [], "more": 0}
+    folder, name = _split(place.stem)
+    return _listing(_files(place.stem), name, place.start + len(folder))
+
+
+def _split(stem: str) -> tuple[str, str]:
+    """Split typed text into the folder and the start of the name."""
+    folder, separator, name = stem.rpartition("/")
+    return folder + separator, name
+
+
+def _files(stem: str) -> Iterator[Candidate]:
+    """Yield the contents of the folder that a string names; nothing if it cannot be read."""
+    folder, name = _split(stem)
+    try:
+        entries = os.scandir(os.path.expanduser(folder) or ".")
+    except (OSError, ValueError):
+        return
+    with entries:
+        for count, entry in enumerate(entries):
+            if count >= _ENTRIES:
+                return
+            if entry.name.startswith(".") and not name.startswith("."):
+                continue
+            try:
+                is_folder = entry.is_dir()
+            except OSError:
+                is_folder = False
+            label = entry.name + ("/" if is_folder else "")
+            if label.isprintable() and not set(label) & set("\"'\\"):
+                yield Candidate(label, fixed("folder" if is_folder else "file"))

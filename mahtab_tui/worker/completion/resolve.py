@@ -1,0 +1,659 @@
+"""Evaluates an expression as far as possible without running code."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import sys
+import types
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import lru_cache
+from itertools import islice
+from typing import Any, NamedTuple
+
+from ..objects import (
+    BOUND,
+    MISSING,
+    Classes,
+    attribute,
+    class_dict,
+    comes_from,
+    descends,
+    in_class,
+    is_class,
+    is_module,
+    is_one_of,
+    loaded,
+    module_of,
+    mro_of,
+    name_of,
+    own_dict,
+    unwrapped,
+)
+from ..variables import summary_of, type_name
+from .signatures import Candidate, annotations_of, fixed, generic
+
+_DEEPEST = 20
+"""Brackets inside each other that are followed in an annotation."""
+_RESHAPING = frozenset(
+    (
+        "T",
+        "transpose",
+        "pivot",
+        "pivot_table",
+        "melt",
+        "stack",
+        "unstack",
+        "value_counts",
+        "dot",
+        "to_dict",
+        "unpivot",
+    )
+)
+"""Functions that return a table with columns of its own."""
+_GROUPED = {
+    "DataFrameGroupBy": "DataFrame",
+    "SeriesGroupBy": "Series",
+    "Resampler": "DataFrame",
+    "DatetimeIndexResampler": "DataFrame",
+    "Rolling": "DataFrame",
+    "Expanding": "DataFrame",
+    "ExponentialMovingWindow": "DataFrame",
+}
+"""Results of pandas for groups and windows, by their class."""
+
+_KNOWN = {
+    "str": "list[str]: split rsplit splitlines; tuple[str,str,str]: partition rpartition; bytes: encode; int: count find rfind index rindex;"
+    " bool: isalpha isdigit isalnum isupper islower istitle isspace isnumeric isdecimal isidentifier startswith endswith; str: capitalize"
+    " casefold center expandtabs format format_map join ljust lower lstrip replace rjust rstrip strip swapcase title translate upper zfill"
+    " removeprefix removesuffix",
+    "bytes": "str: decode hex; list[bytes]: split rsplit splitlines; bytes: strip lstrip rstrip replace join lower upper; int: find count index",
+    "int": "int: bit_length bit_count conjugate; bytes: to_bytes; tuple: as_integer_ratio",
+    "float": "bool: is_integer; str: hex; tuple: as_integer_ratio",
+    "list": "list: copy; int: count index",
+    "dict": "dict: copy fromkeys; dict_items: items; dict_keys: keys; dict_values: values; tuple: popitem",
+    "set": "set: copy union intersection difference symmetric_difference; bool: issubset issuperset isdisjoint",
+    "tuple": "int: count index",
+    "builtins": "list: sorted dir; int: len id hash ord round; str: repr chr ascii bin hex oct format input; dict: vars globals locals;"
+    " io.TextIOWrapper: open; bool: all any callable isinstance issubclass hasattr",
+    "io.TextIOWrapper": "str: read readline; list[str]: readlines; io.TextIOWrapper: __enter__",
+    "re": "re.Pattern: compile; re.Match: match search fullmatch; list[str]: findall split; str: sub escape",
+    "re.Pattern": "re.Match: match search fullmatch; list[str]: findall split; str: sub",
+    "re.Match": "str: group expand; tuple: groups span; dict: groupdict; int: start end",
+    "json": "str: dumps",
+    "os": "str: getcwd; list[str]: listdir",
+    "posixpath": "str: join abspath basename dirname expanduser normpath realpath relpath; bool: exists isfile isdir; int: getsize",
+    "glob": "list[str]: glob",
+    "pathlib.Path": "str: read_text as_posix as_uri; bytes: read_bytes; bool: exists is_file is_dir is_absolute; pathlib.Path: absolute"
+    " resolve expanduser joinpath with_suffix with_name with_stem relative_to rename cwd home parent; io.TextIOWrapper: open; os.stat_result:"
+    " stat; str: name stem suffix; list[str]: suffixes; tuple[str]: parts",
+    "datetime.datetime": "datetime.datetime: now utcnow today fromtimestamp fromisoformat strptime combine replace astimezone; datetime.date:"
+    " date; datetime.time: time; str: strftime isoformat ctime; float: timestamp; int: weekday isoweekday year month day hour minute second",
+    "datetime.date": "datetime.date: today fromtimestamp fromisoformat replace; str: strftime isoformat ctime; int: weekday year month day",
+    "datetime.timedelta": "float: total_seconds; int: days seconds microseconds",
+    "collections.Counter": "list[tuple]: most_common; collections.Counter: copy",
+    "time": "float: time perf_counter monotonic; str: strftime ctime",
+    "random": "float: random uniform gauss; int: randint randrange; list: sample choices",
+    "random.Random": "float: random uniform gauss; int: randint randrange; list: sample choices",
+    "numpy": "numpy.ndarray: array asarray arange zeros ones empty full zeros_like ones_like full_like linspace logspace geomspace eye identity"
+    " concatenate stack vstack hstack sort unique reshape ravel where repeat tile cumsum diff clip round dot matmul transpose argsort loadtxt"
+    " genfromtxt flip roll abs absolute sqrt exp log log10 sin cos isnan",
+    "numpy.ndarray": "numpy.ndarray: reshape astype copy ravel flatten transpose round clip cumsum cumprod repeat argsort swapaxes squeeze dot"
+    " T real imag; list: tolist; tuple[int]: shape; int: ndim size nbytes itemsize; numpy.dtype: dtype; bytes: tobytes",
+    "pandas.DataFrame": "pandas.Series: sum mean median std var min max count nunique dtypes all any; pandas.api.typing.Rolling: rolling;"
+    " pandas.Index: index columns; str: to_string to_json to_html to_markdown to_csv; pandas.DataFrame: corr cov describe",
+    "pandas.Series": "float: mean median std var sem skew kurt; pandas.Index: index; str: to_string to_json to_csv; list: tolist to_list;"
+    " pandas.api.typing.Rolling: rolling; int: nunique count; numpy.ndarray: unique",
+    "pandas.Index": "list: tolist to_list; pandas.Series: to_series",
+    "pandas": "pandas.Series: to_datetime to_numeric to_timedelta cut qcut; pandas.DatetimeIndex: date_range",
+    "pandas.core.strings.accessor.StringMethods": "pandas.Series: upper lower strip lstrip rstrip title capitalize len split replace contains"
+    " startswith endswith extract findall get slice zfill pad cat match fullmatch count isdigit isnumeric removeprefix removesuffix; "
+    "pandas.DataFrame: get_dummies extractall",
+}
+"""Results of functions, methods and attributes that are written in C or have no annotation: by
+class or module, the results, each with names. For an inherited method, the class that is asked
+counts."""
+
+
+class Instance(NamedTuple):
+    """Stands for an object of which only the class is known."""
+
+    cls: type
+    table: Any = None
+    """A table in the namespace whose columns it probably has."""
+    items: tuple[Any, ...] = ()
+    """Type of its items: instances, or `MISSING`."""
+
+
+def class_of(value: Any) -> type:
+    """Return the class of a value or of an `Instance`."""
+    return value.cls if type(value) is Instance else type(value)
+
+
+def table_of(value: Any) -> Any:
+    """Return the table whose columns a value has; None if there is none."""
+    if type(value) is Instance:
+        return value.table
+    return value if is_frame(type(value)) else None
+
+
+def is_frame(cls: type) -> bool:
+    """Tell whether a class is a library's own table with columns."""
+    return cls is loaded("pandas", "DataFrame") or cls is loaded("polars", "DataFrame")
+
+
+def with_columns(found: Any, receiver: Any, name: str) -> Any:
+    """Return an instance with the columns of the table that a method or attribute belongs to, if it
+    keeps them."""
+    table = table_of(receiver)
+    if (
+        type(found) is not Instance
+        or table is None
+        or name in _RESHAPING
+        or found.table is not None
+    ):
+        return found
+    frame = is_frame(found.cls) or module_of(found.cls).partition(".")[0] in ("pandas", "polars")
+    series = any(found.cls is loaded(module, "Series") for module in ("pandas", "polars"))
+    return found._replace(table=table) if frame and not series else found
+
+
+def result_of(function: Any, receiver: Any = MISSING) -> Any:
+    """Return what a call of a function returns; `MISSING` if that is unknown. receiver: the object
+    whose method it is."""
+    if is_class(function):
+        return Instance(function)
+    if type(function) is types.MethodType:
+        function, receiver = function.__func__, function.__self__
+    name, module = _name(function)
+    if receiver is not MISSING and not is_module(receiver):
+        found = known(receiver, name)
+        if (
+            found is MISSING
+            and type(function) is types.FunctionType
+            and module.startswith("pandas.core")
+        ):
+            grouped = _GROUPED.get(name_of(class_of(receiver)))
+            if grouped and annotations_of(function).get("return") in (None, "NDFrameT"):
+                found = _instance(loaded("pandas", grouped))
+    else:
+        found = _in_table(module, name) if module in _KNOWN else MISSING
+    if found is MISSING:
+        plain = unwrapped(function)
+        annotation = annotations_of(plain).get("return") if plain is not None else None
+        if plain is not None and annotation is not None:
+            found = annotated_class(annotation, plain.__globals__, receiver)
+    return with_columns(found, receiver, name)
+
+
+def known(receiver: Any, name: str) -> Any:
+    """Return what a method or attribute of a library's class returns, from the table; `MISSING` if
+    it is not there."""
+    cls = receiver if is_class(receiver) else class_of(receiver)
+    for base in mro_of(cls):
+        found = _in_table(_label(base), name)
+        if found is not MISSING:
+            return Instance(cls) if found.cls is base and module_of(base) != "builtins" else found
+        if name in class_dict(base):
+            break
+    return MISSING
+
+
+def _label(cls: type) -> str:
+    """Return the name of a library's class in the table; empty for other classes."""
+    module, name = module_of(cls), name_of(cls)
+    module = {"_io": "io", "pathlib._local": "pathlib"}.get(module, module)
+    if loaded(module, name) is not cls:
+        return ""
+    return name if module == "builtins" else f"{module}.{name}"
+
+
+def _in_table(owner: str, name: str) -> Any:
+    written = _results(owner).get(name)
+    return MISSING if written is None else annotated_class(written, {}, MISSING)
+
+
+@lru_cache(None)
+def _results(owner: str) -> dict[str, str]:
+    found = {}
+    for group in filter(None, _KNOWN.get(owner, "").split(";")):
+        written, _, names = group.partition(":")
+        found.update(dict.fromkeys(names.split(), written.strip()))
+    return found
+
+
+def _name(function: Any) -> tuple[str, str]:
+    """Return name and module of a function as its type stores them; empty for other objects."""
+    if type(function) in BOUND:
+        function = function.__func__
+    if is_dispatcher(function):
+        name = own_dict(function).get("__name__")
+        return (name if type(name) is str else ""), "numpy"
+    if type(function) not in _NAMED:
+        return "", ""
+    name, module = function.__name__, function.__module__ if type(function) in _WITH_MODULE else ""
+    if type(name) is not str or type(module) is not str:
+        return "", ""
+    return name, "builtins" if builtins.__dict__.get(name) is function else module
+
+
+def is_dispatcher(value: Any) -> bool:
+    """Tell whether it is one of numpy's functions that other libraries can override."""
+    return type(value) is not object and type(value) is type(loaded("numpy", "linspace"))
+
+
+_WITH_MODULE = Classes(types.FunctionType, types.BuiltinFunctionType)
+_NAMED = Classes(
+    types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.ClassMethodDescriptorType, types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+)  # fmt: skip
+
+
+def annotated_class(annotation: Any, names: dict[str, Any], receiver: Any, depth: int = 0) -> Any:
+    """Return an `Instance` of the class that an annotation names; `MISSING` if it names none.
+    names: the globals of its function."""
+    if is_class(annotation) and type(annotation) is not types.GenericAlias:
+        return MISSING if annotation is type(None) else Instance(annotation)
+    if depth > _DEEPEST:
+        return MISSING
+    if type(annotation) is str:
+        try:
+            node = (
+                ast.parse(annotation.strip(), mode="eval").body if len(annotation) < 1_000 else None
+            )
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return MISSING
+        return _written(node, names, receiver, depth)
+    if type(annotation) is loaded("typing", "TypeVar") or (
+        loaded("typing", "Self") is annotation and annotation is not MISSING
+    ):
+        return _self(receiver)
+    origin, arguments = generic(annotation)
+    return _bracketed(
+        origin, [annotated_class(argument, names, receiver, depth + 1) for argument in arguments]
+    )
+
+
+def _bracketed(origin: Any, items: list[Any]) -> Any:
+    if (
+        origin is MISSING
+        or origin is loaded("typing", "Union")
+        or origin is loaded("typing", "Optional")
+    ):
+        return next((item for item in items if item is not MISSING), MISSING)
+    return Instance(origin, items=tuple(items)) if is_class(origin) else MISSING
+
+
+def _written(node: Any, names: dict[str, Any], receiver: Any, depth: int) -> Any:
+    """Return the instance for an annotation that is a text."""
+    if depth > _DEEPEST:
+        return MISSING
+    if isinstance(node, ast.Constant) and type(node.value) is str:
+        return annotated_class(node.value, names, receiver, depth + 1)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        left = _written(node.left, names, receiver, depth + 1)
+        return _written(node.right, names, receiver, depth + 1) if left is MISSING else left
+    if isinstance(node, ast.Subscript):
+        inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        items = [_written(each, names, receiver, depth + 1) for each in inner]
+        return _bracketed(_object(node.value, names), items)
+    found = _object(node, names)
+    if isinstance(node, ast.Name) and (
+        node.id == "Self" or (found is not MISSING and type(found) is loaded("typing", "TypeVar"))
+    ):
+        return _self(receiver)
+    return (
+        annotated_class(found, names, receiver, depth + 1)
+        if found is not MISSING and type(found) is not str
+        else MISSING
+    )
+
+
+def _object(node: Any, names: dict[str, Any]) -> Any:
+    """Return what a dotted name in an annotation means."""
+    if isinstance(node, ast.Attribute):
+        owner = _object(node.value, names)
+        path = ast.unparse(node.value)
+        found = (
+            own_dict(owner).get(node.attr, MISSING) if is_module(owner) else loaded(path, node.attr)
+        )
+        return found if found is not MISSING else _elsewhere(node.attr, names)
+    if not isinstance(node, ast.Name):
+        return MISSING
+    found = names.get(node.id, MISSING)
+    if found is MISSING:
+        found = builtins.__dict__.get(node.id, _VIEWS.get(node.id, MISSING))
+    if found is MISSING:
+        found = loaded("typing", node.id)
+    return found if found is not MISSING else _elsewhere(node.id, names)
+
+
+_VIEWS: dict[str, type] = {
+    "dict_items": type({}.items()),
+    "dict_keys": type({}.keys()),
+    "dict_values": type({}.values()),
+}
+
+
+def _elsewhere(name: str, names: dict[str, Any]) -> Any:
+    """Return the class of a name that a module imports for type checkers only: the one of its
+    package that has this name."""
+    module = names.get("__name__")
+    package = module.partition(".")[0] if type(module) is str else ""
+    if not package or package == "__main__":
+        return MISSING
+    found = loaded(package, name)
+    if is_class(found):
+        return found
+    for path in list(sys.modules):
+        if path.startswith(package + "."):
+            found = loaded(path, name)
+            if found is not MISSING and is_class(found) and module_of(found) == path:
+                return found
+    return MISSING
+
+
+def _self(receiver: Any) -> Any:
+    if receiver is MISSING or is_module(receiver):
+        return MISSING
+    return (
+        receiver
+        if type(receiver) is Instance
+        else Instance(receiver if is_class(receiver) else type(receiver))
+    )
+
+
+def _instance(cls: Any) -> Any:
+    return MISSING if cls is MISSING else Instance(cls)
+
+
+def operation(left: Any, right: Any) -> Any:
+    """Return the class of what an operator returns for two values; `MISSING` if unknown."""
+    one, other = class_of(left), class_of(right)
+    for cls in (one, other):
+        for module, name in (
+            ("pandas", "DataFrame"),
+            ("pandas", "Series"),
+            ("polars", "Expr"),
+            ("polars", "Series"),
+            ("numpy", "ndarray"),
+        ):
+            if cls is loaded(module, name):
+                return with_columns(Instance(cls), left if cls is one else right, "")
+    if descends(one, loaded("pathlib", "PurePath")):
+        return Instance(one)
+    if one in _NUMBERS and other in _NUMBERS:
+        return Instance(float if float in (one, other) else int)
+    return Instance(one) if one is other and one in _OPERANDS else MISSING
+
+
+_NUMBERS = Classes(int, float, bool)
+_OPERANDS = Classes(str, bytes, list, tuple, set, complex)
+
+
+MOST = 100_000
+"""Columns and keys that are examined."""
+
+
+def columns_of(value: object) -> list[str]:
+    """Return the names of a table's columns; of an `Instance`, those that it probably has."""
+    value = value.table if type(value) is Instance else value
+    try:
+        return [name for name in _columns(value) if type(name) is str]
+    except Exception:  # a library's object in an inconsistent state
+        return []
+
+
+def _columns(value: Any) -> list[Any]:
+    cls = type(value)
+    if cls is loaded("pandas", "DataFrame"):
+        return list(islice(value.columns, MOST))
+    if cls is loaded("pandas", "Series"):
+        return list(islice(value.index, 1_000))
+    if cls is loaded("polars", "DataFrame"):
+        return list(value.columns)
+    if cls is loaded("pyarrow", "Table"):
+        return list(value.column_names)
+    if cls is loaded("numpy", "ndarray"):
+        return list(value.dtype.names or ())
+    return []
+
+
+_LITERALS = (str, int, bytes, bool, float, type(None))
+
+
+def keys_of(value: object) -> list[Candidate]:
+    """Return the keys that can be written as literals. The label of a string is its text, of other
+    keys their literal."""
+    columns = columns_of(value)
+    if columns:
+        return [Candidate(name, fixed("column"), name, 0) for name in columns]
+    if dict not in mro_of(type(value)):
+        return []
+    items: list[tuple[Any, Any]] = list(islice(dict.items(value), MOST))  # type: ignore[arg-type]
+    return [_key(key, item) for key, item in items if type(key) in _LITERALS]
+
+
+def _key(key: Any, item: Any) -> Candidate:
+    label = key if type(key) is str else repr(key)
+    return Candidate(
+        label,
+        lambda: ("key", f"{type_name(item)}  {summary_of(label, item)}".rstrip()),
+        label if type(key) is str else None,
+        0,
+    )
+
+
+def literal(text: str, quote: str, after: str) -> str:
+    """Escape a text for a string that was opened with a prefix and quotes, and close the string
+    unless it is closed already."""
+    marks = quote.lstrip("rRbBuUfFtT")
+    prefix = quote[: len(quote) - len(marks)].lower()
+    if "r" not in prefix:
+        text = "".join(
+            c if c.isprintable() and c != "\\" else c.encode("unicode_escape").decode("ascii")
+            for c in text
+        )
+        text = text.replace(marks[0], "\\" + marks[0])
+    return text if after.startswith(marks) else text + marks
+
+
+_SEQUENCES = Classes(list, tuple)
+_PLAIN = Classes(str, int, float, bool, bytes)
+_SLICED = (("numpy", "ndarray"), ("pandas", "Series"), ("polars", "Series"), ("pandas", "Index"))
+_FUNCTIONS = Classes(
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodWrapperType,
+)
+
+
+class _UnresolvedError(Exception):
+    """The value of the expression is unknown."""
+
+
+_DISPLAYS: dict[type, type] = {
+    **dict.fromkeys((ast.List, ast.ListComp), list),
+    **dict.fromkeys((ast.Dict, ast.DictComp), dict),
+    **dict.fromkeys((ast.Set, ast.SetComp), set),
+    ast.Tuple: tuple,
+    ast.JoinedStr: str,
+}
+
+
+def resolve(expression: str, namespace: Mapping[str, Any]) -> Any:
+    """Return the value of an expression, an `Instance`, or `MISSING` if it is unknown."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(f"({expression}\n)", mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return MISSING
+    try:
+        return _value(tree.body, namespace)
+    except (_UnresolvedError, RecursionError):
+        return MISSING
+
+
+def _value(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.Name):
+        found = namespace.get(node.id, MISSING)
+        return _known(builtins.__dict__.get(node.id, MISSING) if found is MISSING else found)
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Attribute):
+        return _attribute(_value(node.value, namespace), node.attr)
+    if isinstance(node, ast.Subscript):
+        return _item(_value(node.value, namespace), node.slice, namespace)
+    if isinstance(node, ast.Call):
+        return _call(node, namespace)
+    if isinstance(node, ast.BinOp):
+        return _known(operation(_value(node.left, namespace), _value(node.right, namespace)))
+    if isinstance(node, ast.Compare):
+        return _compared(_value(node.left, namespace))
+    if isinstance(node, ast.UnaryOp):
+        return Instance(class_of(_value(node.operand, namespace)))
+    if type(node) in _DISPLAYS:
+        return Instance(_DISPLAYS[type(node)])
+    raise _UnresolvedError
+
+
+def _call(node: ast.Call, namespace: Mapping[str, Any]) -> Any:
+    receiver = MISSING
+    if isinstance(node.func, ast.Attribute):
+        receiver = _value(node.func.value, namespace)
+        function = _attribute(receiver, node.func.attr)
+    else:
+        function = _value(node.func, namespace)
+    if type(function) is Instance or not (
+        is_class(function) or type(function) in _FUNCTIONS or is_dispatcher(function)
+    ):
+        function = in_class(class_of(function), "__call__")
+    return _known(result_of(function, receiver))
+
+
+def _compared(left: Any) -> Any:
+    """Return the class of a comparison's result: of a column, a column of truth values."""
+    found = operation(left, left)
+    return found if found is not MISSING and class_of(found) not in _PLAIN else Instance(bool)
+
+
+def _attribute(value: Any, name: str) -> Any:
+    if type(value) is Instance:
+        found, of_class = attribute(value.cls, name), True
+    else:
+        found, of_class = (
+            attribute(value, name),
+            not is_class(value) and not is_module(value) and name not in own_dict(value),
+        )
+    if found is MISSING:
+        return _column(value, name)
+    if type(found) is staticmethod:
+        return found.__func__
+    if type(found) is classmethod:
+        return types.MethodType(found.__func__, value)
+    if type(found) is types.FunctionType and of_class:
+        return types.MethodType(found, value)
+    if type(found) is property:
+        return _known(result_of(found.fget, value))
+    if type(found) is loaded("functools", "cached_property"):
+        return _known(result_of(own_dict(found).get("func"), value))
+    if comes_from(found, "pandas") and is_class(own_dict(found).get("_accessor")):
+        return Instance(own_dict(found)["_accessor"]) if of_class else own_dict(found)["_accessor"]
+    if (
+        of_class
+        and type(found) not in _FUNCTIONS
+        and in_class(type(found), "__get__") is not MISSING
+    ):
+        if name in ("index", "columns") and is_one_of(value, "pandas", "DataFrame", "Series"):
+            return getattr(value, name)
+        return _known(known(value, name))
+    return found
+
+
+def _column(value: Any, name: str) -> Any:
+    """Return the column that an attribute or a subscript of a table or of its groups names."""
+    table = table_of(value)
+    if table is None or name not in columns_of(table):
+        raise _UnresolvedError
+    module = "polars" if type(table) is loaded("polars", "DataFrame") else "pandas"
+    if name_of(class_of(value)) == "DataFrameGroupBy":
+        return Instance(_known(loaded("pandas.api.typing", "SeriesGroupBy")))
+    return Instance(_known(loaded(module, "Series")))
+
+
+def _item(value: Any, key: ast.expr, namespace: Mapping[str, Any]) -> Any:
+    constant = _constant(key, namespace)
+    if type(value) is dict:
+        try:
+            return _known(value.get(constant, MISSING))
+        except Exception:  # unhashable, or raised by the `__eq__` of a key
+            raise _UnresolvedError from None
+    if type(value) in _SEQUENCES and type(constant) is int:
+        try:
+            return value[constant]
+        except IndexError:
+            raise _UnresolvedError from None
+    cls = class_of(value)
+    if table_of(value) is not None or is_frame(cls):
+        return _of_table(value, cls, key, constant, namespace)
+    if cls in (str, bytes) or (
+        isinstance(key, ast.Slice)
+        and (cls in _SEQUENCES or any(cls is loaded(*each) for each in _SLICED))
+    ):
+        return Instance(cls, items=value.items) if type(value) is Instance else Instance(cls)
+    if type(value) is Instance and value.items:
+        place = (
+            constant
+            if cls is tuple and type(constant) is int
+            else (1 if descends(cls, dict) else 0)
+        )
+        return _known(
+            value.items[place] if -len(value.items) <= place < len(value.items) else MISSING
+        )
+    raise _UnresolvedError
+
+
+def _of_table(
+    value: Any, cls: type, key: ast.expr, constant: Any, namespace: Mapping[str, Any]
+) -> Any:
+    """Return what a subscript of a table, of its groups or of its `loc` and `iloc` selects."""
+    if name_of(cls) in ("_LocIndexer", "_iLocIndexer"):
+        parts = key.elts if isinstance(key, ast.Tuple) else [key]
+        single = any(type(_constant(part, namespace)) in _PLAIN for part in parts)
+        return (
+            Instance(_known(loaded("pandas", "Series")))
+            if single
+            else Instance(_known(loaded("pandas", "DataFrame")), value.table)
+        )
+    if type(constant) is str:
+        if type(value) is not Instance or value.table is not None:
+            with suppress(_UnresolvedError):
+                return _column(value, constant)
+        module = module_of(cls).partition(".")[0]
+        return Instance(_known(loaded(module, "Series")))
+    return Instance(cls, table_of(value))
+
+
+def _constant(key: ast.expr, namespace: Mapping[str, Any]) -> Any:
+    """Return the value of a subscript if it is a literal, or a name of a plain value; otherwise
+    `MISSING`."""
+    if isinstance(key, ast.Name):
+        found = namespace.get(key.id, MISSING)
+        return found if type(found) in _PLAIN else MISSING
+    try:
+        return ast.literal_eval(key)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return MISSING
+
+
+def _known(found: Any) -> Any:
+    if found is MISSING:
+        raise _UnresolvedError
+    return found

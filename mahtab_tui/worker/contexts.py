@@ -1,0 +1,378 @@
+"""Converts any context, or several that have names, to one text with named parts for a search."""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .sandbox.names import why_not_a_name
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it starts with
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_LOOKED_AT = 8_192
+"""Bytes that decide whether a file is text."""
+_FILES = 10_000
+_NOTICES = 10
+"""Notices about the files of a folder at most."""
+_LONGEST_NAME = 1_000
+"""Longer texts (in characters) are not taken for file names."""
+_MOST_NAMED = 100
+_COLUMNS = 100
+"""Columns of a table that are listed."""
+_OPTIONS_OF_OTHERS = frozenset(
+    "api_key base_url api_base api_version azure_endpoint organization project backend backend_kwargs environment environment_kwargs headers"
+    " extra_headers extra_body default_headers custom_system_prompt system_prompt system prompt instructions messages question task signature"
+    " max_iterations max_iters max_llm_calls max_output_chars max_output_tokens max_completion_tokens max_retries timeout stop stream"
+    " verbose logger callbacks lm sub_lm llm client provider root_model recursive_model recursive_prompt persistent orchestrator cache user"
+    " response_format output_type schema reasoning_effort thinking interpreter".split()
+)
+"""Names that are options of other programs for searches and of services, so hardly a text's."""
+_SECRET_NAMES = frozenset(
+    "key apikey token secret password passwd credential credentials auth authorization".split()
+)
+_SECRET = re.compile(
+    r"(?:(?:sk|pk|rk)[-_][\w-]{10,}|gh[a-z]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{15,}|hf_\w{20,}|xox[a-z]-[\w-]{10,}|AKIA[A-Z0-9]{12,}"
+    r"|AIza[\w-]{20,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*|Bearer\s+\S{10,})\s*"
+)
+_LONGEST_SECRET = 500
+_KEYS = ("page_content", "text", "content")
+"""Keys or attributes that may hold a document's text."""
+
+
+class ContextError(Exception):
+    """A context cannot be searched; the message is a sentence saying why."""
+
+
+class NamedContext(NamedTuple):
+    """One of several contexts, in the text that joins them."""
+
+    name: str
+    kind: str
+    """``str``, ``list`` or ``dict``."""
+    start: int
+    end: int
+    parts: tuple[tuple[str, int, int], ...] = ()
+    """As in `ContextText`, in the whole text."""
+    about: str = ""
+
+
+class ContextText(NamedTuple):
+    """The text of a context, with notices for the user."""
+
+    text: str
+    """All of it; documents are joined by line breaks."""
+    kind: str = "str"
+    """Original type of the context: ``str``, ``list`` or ``dict``."""
+    parts: tuple[tuple[str, int, int], ...] = ()
+    """Name (a dict's key, or a number), start and end of each document."""
+    about: str = ""
+    """Description of it besides its size."""
+    notices: tuple[str, ...] = ()
+    contexts: tuple[NamedContext, ...] = ()
+    """If there are several by name: then it is a ``dict`` of them."""
+
+
+def take(given: Any) -> ContextText:
+    """Read a context: str, bytes, a path object (file or folder), an open file, a list of texts or
+    documents, a dict of them, a DataFrame.
+
+    Documents are objects with `page_content` or `text`, or dicts with one of these keys. Raises
+    `ContextError`.
+    """
+    if isinstance(given, str):
+        return ContextText(str(given), notices=_meant_a_file(str(given)))
+    if isinstance(given, (bytes, bytearray, memoryview)):
+        text, notice = _decoded(bytes(given), "The bytes")
+        return ContextText(text, notices=notice)
+    if isinstance(given, os.PathLike):
+        return _path(Path(given))
+    if _is_table(given):
+        return _table(given)
+    if hasattr(given, "to_frame") and _is_labelled(
+        getattr(given, "index", None)
+    ):  # a Series, whose labels would be lost in a list
+        return _table(given.to_frame())
+    if isinstance(given, Mapping):
+        return _joined("dict", ((str(key), _document(value)) for key, value in given.items()))
+    if hasattr(given, "read"):
+        return take(given.read())
+    own = _own_text(given)
+    if own is not None:
+        return ContextText(own)
+    if hasattr(given, "__iter__"):
+        return _joined(
+            "list", ((str(number), _document(value)) for number, value in enumerate(given))
+        )
+    raise ContextError(
+        f"A value of type {type(given).__name__} cannot be searched. A context is a str, bytes, a path object, a list of strings or documents, a dict, or a DataFrame."
+    )
+
+
+def take_all(
+    context: Any,
+    contexts: Mapping[str, Any] | None,
+    keywords: Mapping[str, Any],
+    options: Iterable[str],
+) -> ContextText:
+    """Read one context, or several by name. keywords: contexts that were given like options.
+    options: names that mean something else, one of which may have been misspelt.
+
+    Raises `ContextError`.
+    """
+    for name, value in keywords.items():
+        if why := _why_not_a_text(name, value, options):
+            raise ContextError(why)
+    named = {**(contexts or {}), **keywords}
+    if not named:
+        if context is None:
+            raise ContextError("There is nothing to search: give a text, or several by name.")
+        return take(context)
+    if context is not None:
+        raise ContextError(
+            f"Give one context, or all of them by name: the first one has no name, unlike {', '.join(named)}."
+        )
+    if len(named) > _MOST_NAMED:
+        raise ContextError(
+            f"At most {_MOST_NAMED} contexts can have names; {len(named)} are given. Pass a dict of them instead."
+        )
+    texts: list[str] = []
+    found: list[NamedContext] = []
+    notices: list[str] = []
+    start = 0
+    for name, value in named.items():
+        if why := why_not_a_name(name):
+            raise ContextError(f"A context cannot be named {name!r}: {why}.")
+        try:
+            taken = take(value)
+        except ContextError as error:
+            raise ContextError(f"The context {name!r}: {error}") from None
+        parts = tuple((part, low + start, high + start) for part, low, high in taken.parts)
+        found.append(
+            NamedContext(name, taken.kind, start, start + len(taken.text), parts, taken.about)
+        )
+        texts.append(taken.text)
+        notices += taken.notices
+        start += len(taken.text) + 1
+    whole = tuple((each.name, each.start, each.end) for each in found)
+    return ContextText(
+        "\n".join(texts), "dict", whole, notices=tuple(notices), contexts=tuple(found)
+    )
+
+
+def _why_not_a_text(name: str, value: Any, options: Iterable[str]) -> str:
+    """Return why a keyword is not taken for a context, which a model reads; empty if it is."""
+    otherwise = f"If it is a text for the model, pass contexts={{{name!r}: …}}."
+    if close := difflib.get_close_matches(name, options, 1, 0.75):
+        return f"There is no option {name!r}; did you mean {close[0]!r}? {otherwise}"
+    if name in _OPTIONS_OF_OTHERS:
+        return f"There is no option {name!r}. {otherwise}"
+    short = isinstance(value, (str, bytes)) and len(value) <= _LONGEST_SECRET
+    if short and _SECRET_NAMES & set(name.lower().split("_")):
+        return f"{name} looks like a secret and is sent to no model. {otherwise}"
+    text = value.decode("latin-1") if isinstance(value, bytes) else value
+    if short and _SECRET.fullmatch(text.strip()):
+        return f"The value of {name} looks like a secret and is sent to no model. {otherwise}"
+    if value is None or isinstance(value, (bool, int, float, complex)):
+        return f"There is no option {name!r}, and a value of type {type(value).__name__} is no text to search."
+    return ""
+
+
+def _meant_a_file(text: str) -> tuple[str, ...]:
+    if (
+        len(text) > _LONGEST_NAME
+        or not text.strip()
+        or not text.isprintable()
+        or not os.path.exists(text)
+    ):
+        return ()
+    return (
+        f"The string {text!r} itself is searched; to search the file of that name, pass pathlib.Path({text!r}).",
+    )
+
+
+def _decoded(data: bytes, what: str) -> tuple[str, tuple[str, ...]]:
+    """Decode bytes by their byte order mark, or as UTF-8, or as Windows-1252 or Latin-1, as
+    `search_code` does. what: the subject of a notice."""
+    encoding = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "")
+    try:
+        return data.decode(encoding or "utf-8"), ()
+    except UnicodeDecodeError:
+        if not encoding:
+            with suppress(UnicodeDecodeError):
+                if any(0x80 <= byte < 0xA0 for byte in set(data)):
+                    return data.decode("cp1252"), (
+                        f"{what} are not valid UTF-8, and were read as Windows-1252.",
+                    )
+            return data.decode("latin-1"), (
+                f"{what} are not valid UTF-8, and were read as Latin-1.",
+            )
+        text = data.decode(encoding, "replace")
+        return text, (
+            f"{what} are not valid {encoding.upper().removesuffix('-SIG')}; characters replaced: {text.count(chr(0xFFFD)):,}.",
+        )
+
+
+def _path(path: Path) -> ContextText:
+    try:
+        if path.is_dir():
+            return _folder(path)
+        text, notice = _decoded(_read(path), f"The bytes of {path}")
+    except OSError as error:
+        raise ContextError(f"{path} cannot be read: {error.strerror}.") from None
+    except MemoryError:
+        raise ContextError(f"{path} does not fit into memory.") from None
+    except ValueError as error:  # an impossible file name
+        raise ContextError(f"{str(path)!r} cannot be read: {error}.") from None
+    return ContextText(text, about=f"the file {path.name}", notices=notice)
+
+
+def _read(path: Path) -> bytes:
+    """Read a file. Raises `OSError`, `MemoryError`, and `ContextError` for devices and pipes, which
+    may be endless or block."""
+    # O_NONBLOCK, since opening a pipe without a writer would block.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ContextError(
+                f"{path} is not a file but a device or a pipe, which may be endless. Read what you need from it, and pass that."
+            )
+        return file.read()
+
+
+def _folder(path: Path) -> ContextText:
+    """Read the text files of a folder, without hidden ones, as documents by name."""
+    notices: list[str] = []
+
+    def on_error(error: OSError) -> None:
+        if Path(error.filename) == path:
+            raise error
+        notices.append(f"{error.filename} cannot be read and was left out: {error.strerror}.")
+
+    left_out = 0
+    texts = []
+    for file in _files(path, on_error):
+        try:
+            data = _read(file)
+        except OSError as error:
+            notices.append(f"{file} cannot be read and was left out: {error.strerror}.")
+            continue
+        if b"\0" in data[:_LOOKED_AT] and not data.startswith(tuple(mark for mark, _ in _BOMS)):
+            left_out += 1
+            continue
+        text, notice = _decoded(data, f"The bytes of {file}")
+        notices += notice
+        texts.append((str(file.relative_to(path)), text))
+    if not texts:
+        raise ContextError(f"There are no text files in {path}.")
+    if len(notices) > _NOTICES:
+        notices[_NOTICES:] = [f"There are {len(notices) - _NOTICES:,} more such notices."]
+    if left_out:
+        notices.append(f"Files in {path} that are not text were left out: {left_out:,}.")
+    return _joined("dict", iter(texts))._replace(notices=tuple(notices))
+
+
+def _files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
+    """Yield the files of a folder. on_error: called for each folder that cannot be opened."""
+    count = 0
+    for folder, folders, names in os.walk(path, onerror=on_error):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            file = Path(folder, name)
+            if name.startswith(".") or not _may_be_read(file):
+                continue
+            count += 1
+            if count > _FILES:
+                raise ContextError(
+                    f"There are more than {_FILES:,} files in {path}. Pass a subfolder, or a list of texts."
+                )
+            yield file
+
+
+def _may_be_read(path: Path) -> bool:
+    """Tell whether it is a regular file; True if permission is denied, so that reading it reports
+    that."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+
+
+def _is_table(value: Any) -> bool:
+    return hasattr(value, "columns") and (hasattr(value, "to_csv") or hasattr(value, "write_csv"))
+
+
+def _is_labelled(index: Any) -> bool:
+    """Tell whether the index of a table is more than row numbers from 0."""
+    if type(index).__name__ != "RangeIndex":
+        return hasattr(index, "names")
+    return (index.start, index.step, index.name) != (0, 1, None)
+
+
+def _table(frame: Any) -> ContextText:
+    columns = [str(column) for column in frame.columns]
+    if hasattr(frame, "to_csv"):
+        labelled = _is_labelled(getattr(frame, "index", None))
+        text = str(frame.to_csv(index=labelled))
+        if labelled:
+            columns[:0] = [
+                "(the index)" if name is None else str(name) for name in frame.index.names
+            ]
+    else:
+        text = str(frame.write_csv())
+    named = ", ".join(columns[:_COLUMNS]) + (
+        f", and {len(columns) - _COLUMNS} more" if len(columns) > _COLUMNS else ""
+    )
+    return ContextText(
+        text, about=f"CSV of a DataFrame of {len(frame):,} rows with the columns {named}"
+    )
+
+
+def _document(value: Any) -> str:
+    """Return the text of a document."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return _decoded(bytes(value), "")[0]
+    if _is_table(value):
+        return _table(value).text
+    text = _own_text(value)
+    if text is not None:
+        return text
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def _own_text(value: Any) -> str | None:
+    """Return the text in a document's known key or attribute."""
+    for key in _KEYS:
+        text = value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
+        if isinstance(text, str):
+            return text
+    return None
+
+
+def _joined(kind: str, documents: Iterator[tuple[str, str]]) -> ContextText:
+    texts: list[str] = []
+    parts = []
+    start = 0
+    for name, text in documents:
+        parts.append((name, start, start + len(text)))
+        texts.append(text)
+        start += len(text) + 1
+    return ContextText("\n".join(texts), kind, tuple(parts))

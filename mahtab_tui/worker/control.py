@@ -1,0 +1,557 @@
+"""Talks with the host: the control thread, and calls from cells."""
+
+from __future__ import annotations
+import __future__
+
+import _thread
+import errno
+import itertools
+import os
+import queue
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Callable, Optional, Protocol
+
+from .frames import CONNECTION_LOST, MAX_FRAME, TOKEN_SIZE, Frame, FrameError, FrameReader, encode
+from .stdlib import importing_from, late_import
+from .text_tools import mark_as_text
+from .tracebacks import HERE
+
+if TYPE_CHECKING:
+    CallHost = Callable[[str, dict[str, Any]], Any]
+    from .holder import Beside
+
+_JSON = (str, int, float, bool, list, tuple, dict, type(None))
+
+
+def _no_host(name: str, args: dict[str, Any]) -> Any:
+    raise RuntimeError("There is no host to call")
+
+
+class Host:
+    """Holds the function that the tools of this process call; `toolbox.install` sets it."""
+
+    call: CallHost = staticmethod(_no_host)
+
+    is_elsewhere = False
+    """Whether the host is another machine, which cannot read files of this one."""
+
+
+def make(described: dict[str, Any]) -> Callable[..., str]:
+    """Make the function of a `kernel.base.HostFunction`. When called, it may raise RuntimeError with the host's message."""
+    name, called = described["name"], described["called"]
+    parameters = [
+        f"{each}: {annotation}" + (f" = {default}" if default else "")
+        for each, annotation, default in described["parameters"]
+    ]
+    given = ", ".join(f"{each!r}: {each}" for each, _, _ in described["parameters"])
+
+    def call(arguments: dict[str, Any]) -> str:
+        return mark_as_text(
+            str(Host.call(called, {key: _plain(value) for key, value in arguments.items()}))
+        )
+
+    source = f"def {name}({', '.join(parameters)}) -> str:\n    return __call__({{{given}}})"
+    # A file name in our folder, so that tracebacks hide it.
+    code = compile(
+        source,
+        f"{HERE}/host_functions/{name}",
+        "exec",
+        __future__.annotations.compiler_flag,
+        dont_inherit=True,
+    )
+    made: dict[str, Any] = {"__call__": call, "__name__": __name__}
+    exec(code, made)
+    made[name].__doc__ = described["doc"]
+    function: Callable[..., str] = made[name]
+    return function
+
+
+def _plain(value: Any) -> Any:
+    """Convert a value for JSON: numbers of other libraries to numbers, others, such as paths, to text."""
+    if type(value) in _JSON:
+        return value
+    try:
+        return value.__index__()
+    except Exception:  # raised by the object's code
+        return str(value)
+
+
+Serve = Callable[[Frame, Optional[str]], None]
+"""Runs a nested cell, or refuses it with a sentence."""
+
+
+class HostCalls:
+    """The open calls. Any thread may call; nested cells run on the main thread while it waits."""
+
+    def __init__(self, send: Callable[[Frame], None], serve: Serve) -> None:
+        self._send = send
+        self._serve = serve
+        self._main = threading.get_ident()
+        self._ids = itertools.count(1)
+        self._lock = threading.Lock()
+        self._open: dict[int, queue.SimpleQueue[Frame]] = {}
+        self._waiting: list[queue.SimpleQueue[Frame]] = []
+        self.instead: Callable[[str, dict[str, Any]], Any] | None = None
+        """Serves calls in a fork, which has no host."""
+
+    def call(self, name: str, args: dict[str, Any]) -> Any:
+        """Call the host and wait for the answer (JSON values both ways). Raises `RuntimeError` with
+        the host's message."""
+        if self.instead is not None:
+            return self.instead(name, args)
+        if name == "terminal":
+            sys.audit("mahtab_tui.terminal", args["argv"])
+        number = next(self._ids)
+        inbox: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        self._opened(number, inbox)
+        try:
+            self._send({"op": "call", "id": number, "name": name, "args": args})
+            while True:
+                frame = inbox.get()
+                if frame["op"] == "execute":
+                    self._serve(frame, None)
+                elif frame["op"] == "interrupt":
+                    raise KeyboardInterrupt
+                elif "error" in frame:
+                    raise RuntimeError(frame["error"])
+                else:
+                    return frame["value"]
+        except KeyboardInterrupt:
+            self._send({"op": "cancelled", "id": number})
+            raise
+        finally:
+            self._closed(number, inbox)
+
+    @property
+    def waiting(self) -> int:
+        """How many nested calls of the main thread are open."""
+        return len(self._waiting)
+
+    def interrupt(self) -> None:
+        """End the main thread's innermost wait, for hosts that cannot send signals."""
+        self.deliver({"op": "interrupt"})
+
+    def deliver(self, frame: Frame) -> bool:
+        """Hand over an answer or a nested cell; False if nobody waits for it. Called by the control
+        thread."""
+        with self._lock:
+            waiting = self._waiting[-1] if self._waiting else None
+            inbox = self._open.get(frame["id"]) if frame["op"] == "answer" else waiting
+            if inbox is None:
+                return False
+            inbox.put(frame)
+            return True
+
+    def _opened(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
+        with self._lock:
+            self._open[number] = inbox
+            if threading.get_ident() == self._main:
+                self._waiting.append(inbox)
+
+    def _closed(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
+        with self._lock:
+            del self._open[number]
+            if inbox in self._waiting:
+                self._waiting.remove(inbox)
+        while not inbox.empty():
+            frame = inbox.get()
+            if frame["op"] == "execute":
+                self._serve(frame, "the cell that asked for it no longer waits")
+
+
+class Interrupts:
+    """Turns SIGINT into `KeyboardInterrupt` when that is safe. Only the main thread uses it."""
+
+    def __init__(self) -> None:
+        self.running = False
+        """Whether a cell's code (or a `__repr__` of the user's) runs."""
+        self._shielded = False
+        self._pending = False
+        self.handled_at = 0.0
+        """When an interrupt last reached the user's code, by `now`."""
+        self.requested: int | None = None
+        """The cell to stop, kept because the signal may come before the cell starts."""
+        self.cancel_await: Callable[[], bool] = lambda: False
+        """Stops a top-level `await` that only waits; returns False if there is none."""
+        self.idle_task_in_the_way: Callable[[], bool] = lambda: False
+        """Tells whether a background task keeps the next cell from running."""
+
+    now = staticmethod(time.monotonic)
+    """Seconds by a clock that the host can read too."""
+
+    def handle(self, signum: int, frame: FrameType | None) -> None:
+        if not self.running:
+            if self.idle_task_in_the_way():
+                raise KeyboardInterrupt
+            return
+        self.handled_at = self.now()
+        if self._shielded:
+            self._pending = True
+            return
+        self.requested = None
+        if not self.cancel_await():
+            raise KeyboardInterrupt
+
+    def install(self) -> None:
+        """Install our handler, again if needed, and unblock SIGINT."""
+        if signal.getsignal(signal.SIGINT) != self.handle:
+            signal.signal(signal.SIGINT, self.handle)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+    @contextmanager
+    def allowed(self, cell: int | None = None) -> Iterator[None]:
+        """Allow interrupts to raise inside. Can be nested, because a cell may run while another
+        waits for the host."""
+        before = self.running
+        try:
+            self.running = True
+            if cell is not None and self.requested == cell:
+                self.handled_at = self.now()
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self.running = before
+
+    @contextmanager
+    def shielded(self) -> Iterator[None]:
+        """Delay interrupts to the end, so that a frame is sent completely or not at all."""
+        if self._shielded:
+            yield
+            return
+        self._shielded = True
+        try:
+            yield
+        finally:
+            self._shielded = False
+        if self._pending:
+            self._pending = False
+            raise KeyboardInterrupt
+
+
+_HOST_GONE = frozenset({errno.EPIPE, errno.ECONNRESET})
+
+FLUSH_EVERY = 50
+"""Milliseconds between two flushes of what a running cell has printed."""
+
+
+class Channel:
+    """Sends frames: whole, one after the other, from any thread."""
+
+    def __init__(
+        self,
+        fd: int,
+        interrupts: Interrupts,
+        limit: int = MAX_FRAME,
+        token: bytes = b"",
+        beside: Beside | None = None,
+    ) -> None:
+        """beside: the holder, with which the kernel may outlive its host; None for none."""
+        self.fd = fd
+        self.beside = beside
+        self.absent = False
+        """There is no host now."""
+        self.away = False
+        """There is a host, but what it is told waits for a wire."""
+        self.alone: Callable[[int], None] = lambda number: None
+        """Answers a call that needs no host."""
+        self._limit = limit
+        self._token = token
+        self._interrupts = interrupts
+        self._lock = threading.Lock()
+        self._main = threading.get_ident()
+        os.register_at_fork(after_in_child=self._cut)
+
+    def send(self, frame: Frame) -> None:
+        """Raises `TypeError` or `FrameError` for what cannot be carried; ends the process where
+        nobody listens, and nobody will."""
+        if threading.get_ident() == self._main:
+            with self._interrupts.shielded():
+                self._write(frame)
+        else:
+            self._write(frame)
+
+    def _write(self, frame: Frame) -> None:
+        if self.fd < 0:
+            raise RuntimeError("a forked process cannot reach the session")
+        with self._lock:
+            data = encode(
+                frame, self._limit, self._token
+            )  # with the token of the host that is there now
+            if self.beside is not None:
+                self.beside.story.note(frame)
+            if not self.absent:
+                self._write_all(data)
+        if (self.absent or self.away) and frame["op"] == "call":
+            self.alone(frame["id"])
+
+    def _write_all(self, data: bytes) -> None:
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self.fd, view) :]
+        except OSError as error:
+            if self.beside is None or error.errno not in _HOST_GONE:
+                os._exit(CONNECTION_LOST)
+            self.absent = True
+
+    def host_left(self) -> None:
+        """The host has ended: what happens from now on is for the next one."""
+        with self._lock:
+            self.absent = True
+
+    def host_came(self, fd: int, hello: Frame) -> None:
+        """Speak with another host from now on; `hello` is the first that it hears, with the story.
+        fd: takes the place of the old one."""
+        if not self.absent:  # the kernel was taken from it; it may not be reading
+            with suppress(OSError):
+                late_import("socket").socket(fileno=os.dup(self.fd)).shutdown(2)
+        token = os.read(fd, TOKEN_SIZE)
+        with self._lock:
+            os.dup2(fd, self.fd, inheritable=False)
+            os.close(fd)
+            self._token, self.absent = token, False
+            assert self.beside is not None
+            self._write_all(
+                encode({**hello, "story": self.beside.story.whole()}, self._limit, token)
+            )
+
+    def _cut(self) -> None:
+        """In a forked child: the conversation with the host is the parent's."""
+        os.close(self.fd)
+        self.fd = -1
+
+
+class Staying(Protocol):
+    """`holding.staying.Staying`, which imports this file."""
+
+    fd: int
+
+    def wait(self) -> int | None: ...
+
+    def over(self) -> bool: ...
+
+    def serve(self) -> bool: ...
+
+    def stays(self) -> bool: ...
+
+
+class Sender(Protocol):
+    """Sends frames to the host, from any thread. fd: where frames come from. absent: whether there
+    is no host now."""
+
+    fd: int
+    absent: bool
+
+    def send(self, frame: Frame) -> None: ...
+
+
+class Control:
+    """Reads frames from the host; answers what it can by itself, and leaves the rest to others, by
+    the frames' op."""
+
+    def __init__(
+        self,
+        channel: Sender,
+        namespace: dict[str, Any],
+        answers: dict[str, Callable[[Frame], Any]],
+        handlers: dict[str, Callable[[Frame], None]],
+        active: Callable[[], bool],
+        flush: Callable[[], None],
+        repair: Callable[[], None],
+        ended: Callable[[], None],
+        staying: Staying | None = None,
+    ) -> None:
+        """answers: return the answer at once. handlers: see to it that there is one, if there must
+        be.
+
+        staying: keeps the kernel alive without a host; None where it ends with its host.
+        """
+        self._channel = channel
+        self._namespace = namespace
+        self._inspection: Any = None
+        self._making = threading.Lock()
+        self._aside = {
+            "inspect": self._describe,
+            "describe": lambda frame: late_import(f"{__package__}.description").describe(
+                namespace, frame["names"], frame["limit"]
+            ),
+            "look": self._look,
+            "complete": lambda frame: late_import(f"{__package__}.completion.complete").complete(
+                namespace, frame["code"], frame["cursor"]
+            ),
+            "explain": self._explanation,
+            "private_use": lambda frame: late_import(f"{__package__}.private_use").private_use(
+                namespace, frame["names"], frame["codes"]
+            ),
+            "installed": _installed,
+        }
+        """Answered on threads: describing may run the user's own code, completing may look at a
+        slow disk."""
+        self._answers = {**answers, "chdir": _change_directory}
+        self._handlers = {**handlers, "size": _set_size}
+        self._active = active
+        self._flush = flush
+        self._repair = repair
+        self._ended = ended
+        self._staying = staying
+        self._reader = FrameReader()
+        self._host_gone = False
+        """The host has closed its connection, and all that it has said was read."""
+
+    def run(self) -> None:
+        # The signal is for the main thread: only there does it end a `sleep`.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        was_busy = False
+        while True:
+            try:
+                busy = self._active() or _thread._count() > 1
+                active, was_busy = (
+                    busy or was_busy,
+                    busy,
+                )  # once more: a thread may have printed just before its end
+                ready = self._ready(active)
+                if active:
+                    self._flush()
+                if not self._serve(ready):
+                    break
+            except FrameError:  # code has read from the descriptor, or closed it: what comes cannot be made out any more
+                os._exit(CONNECTION_LOST)
+            except:  # noqa: E722  (the thread's outermost frame; even the name BaseException may be gone)
+                self._repair()
+        self._ended()
+
+    def _ready(self, active: bool) -> list[int]:
+        """Wait for the host, or the holder; returns the descriptors that can be read."""
+        poll = select.poll()
+        if not self._host_gone:
+            poll.register(self._channel.fd, select.POLLIN)
+        if self._staying is not None and self._staying.fd >= 0:
+            poll.register(self._staying.fd, select.POLLIN)
+        return [
+            fd
+            for fd, _ in poll.poll(
+                FLUSH_EVERY if active else None if self._staying is None else self._staying.wait()
+            )
+        ]
+
+    def _serve(self, ready: list[int]) -> bool:
+        """Serve the host; returns whether the kernel goes on."""
+        if self._channel.fd in ready and not self._read():
+            return False
+        staying = self._staying
+        if staying is None:
+            return True
+        if staying.fd in ready:
+            while (
+                not self._host_gone and select.select([self._channel.fd], [], [], 0)[0]
+            ):  # what the host before has still said
+                if not self._read():
+                    return False
+            if not staying.serve():
+                return False
+            self._reader, self._host_gone = FrameReader(), self._channel.absent
+        return not staying.over()
+
+    def _read(self) -> bool:
+        """Read what the host says; returns whether the kernel goes on."""
+        data = os.read(self._channel.fd, 65536)
+        for frame in self._reader.feed(data):
+            self.handle(frame)
+        self._host_gone = not data
+        return bool(data) or (self._staying is not None and self._staying.stays())
+
+    def handle(self, frame: Frame) -> None:
+        """Answer one frame, or have it answered."""
+        try:
+            op = frame["op"]
+            if op in self._aside:
+                threading.Thread(
+                    target=self._answer_aside, args=(frame, self._aside[op]), daemon=True
+                ).start()
+            elif op in self._answers:
+                self._channel.send(reply_to(frame, value=self._answers[op](frame)))
+            else:
+                self._handlers[op](frame)
+        except Exception as error:  # whatever one request does, the next must be answered
+            self._channel.send(reply_to(frame, error=str(error)))
+
+    def _answer_aside(self, frame: Frame, work: Callable[[Frame], Any]) -> None:
+        try:
+            reply = reply_to(frame, value=work(frame))
+        except Exception as error:  # the thread's outermost frame
+            reply = reply_to(frame, error=str(error) or type(error).__name__)
+        except (
+            BaseException
+        ) as error:  # an object of the user's has ended the thread: whoever waits shall know
+            reply = reply_to(frame, error=f"{type(error).__name__} was raised.")
+        self._channel.send(reply)
+
+    def _describe(self, frame: Frame) -> Any:
+        name = frame["name"]
+        if name not in self._namespace:
+            raise LookupError(f"There is no variable named {name}.")
+        return late_import(f"{__package__}.detail").describe(
+            self._namespace, name, run_code=frame["run_code"]
+        )
+
+    def _look(self, frame: Frame) -> Any:
+        module = late_import(f"{__package__}.inspection.inspection")
+        with self._making:
+            if self._inspection is None:
+                self._inspection = module.Inspection(self._namespace)
+        return self._inspection.answer(frame["asked"])
+
+    def _explanation(self, frame: Frame) -> Any:
+        found = late_import(f"{__package__}.completion.cursor").explain_at(
+            self._namespace, frame["code"], frame["cursor"]
+        )
+        return None if found is None else found._asdict()
+
+
+def reply_to(frame: Frame, **told: Any) -> Frame:
+    """Return the reply to a request: its `value`, or an `error`."""
+    return {"op": "reply", "id": frame.get("id"), **told}
+
+
+def _change_directory(frame: Frame) -> str:
+    os.chdir(os.path.expanduser(frame["path"]))
+    return os.getcwd()
+
+
+def _installed(frame: Frame) -> bool:
+    """Whether a module can be imported from elsewhere than the working directory; imported at once
+    where that is wanted."""
+    here = working_directory()
+    try:
+        with importing_from([each for each in sys.path if each not in ("", ".", here)]):
+            if not frame["load"]:
+                return late_import("importlib.util").find_spec(frame["module"]) is not None
+            late_import("importlib").import_module(frame["module"])
+    except Exception:  # a package that is broken, which the cell that needs it will tell
+        return False
+    return True
+
+
+def _set_size(frame: Frame) -> None:
+    """Tell the user's libraries how wide the screen is: this is where `shutil.get_terminal_size`
+    looks first."""
+    os.environ["COLUMNS"], os.environ["LINES"] = str(frame["columns"]), str(frame["lines"])
+
+
+def working_directory() -> str:
+    """The kernel's working directory; empty where it was deleted."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+def python_version() -> str:
+    return ".".join(map(str, sys.version_info[:3]))

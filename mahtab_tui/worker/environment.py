@@ -1,0 +1,427 @@
+"""Streams, builtins and signals of the process while a cell runs."""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import fcntl
+import getpass
+import io
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from types import FrameType, ModuleType, TracebackType
+from typing import Any, NamedTuple, NoReturn, TextIO
+
+from .capture import ErrorStream, LimitedOutput, flush, open_stdout
+from .control import Interrupts
+from .stdlib import is_ours, late_import
+from .tracebacks import CELL, HERE, format_safely
+
+Ask = Callable[[str, dict[str, Any]], Any]
+
+
+class Replacement(NamedTuple):
+    """A name in a module, and its replacement."""
+
+    module: ModuleType
+    name: str
+    value: Any
+
+
+class Leave(SystemExit):
+    """The user called `exit()`: the cell ends, and the session asks whether to leave."""
+
+
+class Console:
+    """Reads lines from the user. ask: `HostCalls.call`."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self.hidden_lines: list[str] = []
+        """Lines that were typed hidden."""
+
+    def input(self, prompt: object = "", /) -> str:
+        """Read a line from the user, like Python's `input`."""
+        text = str(prompt)
+        answer = self._line(text, password=False)
+        print(f"{text}{'' if answer is None else answer}")
+        if answer is None:
+            raise EOFError("no more input")
+        return answer
+
+    def getpass(
+        self, prompt: str = "Password: ", stream: TextIO | None = None, **options: Any
+    ) -> str:
+        """Read a hidden line, like Python's `getpass.getpass`."""
+        answer = self._line(str(prompt), password=True)
+        print(prompt)
+        if answer is None:
+            raise EOFError("no more input")
+        if answer not in self.hidden_lines:
+            self.hidden_lines.append(answer)
+        return answer
+
+    def readline(self) -> str | None:
+        """Read a line for `sys.stdin` without its line break; None at the end of the input."""
+        answer = self._line("", password=False)
+        if answer is not None:
+            print(answer)
+        return answer
+
+    def leave(self, code: object = None) -> NoReturn:
+        self._ask("quit", {})
+        raise Leave(code)
+
+    def replacements(self) -> list[Replacement]:
+        """Return the replacements of Python's own names."""
+        found = [
+            Replacement(builtins, "input", self.input),
+            Replacement(getpass, "getpass", self.getpass),
+            Replacement(sys, "stdin", HostInput(self.readline)),
+            Replacement(builtins, "exit", _Quitter("exit", self.leave)),
+            Replacement(builtins, "quit", _Quitter("quit", self.leave)),
+            Replacement(builtins, "help", _Help()),
+        ]
+        if "PYTHONBREAKPOINT" not in os.environ:
+            found.append(Replacement(sys, "breakpointhook", set_trace))
+        return found
+
+    def _line(self, prompt: str, password: bool) -> str | None:
+        sys.stdout.flush()
+        answer = self._ask("input", {"prompt": prompt, "password": password})
+        return None if answer is None else str(answer)
+
+
+class HostInput(io.TextIOBase):
+    """`sys.stdin`, which asks the user for each line."""
+
+    def __init__(self, ask_line: Callable[[], str | None]) -> None:
+        super().__init__()
+        self._ask_line = ask_line
+        self._rest = ""
+
+    encoding = "utf-8"
+
+    def readable(self) -> bool:
+        return True
+
+    def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
+        if not self._rest:
+            line = self._ask_line()
+            if line is None:
+                return ""
+            self._rest = line + "\n"
+        end = self._rest.index("\n") + 1
+        if size is not None and size >= 0:
+            end = min(end, size)
+        line, self._rest = self._rest[:end], self._rest[end:]
+        return line
+
+    def read(self, size: int | None = -1, /) -> str:
+        text = ""
+        while size is None or size < 0 or len(text) < size:
+            line = self.readline(-1 if size is None or size < 0 else size - len(text))
+            if not line:
+                break
+            text += line
+        return text
+
+
+class _Quitter:
+    """`exit` and `quit`, which can be called or displayed, like Python's own."""
+
+    def __init__(self, name: str, leave: Callable[[object], NoReturn]) -> None:
+        self._name = name
+        self._leave = leave
+
+    def __repr__(self) -> str:
+        return f"Use {self._name}() or Ctrl+D in an empty editor to leave."
+
+    def __call__(self, code: object = None) -> NoReturn:
+        self._leave(code)
+
+
+class _Help:
+    """`help`, like Python's own, but its text is shown from the start, as in a pager."""
+
+    def __repr__(self) -> str:
+        return "Type help(object) for help about object, or object?."
+
+    def __call__(self, *args: object, **named: object) -> None:
+        pydoc: Any = late_import("pydoc")
+        pager = pydoc.pager
+        pydoc.pager = _show_page
+        try:
+            pydoc.help(*args, **named)
+        finally:
+            pydoc.pager = pager
+
+
+def _show_page(text: str, title: str = "") -> None:
+    """Replace `pydoc.pager`. Removes bold by overstriking: each letter, a backspace, the letter
+    again."""
+    late_import(f"{__package__}.displays").show_help(late_import("pydoc").plain(text))
+
+
+def set_trace(*_: Any, header: str | None = None, **__: Any) -> None:
+    """Start Python's debugger in the cell's code; `sys.breakpointhook` and `pdb.set_trace`."""
+    debugger = _debugger()
+    if header is not None:
+        debugger.message(header)
+    debugger.set_trace(sys._getframe().f_back)
+
+
+def loaded_pdb() -> Any:
+    """Import pdb with our `set_trace`."""
+    pdb: Any = late_import("pdb")
+    pdb.set_trace = set_trace
+    return pdb
+
+
+def post_mortem(traceback: TracebackType) -> None:
+    """Start Python's debugger where an exception was raised."""
+    debugger = _debugger()
+    debugger.reset()
+    debugger.interaction(None, traceback)
+
+
+def _debugger() -> Any:
+    pdb: Any = loaded_pdb()
+
+    class Debugger(pdb.Pdb):  # type: ignore[misc]
+        """pdb that hides the frames below the cell, and finds the source of cells."""
+
+        def canonic(self, filename: str) -> str:
+            return filename if filename.startswith(CELL) else str(super().canonic(filename))
+
+        def get_stack(
+            self, frame: FrameType | None, tb: TracebackType | None
+        ) -> tuple[list[tuple[FrameType, int]], int]:
+            stack, current = super().get_stack(frame, tb)
+            chosen = stack[current]
+            ours = [entry[0].f_code.co_filename.startswith(HERE) for entry in stack]
+            below = ours.index(True) if True in ours else 0
+            kept = [
+                entry for place, entry in enumerate(stack) if place >= below and not ours[place]
+            ]
+            return kept, kept.index(chosen) if chosen in kept else len(kept) - 1
+
+    return Debugger(nosigint=True, skip=[f"{__package__}.*"])
+
+
+_FLUSH_BEFORE = frozenset(
+    {"subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.spawn", "pty.spawn"}
+)
+"""Audit events after which another process writes to fd 1 and 2. (`os.fork` has its own hook.)"""
+
+_STARTERS = frozenset({"multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver"})
+"""Modules that start processes which do not inherit `__main__`."""
+_LOADED = 500
+"""Files that cells have opened, of which is known."""
+_LIBRARIES = (sys.prefix, sys.base_prefix, "/usr/", "/proc/", "/dev/")
+
+_DEEP_ENOUGH = 400
+"""The lowest recursion limit that a cell may leave behind."""
+
+
+class Stage(NamedTuple):
+    """The streams before a cell, and the cell's limited output."""
+
+    before: tuple[Any, Any]
+    limited: LimitedOutput | None
+
+
+class ProcessSurroundings:
+    """Streams, descriptors, builtins and signals of the kernel's process. Make it after our names
+    are in builtins."""
+
+    def __init__(
+        self, main: ModuleType, interrupts: Interrupts, on_asyncio: Callable[[], None]
+    ) -> None:
+        """on_asyncio: called when code of a cell imports asyncio for the first time."""
+        self._main = main
+        self._on_asyncio = on_asyncio
+        self.cloudpickle = ""
+        """The folder of cloudpickle; empty if the host did not name one."""
+        self._interrupts = interrupts
+        self._pid = os.getpid()
+        self._c_library = ctypes.CDLL(None)
+        self._pipe = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 32)
+        self._pipe_identity = _identity(self._pipe)
+        self._builtins = dict(builtins.__dict__)
+        self._builtins.pop("_", None)
+        self._stdin = sys.stdin
+        self._pandas_fits = False
+        self._watch: Callable[[str, tuple[Any, ...]], None] | None = None
+        self._audited = {*_FLUSH_BEFORE, "import", "open", "sqlite3.connect"}
+        self.loaded: dict[str, None] = {}
+        """Files that cells have read, the newest last: cells in a locked fork may read them,
+        too."""
+        self._open_streams()
+        self._set_streams()
+        interrupts.install()
+        self._listen()
+        # Since 3.12, `os.fork` warns if there are threads. There is always our control thread,
+        # which does no harm.
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+        os.register_at_fork(before=self.flush, after_in_child=self._in_child)
+
+    def enter(self, limit: int | None) -> Stage:
+        before = (getattr(sys, "stdout", None), getattr(sys, "stderr", None))
+        limited = None
+        sys.stdout, sys.stderr = self._out, self._err
+        if limit is not None:
+            limited = LimitedOutput(self._out, limit)
+            sys.stdout, sys.stderr = limited, LimitedOutput(self._err, limit, sharing=limited)
+        return Stage(before, limited)
+
+    def leave(self, stage: Stage, nested: bool) -> None:
+        # First restore the builtins, which the code below needs and the cell may have removed.
+        self._builtins_now.update(self._builtins)
+        if sys.getrecursionlimit() < _DEEP_ENOUGH:
+            sys.setrecursionlimit(1000)
+        self._c_library.fflush(None)
+        flush(getattr(sys, "stdout", None), getattr(sys, "stderr", None))
+        self._restore_descriptors()
+        self.flush()
+        if nested:
+            sys.stdout, sys.stderr = stage.before
+            return
+        if sys.gettrace() is not None:
+            sys.settrace(None)
+        self._set_streams()
+        self._main.__dict__["__builtins__"] = builtins
+        sys.modules["__main__"] = self._main
+        sys.modules["builtins"] = builtins
+        if not callable(getattr(sys, "displayhook", None)):
+            sys.displayhook = sys.__displayhook__
+        self._interrupts.install()
+
+    def leave_child(self, error: BaseException | None) -> None:
+        if os.getpid() == self._pid:
+            return
+        code = 0
+        if isinstance(error, SystemExit):
+            code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        elif error is not None:
+            self._err.write(format_safely(error))
+            code = 1
+        self.flush()
+        os._exit(code & 0xFF)
+
+    def in_fork(self) -> None:
+        """Take fd 1 and 2 of a fork, in which a cell runs, for its streams."""
+        self._pid = os.getpid()
+        self._pipe, self._pipe_identity = 1, _identity(1)
+        self._open_streams()
+        self._in_child()
+        self._set_streams()
+
+    def flush(self) -> None:
+        """Flush the output of Python code. Any thread may call it."""
+        flush(self._out, self._err)
+
+    _builtins_now: dict[str, Any] = builtins.__dict__
+
+    def keep(self, added: dict[str, Any]) -> None:
+        """Also restore these builtins after a cell."""
+        self._builtins = {**self._builtins, **added}
+
+    def repair_builtins(self) -> None:
+        """Restore builtins for the control thread, which must survive a cell that empties them."""
+        self._builtins_now.update(self._builtins)
+
+    def _open_streams(self) -> None:
+        self._out: TextIO = open_stdout(1)
+        self._err: TextIO = ErrorStream(self._out, 2)
+        sys.__stdout__, sys.__stderr__ = self._out, self._err  # type: ignore[misc]
+
+    def _set_streams(self) -> None:
+        if self._out.closed or self._err.closed:
+            self._open_streams()
+        sys.stdin, sys.stdout, sys.stderr = self._stdin, self._out, self._err
+
+    def _restore_descriptors(self) -> None:
+        for fd in (1, 2):
+            if _identity(fd) != self._pipe_identity:
+                os.dup2(self._pipe, fd)
+
+    def _listen(self) -> None:
+        """Listen to the audit events that matter. Some others are very frequent, and each call of a
+        method would cost a microsecond."""
+        matter = self._audited
+
+        def hook(event: str, args: tuple[Any, ...]) -> None:
+            if event in matter:
+                self._audit(event, args)
+
+        sys.addaudithook(hook)
+
+    def watch(self, events: Iterable[str], watch: Callable[[str, tuple[Any, ...]], None]) -> None:
+        """Tell a function of such audit events while a cell runs."""
+        self._audited.update(events)
+        self._watch = watch
+
+    def _audit(self, event: str, args: tuple[Any, ...]) -> None:
+        if self._watch is not None and self._interrupts.running:
+            self._watch(event, args)
+        if event in ("open", "sqlite3.connect"):
+            if (
+                self._interrupts.running
+                and len(self.loaded) < _LOADED
+                and type(args[0]) is str
+                and not args[0].startswith(_LIBRARIES)
+            ):
+                self.loaded.setdefault(os.path.abspath(args[0]))
+        elif event in _FLUSH_BEFORE:
+            self.flush()
+        elif event == "import" and args[0].startswith(
+            "matplotlib."
+        ):  # before pyplot has chosen a backend
+            late_import(f"{__package__}.displays").choose_backend()
+        elif event == "import" and args[0].startswith("pandas.") and not self._pandas_fits:
+            self._pandas_fits = _fit_pandas()
+        elif (
+            event == "import"
+            and args[0].partition(".")[0] == "asyncio"
+            and self._interrupts.running
+        ):
+            if "asyncio" not in sys.modules and is_ours("asyncio"):
+                self._on_asyncio()
+        elif event == "import" and args[0] in _STARTERS:
+            late_import(f"{__package__}.saving.pickling").install(
+                self._main.__dict__, self.cloudpickle
+            )
+        elif event == "import" and args[0] == "pdb" and is_ours("pdb"):
+            loaded_pdb()
+
+    def _in_child(self) -> None:
+        """Set up a forked child, which has no control thread that flushes."""
+        self._out.reconfigure(line_buffering=True)  # type: ignore[attr-defined]
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _identity(fd: int) -> tuple[int, int] | None:
+    try:
+        status = os.fstat(fd)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _fit_pandas() -> bool:
+    """Make pandas use the terminal's width (COLUMNS), unless its option was changed. Called while
+    pandas loads.
+
+    Returns False if pandas does not have its options yet, early in its import.
+    """
+    config: Any = sys.modules.get("pandas._config")
+    try:
+        if config.get_option("display.width") == 80:  # its own default
+            config.set_option("display.width", None)
+    except (AttributeError, KeyError):  # pandas raises OptionError, a KeyError
+        return False
+    return True

@@ -1,0 +1,422 @@
+"""Runs one cell in a namespace."""
+
+from __future__ import annotations
+
+import ast
+import contextvars
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from . import magics
+from .awaiting import EventLoop, NeverAwaited
+from .capture import LimitedOutput, OutputLimitError, shorten
+from .compiling import CO_COROUTINE, FUTURES, compile_parts, remember
+from .control import Interrupts
+from .environment import Leave
+from .magics import SIGNS, CellHistory
+from .stdlib import late_import
+from .text_tools import cell_ended, form_of
+from .tracebacks import Traceback, TracebackFrame, cell_filename, describe_safely, syntax_error
+from .variables import NamespaceTracker, merged
+
+if TYPE_CHECKING:
+    from .undo.history import UndoHistory
+
+
+class CellAttribution:
+    """Knows of each thread and task in which cell it was started. Cells begin and end on the
+    kernel's main thread."""
+
+    def __init__(self) -> None:
+        self._cell: contextvars.ContextVar[int | None] = contextvars.ContextVar(
+            "cell", default=None
+        )
+        """Tasks and `asyncio.to_thread` copy it."""
+        self._threads: weakref.WeakKeyDictionary[threading.Thread, int | None] = (
+            weakref.WeakKeyDictionary()
+        )
+        """The cells of threads, but for those that the running cell has started."""
+        self._running: list[tuple[int, contextvars.Token[int | None]]] = []
+
+    def begin(self, cell: int) -> None:
+        """A cell begins, perhaps inside another one: threads that nobody knows yet are of that
+        one."""
+        self._note(self._running[-1][0] if self._running else None)
+        self._running.append((cell, self._cell.set(cell)))
+
+    def end(self) -> None:
+        """The innermost cell has ended."""
+        cell, before = self._running.pop()
+        self._note(cell)
+        self._cell.reset(before)
+
+    def of_caller(self) -> int | None:
+        """The cell of the code that calls this; None if it is not known."""
+        cell = self._cell.get()
+        if cell is not None:
+            return cell
+        thread = threading.current_thread()
+        if thread in self._threads:
+            return self._threads[thread]
+        running = self._running[-1:]
+        return running[0][0] if running else None
+
+    def _note(self, cell: int | None) -> None:
+        for thread in threading.enumerate():
+            if thread is not threading.main_thread() and thread not in self._threads:
+                self._threads[thread] = cell
+
+
+KEEP = 4_000_000
+"""Characters of a value's or a traceback's head, and as many of its tail, that are told."""
+
+DEPTH = 3
+"""Cells that may run one inside the other: a cell, and nested ones two levels deep."""
+
+_PLAIN = frozenset(
+    {
+        int,
+        float,
+        complex,
+        bool,
+        str,
+        bytes,
+        bytearray,
+        list,
+        tuple,
+        dict,
+        set,
+        frozenset,
+        range,
+        type,
+    }
+)
+"""Types whose values are text and no more."""
+
+Piece = tuple[str, str]
+"""Kind and text: ("value", "42\\n")."""
+
+
+class Compiled(NamedTuple):
+    """A cell that can run."""
+
+    tree: ast.Module
+    body: CodeType
+    """The statements."""
+    last: CodeType | None
+    """The last expression, if its value is shown."""
+
+
+class Outcome(NamedTuple):
+    """Result of a cell, without its output."""
+
+    status: str
+    """ok, error or interrupted."""
+    pieces: list[Piece]
+    """Pieces that follow the output, in order."""
+    changes: list[dict[str, Any]]
+    frames: list[TracebackFrame]
+    """Frames of the traceback, which is the last piece if there is one."""
+
+
+class Report(NamedTuple):
+    """The result of a cell that ran in a locked fork."""
+
+    outcome: Outcome
+    values: dict[str, Any]
+    """The names that it has made or bound anew."""
+    deleted: list[str]
+    apart: list[str]
+    """Names whose changes stayed in the fork."""
+    needs: str
+    """Its need beyond the lock, as a clause; empty for none."""
+
+
+class Surroundings(Protocol):
+    """Parts of the process around a cell that it can see and break."""
+
+    def enter(self, limit: int | None) -> Any:
+        """Point the streams at the cell's output; returns what `leave` wants, with the limited
+        stream as `limited`."""
+
+    def leave(self, stage: Any, nested: bool) -> None:
+        """Put back what the cell replaced."""
+
+    def leave_child(self, error: BaseException | None) -> None:
+        """End this process here if it is a child that the cell forked."""
+
+
+class NotCompiledError(Exception):
+    """The source is not Python; the cause says why."""
+
+
+class Executor:
+    """Cells over one namespace. `run` is called on one thread only, and by itself again for nested
+    cells."""
+
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        surroundings: Surroundings,
+        interrupts: Interrupts,
+        loop: EventLoop,
+    ) -> None:
+        self.namespace = namespace
+        self.watch = NamespaceTracker(namespace)
+        self.depth = 0
+        """Cells that run now, one inside the other."""
+        self.undo: UndoHistory | None = None
+        """Keeps the state before each cell."""
+        self._surroundings = surroundings
+        self._interrupts = interrupts
+        self._loop = loop
+        self.origins: CellAttribution | None = None
+        self.never_awaited: NeverAwaited | None = None
+        self._past = CellHistory()
+        magics.install(loop.run)
+        self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        self._compiled: list[Compiled | None] = []
+        self._earlier: list[list[dict[str, Any]]] = []
+
+    def run(self, cell: int, source: str, limit: int | None, refusal: str | None = None) -> Outcome:
+        """Run one cell, or refuse it with a sentence. Never raises for what its code does."""
+        if refused := self._refused(refusal):
+            return refused
+        try:
+            return self._run_in_surroundings(cell, source, limit)
+        except BaseException as error:  # the cell broke something unforeseen: the kernel lives on
+            return Outcome("error", [("traceback", describe_safely(error).text)], [], [])
+
+    def _refused(self, refusal: str | None) -> Outcome | None:
+        if refusal is None and self.depth >= DEPTH:
+            refusal = "cells can be nested at most two levels deep"
+        return (
+            None
+            if refusal is None
+            else Outcome("error", [("traceback", f"RuntimeError: {refusal}\n")], [], [])
+        )
+
+    def run_apart(
+        self, cell: int, source: str, run: Callable[[], Report], refusal: str | None, *, keep: bool
+    ) -> tuple[Outcome, str]:
+        """Run one cell in a fork, and put what it has made into the namespace; returns why it needs
+        more than the fork, too.
+
+        run: runs it; see `locked.LockedFork`. keep: False to leave what it has made in the fork.
+        """
+        if refused := self._refused(refusal):
+            return refused, ""
+        self._begin()
+        try:
+            with self._interrupts.allowed(cell):
+                report = run()
+        except KeyboardInterrupt:
+            return Outcome(
+                "interrupted", [("traceback", "KeyboardInterrupt\n")], self._end(), []
+            ), ""
+        outcome = report.outcome
+        apart = late_import(f"{__package__}.locked").tell_apart(report, self.namespace, keep=keep)
+        if keep and not report.needs:
+            if self.undo is not None and self.depth == 1:
+                self.undo.begin(cell)
+            remember(source, cell_filename(cell))
+            self._past.entered(cell, source)
+            self.namespace.update(report.values)
+            for name in report.deleted:
+                self.namespace.pop(name, None)
+        last = (
+            [("stdout", apart)]
+            if apart
+            else [("stdout", f"stopped: {report.needs}; nothing was kept\n")]
+            if report.needs
+            else []
+        )
+        return outcome._replace(pieces=[*outcome.pieces, *last], changes=self._end()), report.needs
+
+    def use_loop(self, loop: EventLoop) -> None:
+        """Run coroutines on another loop from now on, in a fork, which cannot use that of the
+        kernel."""
+        self._loop = loop
+        magics.install(loop.run)
+
+    def _run_in_surroundings(self, cell: int, source: str, limit: int | None) -> Outcome:
+        self._begin()
+        pieces: list[Piece] = []
+        status = "ok"
+        frames: list[TracebackFrame] = []
+        stage = self._surroundings.enter(limit)
+        origins = self.origins
+        if origins is not None:
+            origins.begin(cell)
+        try:
+            with self._loop.current(), self._interrupts.allowed(cell):
+                self._run(cell, source, pieces, stage.limited)
+                if "matplotlib.pyplot" in sys.modules:
+                    late_import(f"{__package__}.displays").show_all()
+            self._surroundings.leave_child(None)
+        except BaseException as error:
+            self._surroundings.leave_child(error)
+            with self._interrupts.allowed():
+                status, told = self._report(error, pieces)
+            if told is not None:
+                pieces.append(("traceback", told.text))
+                # In a text that is shortened, the rows would be others.
+                frames = (
+                    told.frames
+                    if len(told.text) <= KEEP
+                    else [frame._replace(row=0) for frame in told.frames]
+                )
+        finally:
+            if origins is not None:
+                origins.end()
+            self._surroundings.leave(stage, nested=self.depth > 1)
+            if magics.Reloading.reloader is not None:
+                magics.Reloading.reloader.note()
+            changes = self._end()
+            cell_ended()
+        return Outcome(
+            status, [(kind, shorten(text, KEEP)) for kind, text in pieces], changes, frames
+        )
+
+    def _run(
+        self, cell: int, source: str, pieces: list[Piece], output: LimitedOutput | None
+    ) -> None:
+        undo = self.undo if self.depth == 1 else None
+        if undo is not None:
+            undo.begin(cell)
+        reloader = magics.Reloading.reloader
+        if reloader is not None and reloader.automatic and self.depth == 1:
+            reloader.reload(self.namespace)
+        filename = cell_filename(cell)
+        source = source.replace("\r\n", "\n").replace("\r", "\n")
+        remember(source, filename)
+        self._past.entered(cell, source)
+        compiled = self._compile(source, filename)
+        self._compiled[-1] = compiled
+        self._expect(undo)
+        value = self._evaluate(compiled)
+        if compiled.last is None:
+            return
+        if sys.displayhook is not sys.__displayhook__:
+            sys.displayhook(value)  # the user's own, or a library's (rich, sympy)
+            return
+        text = self._represent(cell, value)
+        part = text if output is None else output.take(text)
+        if part:
+            pieces.append(("value", part))
+        if output is not None and len(part) < len(text):
+            raise OutputLimitError(output.limit)
+
+    def _compile(self, source: str, filename: str) -> Compiled:
+        try:
+            plain = (
+                source
+                if SIGNS.isdisjoint(source)
+                else late_import(f"{__package__}.magics").transform(source)
+            )
+            tree: ast.Module = compile(
+                plain, filename, "exec", self._flags | ast.PyCF_ONLY_AST, True
+            )
+            body, last = compile_parts(
+                tree, filename, self._flags, bool(tree.body) and not _hidden(plain, tree.body[-1])
+            )
+            self._flags |= body.co_flags & FUTURES
+        except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+            raise NotCompiledError from error
+        return Compiled(tree, body, last)
+
+    def _evaluate(self, compiled: Compiled) -> Any:
+        """Run the statements, and return the last expression's value. What follows an `await` of
+        theirs runs in its task."""
+        if compiled.body.co_flags & CO_COROUTINE:
+            return self._loop.run(self._evaluate_in_task(compiled))
+        eval(compiled.body, self.namespace)
+        if compiled.last is None:
+            return None
+        value = eval(compiled.last, self.namespace)
+        return self._loop.run(value) if compiled.last.co_flags & CO_COROUTINE else value
+
+    async def _evaluate_in_task(self, compiled: Compiled) -> Any:
+        await eval(compiled.body, self.namespace)
+        if compiled.last is None:
+            return None
+        value = eval(compiled.last, self.namespace)
+        return await value if compiled.last.co_flags & CO_COROUTINE else value
+
+    def _represent(self, cell: int, value: Any) -> str:
+        """The line that shows a value; empty for None, and for what was shown otherwise. Sets `_`
+        and `Out`, as the interactive interpreters do."""
+        if value is None:
+            return ""
+        if type(value) in _PLAIN and form_of(value) is None:
+            text = str.__str__(repr(value)) + "\n"
+        else:
+            displays = late_import(f"{__package__}.displays")
+            shown = displays.display_of(value)
+            text = shown.text
+            if shown.mime:
+                displays.show(shown)
+                text = ""
+        self._past.result(cell, value)
+        return text
+
+    def _report(self, error: BaseException, pieces: list[Piece]) -> tuple[str, Traceback | None]:
+        """How the code ended: the status, and the traceback where it has one."""
+        if isinstance(error, SystemExit):
+            if not isinstance(error, Leave):
+                pieces.append(("stdout", f"SystemExit{_exit_code(error)}\n"))
+            return "ok", None
+        if type(error).__name__ == "BdbQuit":
+            return "ok", None
+        if isinstance(error, NotCompiledError) and error.__cause__ is not None:
+            return "error", syntax_error(error.__cause__)
+        if self.never_awaited is not None:
+            self.never_awaited.report(error.__traceback__, self.namespace)
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+        described = describe_safely(error)
+        if isinstance(error, KeyboardInterrupt):
+            return "interrupted", described
+        hint = late_import(f"{__package__}.hints").hint_for(error, described.text)
+        return "error", described.with_last_line(hint) if hint else described
+
+    def _begin(self) -> None:
+        if self.depth:
+            self._earlier[-1] += self._changes(self._compiled[-1])
+        self.depth += 1
+        self._compiled.append(None)
+        self._earlier.append([])
+
+    def _expect(self, undo: UndoHistory | None = None) -> None:
+        if self._compiled and (cell := self._compiled[-1]) is not None:
+            with self._interrupts.shielded():
+                self.watch.expect(
+                    cell.tree, (cell.body,) if cell.last is None else (cell.body, cell.last), undo
+                )
+
+    def _changes(self, cell: Compiled | None) -> list[dict[str, Any]]:
+        return self.watch.changes(None if cell is None else cell.tree)
+
+    def _end(self) -> list[dict[str, Any]]:
+        self.depth -= 1
+        changes = self._earlier.pop() + self._changes(self._compiled.pop())
+        self._expect()  # the cell around a nested one goes on
+        return merged(changes)
+
+
+def _hidden(source: str, last: ast.stmt) -> bool:
+    """Whether a semicolon after the last expression hides its value."""
+    assert last.end_lineno is not None
+    assert last.end_col_offset is not None
+    rest = source.split("\n")[last.end_lineno - 1].encode()[last.end_col_offset :]
+    return rest.lstrip().startswith(b";")
+
+
+def _exit_code(error: SystemExit) -> str:
+    code = error.code
+    if code is None:
+        return ""
+    return f": {code}" if type(code) in (int, str) else f": {type(code).__name__}"

@@ -1,0 +1,283 @@
+"""Reads an error that ended a cell: its message, the user's line, and the objects in it. Nothing of
+the user's classes runs."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import islice
+from types import CodeType, FrameType, TracebackType
+from typing import Any, NamedTuple
+
+from .completion.resolve import Instance, resolve
+from .objects import (
+    MISSING,
+    as_library_type,
+    descends,
+    has_own_indexes,
+    is_one_of,
+    name_of,
+    own_dict,
+)
+from .stdlib import late_import
+from .tracebacks import HERE, library_of
+from .variables import one_line, summary, type_name
+
+_ARGS, _TRACEBACK = BaseException.__dict__["args"], BaseException.__dict__["__traceback__"]
+"""Bypass attributes of the exception's own class."""
+_FRAMES = 200
+"""Frames that are looked at, the last ones."""
+_NAMES = ("self", "obj", "arg", "data", "left", "right", "other", "frame", "df", "X")
+"""Variables of libraries' functions, and attributes of their objects, that hold the object in
+question."""
+_COMPARED = 2_000
+"""Names that a misspelt one is compared with."""
+_LIST = 300
+"""Characters of a list of names."""
+_MESSAGE = 2_000
+"""Characters of a message that are read."""
+_LINES = 10_000
+"""Lines of a file that is parsed whole."""
+
+
+class Frame(NamedTuple):
+    """A frame that an error has passed."""
+
+    frame: FrameType
+    line: int
+    instruction: int
+
+
+class Failure:
+    """An error, and what can be read where it was raised."""
+
+    def __init__(self, error: BaseException, shown: str) -> None:
+        """shown: the text of its traceback."""
+        self.error = error
+        self.shown = shown
+        self.kind = name_of(type(error))
+        arguments = _ARGS.__get__(error)
+        self.argument: Any = arguments[0] if arguments else None
+        if type(self.argument) is str:
+            self.argument = self.argument[:_MESSAGE]
+        self.message = self.argument if type(self.argument) is str else ""
+        frames = list(_frames(_TRACEBACK.__get__(error)))[-_FRAMES:]
+        users = [place for place, each in enumerate(frames) if _is_users(each.frame.f_code)]
+        self.user = frames[users[-1]] if users else None
+        """The last frame of the user's code."""
+        self.inside = frames[users[-1] + 1 :] if users else []
+        """The libraries' frames that it called."""
+        self.names: dict[str, Any] = {}
+        """The variables of the user's line."""
+        if self.user is not None:
+            self.names.update(dict.items(self.user.frame.f_globals))
+            self.names.update(locals_of_frame(self.user.frame))
+
+    def is_a(self, kind: type[BaseException]) -> bool:
+        return descends(type(self.error), kind)
+
+    @property
+    def suggests(self) -> bool:
+        """Whether Python or the library has made a suggestion itself."""
+        return "Did you mean" in self.shown[-1_000:]
+
+    @cached_property
+    def expressions(self) -> list[ast.expr]:
+        """The expressions of the user's line, outer ones first; since Python 3.11 only those in the
+        part that failed."""
+        if self.user is None:
+            return []
+        lines = linecache.getlines(self.user.frame.f_code.co_filename)
+        line = self.user.line
+        tree = _parsed("".join(lines)) if len(lines) <= _LINES else None
+        if tree is None and 0 < line <= len(lines):  # a long file, or a cell with a magic command
+            tree = _parsed("\n" * (line - 1) + lines[line - 1].strip())
+        found = (
+            [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
+        )
+        found = [node for node in found if node.lineno <= line <= (node.end_lineno or 0)]
+        start, end = _position(self.user)
+        return [
+            node for node in found if start <= (node.lineno, node.col_offset) and _end(node) <= end
+        ] or found
+
+    def value_of(self, node: ast.expr) -> Any:
+        """Return the value of an expression; `MISSING` if it cannot be known without running
+        code."""
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.slice, ast.Constant)
+            and type(node.slice.value) is str
+        ):
+            table = as_library_type(self.value_of(node.value))
+            if is_one_of(table, "pandas", "DataFrame") and has_own_indexes(table):
+                columns = islice(table.columns, _COMPARED)
+                return next(
+                    (
+                        table.iloc[:, place]
+                        for place, name in enumerate(columns)
+                        if type(name) is str and name == node.slice.value
+                    ),
+                    MISSING,
+                )
+        value = resolve(ast.unparse(node), self.names)
+        return MISSING if type(value) is Instance else value
+
+    def objects(self) -> Iterator[Any]:
+        """Yield the objects that the error may be about: those of the libraries' frames, innermost
+        first, then those of the user's line."""
+        seen: set[int] = set()
+        for value in self._objects():
+            if id(value) not in seen:
+                seen.add(id(value))
+                yield value
+
+    def _objects(self) -> Iterator[Any]:
+        for each in reversed(self.inside):
+            variables = locals_of_frame(each.frame)
+            yield from (variables[name] for name in _NAMES if name in variables)
+            attributes = own_dict(variables.get("self"))
+            yield from (attributes[name] for name in _NAMES if name in attributes)
+        for node in self.expressions:
+            if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+                yield self.value_of(node)
+
+    def library_values(self, module: str, *classes: str) -> Iterator[Any]:
+        """Yield the objects of a library's classes, those of subclasses converted."""
+        return (
+            value
+            for value in map(as_library_type, self.objects())
+            if is_one_of(value, module, *classes)
+        )
+
+    def name_of(self, value: object) -> str:
+        """Return the name of a variable that holds an object; empty if there is none."""
+        return next(
+            (
+                name
+                for name, each in self.names.items()
+                if each is value and type(name) is str and name[:1] != "_"
+            ),
+            "",
+        )
+
+    def tables(self, like: str) -> list[str]:
+        """Describe up to five tables of the namespace, those with a similar name first: ``cars
+        (DataFrame, 406 × 9)``."""
+        kinds = (("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"))
+        found = [
+            name
+            for name, value in self.names.items()
+            if type(name) is str
+            and name[:1] != "_"
+            and any(is_one_of(as_library_type(value), *kind) for kind in kinds)
+        ]
+        first = nearest(like, found)
+        names = [*first, *(name for name in reversed(found) if name not in first)][:5]
+        return [
+            f"{one_line(name, 40)} ({type_name(self.names[name])}, {summary(self.names[name])})"
+            for name in names
+        ]
+
+
+def locals_of_frame(frame: FrameType) -> dict[str, Any]:
+    """Return a copy of a frame's variables; empty if they are in a custom mapping, as in some class
+    bodies."""
+    found = frame.f_locals
+    if isinstance(found, dict):
+        return dict(dict.items(found))
+    proxy = (
+        type(found).__name__ == "FrameLocalsProxy" and type(found).__module__ == "builtins"
+    )  # since Python 3.13
+    return dict(found) if proxy else {}
+
+
+def nearest(name: str, names: Iterable[str]) -> list[str]:
+    """Return up to three names that are much like a name, the nearest first."""
+    known = list(islice((each for each in names if each != name), _COMPARED))
+    plain = {each: _plain(each) for each in known}
+    wanted = _plain(name)
+    if equal := [each for each in known if plain[each] == wanted]:
+        return equal[:3]
+    near = late_import("difflib").get_close_matches(
+        wanted, set(plain.values()), 3, 0.6 if len(wanted) > 3 else 0.75
+    )
+    part = [
+        each
+        for each in known
+        if min(len(wanted), len(plain[each])) >= 3
+        and (wanted in plain[each] or plain[each] in wanted)
+    ]
+    return list(
+        dict.fromkeys([*(each for value in near for each in known if plain[each] == value), *part])
+    )[:3]
+
+
+def did_you_mean(names: Iterable[str]) -> str:
+    """Ask about the nearest names; empty if there are none."""
+    text = " or ".join(f"'{one_line(name, 60)}'" for name in names)
+    return f" Did you mean {text}?" if text else ""
+
+
+def listed(names: Iterable[str], room: int = _LIST) -> str:
+    """List names as far as there is room, and say how many there are in all. Blanks at the ends of
+    a name are shown by quotes."""
+    shown: list[str] = []
+    every = [one_line(name if name == name.strip() else repr(name), 60) for name in names]
+    for name in every:
+        room -= len(name) + 2
+        if room < 0:
+            return f"{', '.join(shown)}, …" + (
+                f" ({len(every):,} in all)" if len(every) < _COMPARED else ""
+            )
+        shown.append(name)
+    return ", ".join(shown)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name[:100]).lower()
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[Frame]:
+    while traceback is not None:
+        yield Frame(traceback.tb_frame, traceback.tb_lineno, traceback.tb_lasti)
+        traceback = traceback.tb_next
+
+
+def _is_users(code: CodeType) -> bool:
+    return not code.co_filename.startswith(HERE) and not library_of(code.co_filename, code.co_name)
+
+
+def _parsed(source: str) -> ast.Module | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _end(node: ast.expr) -> tuple[int, int]:
+    return node.end_lineno or 0, node.end_col_offset or 0
+
+
+def _position(failed: Frame) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return where the code that failed begins and ends: line and column, an empty range if that is
+    unknown."""
+    if sys.version_info >= (3, 11):
+        line, end_line, column, end_column = next(
+            islice(failed.frame.f_code.co_positions(), failed.instruction // 2, None), (None,) * 4
+        )
+        if (
+            line is not None
+            and end_line is not None
+            and column is not None
+            and end_column is not None
+        ):
+            return (line, column), (end_line, end_column)
+    return (1, 0), (0, 0)

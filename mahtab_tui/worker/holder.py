@@ -1,0 +1,466 @@
+"""A small process beside the kernel that keeps it when its screen is gone."""
+
+from __future__ import annotations
+
+import _socket
+import gc
+import mmap
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from _operator import _compare_digest
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn
+
+from .frames import Frame, FrameReader, encode
+from .spool import PAGE, EventBacklog, Spool, State
+from .stdlib import late_import
+
+if TYPE_CHECKING:
+    from .control import Channel
+
+ATTACH, END, AWAY, BACK = b"a", b"e", b"w", b"b"
+"""Messages of the holder: a host attaches, whose end of the connection comes with it; the kernel
+shall end; no wire leads to the host, or one does again."""
+
+
+class HolderSettings(NamedTuple):
+    """Messages of the host about the holder."""
+
+    listener: int
+    """The socket on which hosts are awaited."""
+    pipe: int
+    """The read end of the pipe for fd 1 and 2."""
+    spool: int
+    lifeline: int
+    """A socket whose other end the host has; it is closed when the host ends."""
+    path: str
+    """The socket's file. The key's file is beside it."""
+    hours: float
+    """How long an idle kernel waits for a host."""
+
+
+class StationSettings(NamedTuple):
+    """Messages of a station, which is the holder of a kernel elsewhere."""
+
+    control: int
+    """The socket over which it speaks."""
+    pipe: int
+    spool: int
+    page: int
+    """The file of the memory that both have."""
+    hours: float
+
+
+class Beside:
+    """The holder, as the kernel sees it, and what both know."""
+
+    def __init__(self, control: Any, story: EventBacklog, seconds: float) -> None:
+        self.story = story
+        self.seconds = seconds
+        """How long an idle kernel waits for a host."""
+        self._control = control
+        self.fd = control.fileno()
+        os.register_at_fork(after_in_child=self._cut)
+
+    def heard(self) -> tuple[bytes, int]:
+        """Return what the holder says, and the descriptor that comes with it, or -1; nothing once
+        the holder is gone."""
+        socket = late_import("socket")
+        word, descriptors, _, _ = socket.recv_fds(self._control, 1, 1)
+        return word, descriptors[0] if descriptors else -1
+
+    def lost(self) -> None:
+        """The holder is gone."""
+        self._control.close()
+        self.fd = -1
+
+    def _cut(self) -> None:
+        """In a forked child: the holder must see the kernel's end."""
+        if self.fd >= 0:
+            self.lost()
+
+
+def begin_holder(settings: HolderSettings, hide: Any) -> Beside | None:
+    """Fork the holder; None if that cannot be done. hide: moves a descriptor to where code does not
+    hit it."""
+    page = mmap.mmap(-1, PAGE)
+    ours, theirs = _socket.socketpair(
+        _socket.AF_UNIX, _socket.SOCK_SEQPACKET
+    )  # importing the whole module takes 10 ms
+    kernel = os.getpid()
+    try:
+        child = os.fork()
+    except OSError:
+        return None
+    if child == 0:
+        try:
+            ours.close()
+            if os.fork():  # so that it is no child of the kernel: code may wait for its children
+                os._exit(0)
+            hold(kernel, settings, theirs.detach(), State(page))
+        finally:
+            os._exit(1)
+    os.waitpid(child, 0)
+    theirs.close()
+    os.close(settings.listener)
+    os.close(settings.lifeline)
+    control = _socket.socket(fileno=hide(ours.detach()))
+    spool = Spool(hide(settings.pipe), hide(settings.spool))
+    return Beside(control, EventBacklog(spool, State(page)), settings.hours * 3600)
+
+
+def join_station(settings: StationSettings, hide: Any) -> Beside:
+    """Let a station be the holder. hide: as for `begin_holder`."""
+    page = mmap.mmap(settings.page, PAGE)
+    os.close(settings.page)
+    spool = Spool(hide(settings.pipe), hide(settings.spool))
+    return Beside(
+        _socket.socket(fileno=hide(settings.control)),
+        EventBacklog(spool, State(page)),
+        settings.hours * 3600,
+    )
+
+
+FORGOTTEN = 3600.0
+"""Seconds for which an idle kernel waits at most, unless it was left on purpose."""
+
+STOPPING = 30.0
+"""Seconds for a cell that is interrupted to end."""
+
+
+class Staying:
+    """Handles hosts that leave and come, for the control thread."""
+
+    def __init__(
+        self,
+        beside: Beside,
+        channel: Channel,
+        hello: Callable[[], Frame],
+        busy: Callable[[], bool],
+        answer_alone: Callable[[int], None],
+        left: Callable[[], None],
+        stop_cells: Callable[[], None],
+    ) -> None:
+        """hello: the kernel's first frame. busy: whether a cell runs. answer_alone: answers a call
+        that needs no host.
+
+        left: called when a host has left. stop_cells: interrupts what runs.
+        """
+        self.fd = beside.fd
+        self.asked_to_end = False
+        """The host has said that the kernel shall end."""
+        self._beside = beside
+        self._channel = channel
+        self._hello = hello
+        self._busy = busy
+        self._answer_alone = answer_alone
+        self._left = left
+        self._stop_cells = stop_cells
+        self.on_purpose = False
+        """The user wants the kernel to go on: its cell may take as long as it likes."""
+        self._absent_since: float | None = None
+        self._idle_since: float | None = None
+        self._stopping_since: float | None = None
+
+    def wait(self) -> int | None:
+        """Milliseconds until `over` may be true; None while there is a host."""
+        return 1000 if self._channel.absent else None
+
+    def over(self) -> bool:
+        """Whether the kernel has been without a host for so long that it ends."""
+        now = time.monotonic()
+        if not self._channel.absent:
+            self._absent_since = self._idle_since = self._stopping_since = None
+            return False
+        self._absent_since = now if self._absent_since is None else self._absent_since
+        if self._busy():
+            self._idle_since = None
+            return self._runs_away(now - self._absent_since, now)
+        self._idle_since = now if self._idle_since is None else self._idle_since
+        longest = self._beside.seconds if self.on_purpose else min(self._beside.seconds, FORGOTTEN)
+        return self._stopping_since is not None or now - self._idle_since >= longest
+
+    def _runs_away(self, absent: float, now: float) -> bool:
+        """Interrupt a cell whose screen went long ago without a word; returns whether it does not
+        end by that."""
+        if self.on_purpose or absent < self._beside.seconds:
+            return False
+        if self._stopping_since is None:
+            self._stopping_since = now
+            self._stop_cells()
+        return now - self._stopping_since >= STOPPING
+
+    def serve(self) -> bool:
+        """Hear the holder; returns whether the kernel goes on."""
+        word, channel = self._beside.heard()
+        if word == ATTACH and channel >= 0:
+            self.on_purpose = False
+            self._channel.host_came(channel, self._hello())
+            self._answer_all_alone()  # the host before may not have answered
+            return True
+        if word in (AWAY, BACK):
+            self._channel.away = word == AWAY
+            if self._channel.away:
+                self._answer_all_alone()
+            return True
+        if not word:  # somebody has killed the holder: the kernel ends with its host
+            self._beside.lost()
+            self.fd = -1
+            return not self._channel.absent
+        return False
+
+    def stays(self) -> bool:
+        """The host has closed its connection; returns whether the kernel waits for another one."""
+        if self.asked_to_end or self.fd < 0 or not self._beside.story.state.has_run:
+            return False
+        self._channel.host_left()
+        self._answer_all_alone()
+        self._left()
+        return True
+
+    def _answer_all_alone(self) -> None:
+        for number in self._beside.story.to_answer_alone():
+            self._answer_alone(number)
+
+
+TAKEN = b"t"
+"""Message to a host from which the kernel is taken."""
+
+KEY = ".key"
+"""The ending of the key's file."""
+
+LAST = ".last"
+"""The ending of the file in which a kernel's last output stays that ended in a cell without a host:
+the cell's number and a line end come first."""
+
+PATIENCE = 5.0
+"""Seconds in which whoever connects must have said everything; and in which a kernel that shall end
+must have ended."""
+
+GIVEN_UP = 0.5
+"""Seconds in which a host from which the kernel is taken must have let it go."""
+
+MOST = 16
+"""Connections at a time; the oldest that has not said everything goes first."""
+
+_LARGEST = 4096
+
+
+class _Visitor:
+    """A connection that has not said everything yet."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.until = time.monotonic() + PATIENCE
+        self.reader = FrameReader(_LARGEST)
+        self.channels: list[int] = []
+
+    def close(self) -> None:
+        for channel in self.channels:
+            os.close(channel)
+        self.connection.close()
+
+
+def hold(kernel: int, settings: HolderSettings, control: int, state: State) -> NoReturn:
+    """Live until the kernel ends. control: the connection to it."""
+    gc.enable()
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # interrupts are for the kernel, but reach its whole process group
+    with open(settings.path + KEY, encoding="ascii") as file:
+        key = file.read()
+    null = os.open(os.devnull, os.O_RDWR)
+    used = [settings.listener, settings.pipe, settings.spool, settings.lifeline, control]
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    low = 3
+    for number in sorted(used):
+        os.closerange(low, number)
+        low = number + 1
+    os.closerange(low, 65536)
+    os.chdir(os.path.dirname(settings.path))
+    _Holder(kernel, settings, socket.socket(fileno=control), state, key).run()
+
+
+class _Holder:
+    def __init__(
+        self, kernel: int, settings: HolderSettings, control: socket.socket, state: State, key: str
+    ) -> None:
+        self._kernel = kernel
+        self._path = settings.path
+        self._key = key
+        self._control = control
+        self._state = state
+        self._spool = Spool(settings.pipe, settings.spool)
+        self._listener = socket.socket(fileno=settings.listener)
+        self._host: socket.socket | None = socket.socket(fileno=settings.lifeline)
+        self._visitors: dict[int, _Visitor] = {}
+        self._ends_at = 0.0
+        """When a kernel that was told to end is killed."""
+        self._printing = True
+        """Whether anybody can still print."""
+        control.setblocking(False)
+        self._listener.setblocking(False)
+
+    def run(self) -> NoReturn:
+        while True:
+            poll = select.poll()
+            poll.register(self._control, select.POLLIN)
+            if self._host is not None:
+                poll.register(self._host, select.POLLIN)
+            elif self._printing:
+                poll.register(self._spool.pipe, select.POLLIN)
+            poll.register(self._listener, select.POLLIN)
+            for number in self._visitors:
+                poll.register(number, select.POLLIN)
+            ready = [number for number, _ in poll.poll(self._wait())]
+            if self._control.fileno() in ready:  # the kernel says nothing: it has ended
+                self._end()
+            self._serve(ready)
+
+    def _wait(self) -> float | None:
+        times = [visitor.until for visitor in self._visitors.values()] + (
+            [self._ends_at] if self._ends_at else []
+        )
+        return max(0.0, 1000 * (min(times) - time.monotonic())) if times else None
+
+    def _serve(self, ready: list[int]) -> None:
+        if self._ends_at and time.monotonic() >= self._ends_at:
+            self._end()
+        if self._host is not None and self._host.fileno() in ready and not _talks(self._host):
+            self._host.close()
+            self._host = None
+        if self._host is None and self._spool.pipe in ready:
+            with suppress(BlockingIOError):
+                self._printing = self._spool.move() > 0
+        for number in ready:
+            if number in self._visitors:
+                self._hear(number)
+        for number, visitor in list(self._visitors.items()):
+            if time.monotonic() >= visitor.until:
+                self._dismiss(number)
+        if self._listener.fileno() in ready:
+            self._accept()
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return
+        _, uid, _ = struct.unpack(
+            "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        )
+        if uid != os.getuid():
+            connection.close()
+            return
+        connection.setblocking(False)
+        if len(self._visitors) >= MOST:
+            self._dismiss(next(iter(self._visitors)))
+        self._visitors[connection.fileno()] = _Visitor(connection)
+
+    def _dismiss(self, number: int) -> None:
+        self._visitors.pop(number).close()
+
+    def _hear(self, number: int) -> None:
+        visitor = self._visitors[number]
+        try:
+            data, channels, _, _ = socket.recv_fds(visitor.connection, _LARGEST, 1)
+            visitor.channels += channels
+            frames = visitor.reader.feed(data)
+            if (
+                not data
+                or len(visitor.channels) > 1
+                or (
+                    frames
+                    and not _compare_digest(
+                        str(frames[0].get("key")).encode(errors="replace"), self._key.encode()
+                    )
+                )
+            ):
+                self._dismiss(number)
+            elif frames:
+                self._answer(number, frames[0])
+        except BlockingIOError:
+            return
+        except (OSError, ValueError):
+            if number in self._visitors:
+                self._dismiss(number)
+
+    def _answer(self, number: int, frame: Frame) -> None:
+        """Raises `OSError`."""
+        visitor = self._visitors[number]
+        told = {
+            "op": "kernel",
+            **self._state.told(),
+            "pid": self._kernel,
+            "host": self._host is not None,
+        }
+        if (
+            frame["op"] == "attach"
+            and visitor.channels
+            and (self._host is None or frame.get("by_force") is True)
+        ):
+            self._attach(number, told)
+            return
+        visitor.connection.send(encode(told))
+        self._dismiss(number)
+        if frame["op"] == "stop" and self._host is None:
+            if told["cell"]:
+                self._end()
+            self._ends_at = time.monotonic() + PATIENCE
+            self._control.send(END)
+
+    def _attach(self, number: int, told: Frame) -> None:
+        visitor = self._visitors[number]
+        if self._host is not None:
+            with suppress(OSError):
+                self._host.send(TAKEN)
+                self._host.shutdown(socket.SHUT_WR)
+                self._host.settimeout(GIVEN_UP)
+                self._host.recv(1)
+            self._host.close()
+            self._host = None
+        socket.send_fds(self._control, [ATTACH], visitor.channels)
+        socket.send_fds(
+            visitor.connection,
+            [encode({**told, "op": "attached"})],
+            [self._spool.pipe, self._spool.file],
+        )
+        for channel in visitor.channels:
+            os.close(channel)
+        self._host = self._visitors.pop(number).connection
+
+    def _end(self) -> NoReturn:
+        """The kernel has ended, or shall: nothing of it stays."""
+        for path in (self._path, self._path + KEY):
+            with suppress(OSError):
+                os.unlink(path)
+        if self._host is None:
+            if self._state.cell:
+                with suppress(OSError):
+                    self._write_last()
+            os.killpg(0, signal.SIGKILL)
+        sys.exit()
+
+    def _write_last(self) -> None:
+        self._spool.move_all()
+        draft = f"{self._path}.new"
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(b"%d\n" % self._state.cell)
+            file.writelines(self._spool.rest(self._state.at))
+        os.rename(draft, self._path + LAST)
+
+
+def _talks(host: socket.socket) -> bool:
+    """Whether a host is still there; it says nothing."""
+    try:
+        return bool(host.recv(64, socket.MSG_DONTWAIT))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False

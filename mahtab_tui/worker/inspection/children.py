@@ -1,0 +1,462 @@
+"""The children of an object, and paths to them.
+
+["name", "df"]                          a variable; first step ["name", "df", 1402]
+the same, valid only while the variable is the object with this `id` ["held", 7]
+a computed value, kept until its screen closes; first step ["shown", "3f…"]
+the value of a table that was displayed; first step ["frame", 4, "In [4]", 3, "f", 0, 1]    the
+variables of a frame of the last error (`frames.locals_of`); first step ["item", 3]
+an item of a container, by position ["attribute", "x"]                      an attribute ["column",
+2], ["cell", 10, 2]          a column, or a cell, of a table ["slice", [0, null]]
+a part of an array; null keeps a dimension"""
+
+from __future__ import annotations
+
+import collections
+import keyword
+import os
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple
+
+from ..displays import shown_table
+from ..objects import (
+    MISSING,
+    Classes,
+    as_library_type,
+    attribute,
+    attributes,
+    class_dict,
+    is_class,
+    is_module,
+    mro_of,
+    own_dict,
+)
+from ..tracebacks import CELL, cell_filename
+from ..variables import UNTOLD, kind_of, one_line, size_of, summary, summary_of, type_name
+from .columns import LookError
+from .content import sliced
+from .tables import table_of
+
+_CAUSE, _CONTEXT, _SUPPRESSED, _TRACEBACK = (
+    BaseException.__dict__[name]
+    for name in ("__cause__", "__context__", "__suppress_context__", "__traceback__")
+)
+"""Bypass attributes of the exception's own class."""
+_MOST = 100
+"""Chained exceptions that are examined at most."""
+
+
+def locals_of(
+    cell: int, file: str, line: int, function: str, place: int, of: int
+) -> dict[str, Any]:
+    """Return the variables of a frame of the error that ended a cell. place: its index among the
+    `of` frames at this line of this function.
+
+    Raises `LookError` if they are not available."""
+    error = getattr(sys, "last_value", None)
+    errors = list(_linked(error)) if isinstance(error, BaseException) else []
+    if not errors or _cell_of(_TRACEBACK.__get__(errors[-1])) != cell_filename(cell):
+        raise LookError(
+            "The variables are gone: other code has failed since, or the kernel was restarted."
+        )
+    if function == "<module>":
+        raise LookError("The variables of this frame are those of the namespace.")
+    found = [
+        frame
+        for each in errors
+        for frame, number in _frames(_TRACEBACK.__get__(each))
+        if number == line
+        and frame.f_code.co_name == function
+        and file in (frame.f_code.co_filename, os.path.abspath(frame.f_code.co_filename))
+    ]
+    if len(found) != of:
+        raise LookError(
+            "The variables are unknown: the same line occurs in the error more often than shown."
+        )
+    held = found[place].f_locals
+    if isinstance(held, dict):
+        return dict(dict.items(held))
+    if (
+        type(held).__name__ == "FrameLocalsProxy" and type(held).__module__ == "builtins"
+    ):  # since Python 3.13
+        return dict(held)
+    raise LookError("The variables are in a custom mapping, whose code is not run here.")
+
+
+def _linked(error: BaseException) -> Iterator[BaseException]:
+    """Return the chain of an exception in the order of its traceback, itself last."""
+    chain: list[BaseException] = []
+    following: BaseException | None = error
+    while (
+        following is not None
+        and len(chain) < _MOST
+        and not any(each is following for each in chain)
+    ):
+        chain.append(following)
+        cause = _CAUSE.__get__(following)
+        following = (
+            cause
+            if cause is not None or _SUPPRESSED.__get__(following)
+            else _CONTEXT.__get__(following)
+        )
+    return reversed(chain)
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
+    while traceback is not None:
+        yield traceback.tb_frame, traceback.tb_lineno
+        traceback = traceback.tb_next
+
+
+def _cell_of(traceback: TracebackType | None) -> str:
+    """Return the file name of the cell in which an error was raised."""
+    return next(
+        (
+            frame.f_code.co_filename
+            for frame, _ in _frames(traceback)
+            if frame.f_code.co_filename.startswith(CELL)
+        ),
+        "",
+    )
+
+
+_SEQUENCES = Classes(list, tuple)
+_CONTAINERS = Classes(
+    list,
+    tuple,
+    set,
+    frozenset,
+    dict,
+    range,
+    collections.deque,
+    type({}.keys()),
+    type({}.values()),
+    type({}.items()),
+)
+_PLAIN = Classes(
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    bytearray,
+    type(None),
+    type(Ellipsis),
+    type(NotImplemented),
+)
+_UNTOLD = Classes(property, types.GetSetDescriptorType)
+"""Attributes whose values only code can compute."""
+_OWN = Classes(property, types.MemberDescriptorType)
+_LABEL = 80
+"""Characters of a label."""
+
+
+class Child(NamedTuple):
+    """Something inside an object."""
+
+    step: list[Any]
+    """The step to it; see `paths`."""
+    label: str
+    value: Any
+    """`MISSING` for a property, since getting it would run code."""
+    key: Any = None
+    """Key of an item of a dict."""
+
+
+def base_of(value: object) -> type | None:
+    """Return the built-in container class of an object; None if it is no container."""
+    for base in mro_of(type(value)):
+        if base in _CONTAINERS:
+            return base
+    return None
+
+
+def count_of(value: object) -> int:
+    """Count the children of an object."""
+    base = base_of(value)
+    return len(_attribute_names(value)) if base is None else _length(value, base)
+
+
+def children_of(value: object, start: int, stop: int) -> list[Child]:
+    """Return some of the children, by position. Raises `LookError` if a container changes
+    meanwhile."""
+    base = base_of(value)
+    if base is None:
+        return [_attribute(value, name) for name in _attribute_names(value)[start:stop]]
+    try:
+        return list(_items(value, base, start, stop))
+    except RuntimeError:
+        raise LookError("The object changed while it was read; press r to reload.") from None
+
+
+def child_at(value: object, position: int) -> Child:
+    """Return an item of a container. Raises `LookError`."""
+    found = children_of(value, position, position + 1)
+    if not found:
+        raise LookError("This item no longer exists.")
+    return found[0]
+
+
+def all_attributes(value: object) -> list[Child]:
+    """Return the attributes of an object and its classes without special names, private ones last.
+    Properties are not run."""
+    names = [
+        name for name in attributes(value) if not (name.startswith("__") and name.endswith("__"))
+    ]
+    return [
+        _attribute(value, name)
+        for name in sorted(names, key=lambda name: (name.startswith("_"), name))
+    ]
+
+
+def described(child: Child, above: Iterable[object]) -> dict[str, Any]:
+    """Describe a child as a row. above: the objects on the path to it, which may include it."""
+    row: dict[str, Any] = {
+        "step": child.step,
+        "label": child.label,
+        "type": "",
+        "summary": "",
+        "kind": "data",
+        "count": 0,
+        "state": "",
+    }
+    if child.value is MISSING:
+        return {**row, "type": "property", "summary": "(…)", "state": "property"}
+    row.update(
+        type=type_name(child.value),
+        summary=summary_of(child.label, child.value),
+        kind=kind_of(child.value),
+    )
+    if type(child.value) is str and row["summary"] != UNTOLD:
+        row["summary"] = quoted(child.value)
+    if row["kind"] == "data" and type(child.value) not in _PLAIN:
+        if any(child.value is one for one in above):
+            row["state"] = "cycle"
+        else:
+            row["count"] = count_of(child.value)
+    return row
+
+
+def quoted(text: str) -> str:
+    """Return the start of a text in quotes."""
+    return f"'{one_line(text, _LABEL)}'"
+
+
+def _length(value: Any, base: type) -> int:
+    known = size_of(value)
+    if known is not None:
+        return known
+    if base is range:
+        # Not `len`, because a range may be too long for it.
+        return int(
+            max(
+                0,
+                (value.stop - value.start + value.step - (1 if value.step > 0 else -1))
+                // value.step,
+            )
+        )
+    return int(base.__len__(value))  # type: ignore[attr-defined]
+
+
+def _items(value: Any, base: type, start: int, stop: int) -> Iterator[Child]:
+    iterate: Callable[[Any], Iterator[Any]] = base.__dict__["__iter__"]
+    if base in _SEQUENCES:
+        names = field_names(type(value)) if base is tuple else ()
+        part = base.__dict__["__getitem__"](value, slice(start, stop))
+        for place, item in enumerate(part, start):
+            yield Child(["item", place], names[place] if place < len(names) else str(place), item)
+    elif base is range:
+        for place in range(start, min(stop, _length(value, base))):
+            yield Child(["item", place], str(place), value.start + place * value.step)
+    elif base is dict:
+        for place, (key, item) in enumerate(_entries(value, start, stop), start):
+            yield Child(["item", place], key_label(key), item, key)
+    else:
+        for place, item in enumerate(islice(iterate(value), start, stop), start):
+            yield Child(["item", place], str(place), item)
+
+
+def _entries(value: Any, start: int, stop: int) -> list[tuple[Any, Any]]:
+    """Return some entries of a dict, iterating from the nearer end."""
+    size, entries = dict.__len__(value), dict.items(value)
+    stop = min(stop, size)
+    if start <= size // 2:
+        return list(islice(entries, start, stop))
+    return list(islice(reversed(entries), size - stop, max(size - stop, size - start)))[::-1]
+
+
+def key_label(key: Any) -> str:
+    """Format a dict's key in a line."""
+    if type(key) is str:
+        return quoted(key)
+    return one_line(summary(key) or type_name(key), _LABEL)
+
+
+def field_names(cls: type) -> tuple[str, ...]:
+    """Return the names of a named tuple's fields."""
+    for base in mro_of(cls):
+        fields = class_dict(base).get("_fields")
+        if type(fields) is tuple and all(type(name) is str for name in fields):
+            return fields
+    return ()
+
+
+def _attribute_names(value: object) -> list[str]:
+    """Return the names of an object's own attributes in order, then of its classes' slots and
+    properties."""
+    if is_module(value):
+        return [name for name in own_dict(value) if type(name) is str and not name.startswith("__")]
+    if is_class(value):
+        return [
+            name
+            for name in class_dict(value)  # type: ignore[arg-type]
+            if type(name) is str and not name.startswith("__")
+        ]
+    names = dict.fromkeys(name for name in list(own_dict(value)) if type(name) is str)
+    for base in mro_of(type(value)):
+        for name, item in list(class_dict(base).items()):
+            if type(name) is str and type(item) in _OWN and not name.startswith("__"):
+                names[name] = None
+    return list(names)
+
+
+def _attribute(value: object, name: str) -> Child:
+    return Child(["attribute", name], name, stored(value, name))
+
+
+def stored(value: object, name: str) -> Any:
+    """Return an attribute as stored; `MISSING` if only code can compute it."""
+    found = attribute(value, name)
+    return MISSING if type(found) in _UNTOLD else found
+
+
+_WRITTEN = Classes(str, bytes, type(None))
+"""Keys, besides numbers, that can be written as literals."""
+_LONGEST = 1000
+"""Longest key, in characters or bits, that is written as a literal."""
+_BY_POSITION = Classes(list, tuple, range, collections.deque)
+
+
+class ComputedValue(NamedTuple):
+    """A value that was computed on request, and its expression."""
+
+    value: Any
+    expression: str
+
+
+class ResolvedPath(NamedTuple):
+    """The objects on a path."""
+
+    objects: list[Any]
+    """All objects on it; the last is the goal."""
+    expression: str
+    """The goal as Python code; empty if unknown."""
+    path: list[Any]
+    """The path, valid only while the variable is the same object."""
+
+    @property
+    def goal(self) -> Any:
+        return self.objects[-1]
+
+    @property
+    def seen(self) -> Any:
+        """The goal as an object of its library's own class."""
+        return as_library_type(self.objects[-1])
+
+
+def follow(
+    path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[int, ComputedValue]
+) -> ResolvedPath:
+    """Follow a path. Raises `LookError` if it is no longer valid."""
+    objects: list[Any] = []
+    expression = ""
+    for kind, *rest in path:
+        value = objects[-1] if objects else None
+        if kind == "name":
+            name = rest[0]
+            if name not in namespace:
+                raise LookError(f"There is no variable named {name}.")
+            found, expression = namespace[name], name if _is_name(name) else f"globals()[{name!r}]"
+            if rest[1:] and rest[1] != id(found):
+                raise LookError(f"{name} is now a different object; press r to reload.")
+        elif kind == "frame":
+            found = locals_of(*rest)
+        elif kind == "shown":
+            found = shown_table(rest[0])
+            if found is None:
+                raise LookError("The value of this table is no longer kept; run the cell again.")
+            expression = next(
+                (
+                    name
+                    for name, each in dict.items(namespace)
+                    if each is found and type(name) is str and _is_name(name)
+                ),
+                "",
+            )
+        elif kind == "held":
+            if rest[0] not in held:
+                raise LookError("This value is no longer kept; open it again.")
+            found, expression = held[rest[0]]
+        elif kind == "item":
+            child = child_at(value, rest[0])
+            found, expression = child.value, _item(expression, value, rest[0], child.key)
+        elif kind == "attribute":
+            found = stored(value, rest[0])
+            if found is MISSING:
+                raise LookError(f"The attribute {rest[0]} no longer exists.")
+            expression = f"{expression}.{rest[0]}" if expression and _is_name(rest[0]) else ""
+        elif kind == "slice":
+            found = sliced(as_library_type(value), rest[0])
+            written = ", ".join(":" if place is None else str(place) for place in rest[0])
+            expression = (
+                f"{expression}[{written}]" if expression and set(rest[0]) != {None} else expression
+            )
+        else:
+            table = table_of(as_library_type(value))
+            column = rest[-1]
+            if (
+                table is None
+                or not 0 <= column < table.columns
+                or (kind == "cell" and not 0 <= rest[0] < table.rows)
+            ):
+                raise LookError("This part of the table no longer exists.")
+            found = table.column(column).value(rest[0]) if kind == "cell" else table.series(column)
+            written = (
+                table.expression(column)
+                if kind == "column"
+                else table.cell_expression(rest[0], column)
+            )
+            expression = f"{expression}{written}" if expression and written else ""
+        objects.append(found)
+    first, *others = path
+    return ResolvedPath(
+        objects,
+        expression,
+        [["name", first[1], id(objects[0])] if first[0] == "name" else first, *others],
+    )
+
+
+def _item(expression: str, value: Any, position: int, key: Any) -> str:
+    base = base_of(value)
+    if not expression:
+        return ""
+    if base is dict:
+        return f"{expression}[{key!r}]" if _can_be_written(key) else ""
+    return f"{expression}[{position}]" if base in _BY_POSITION else ""
+
+
+def _is_name(text: str) -> bool:
+    return text.isidentifier() and not keyword.iskeyword(text)
+
+
+def _can_be_written(key: Any) -> bool:
+    """Tell whether a key can be written as a literal of reasonable length."""
+    if type(key) is float:
+        return key - key == 0
+    if type(key) is int or type(key) is bool:
+        return key.bit_length() < _LONGEST
+    return type(key) in _WRITTEN and (key is None or len(key) < _LONGEST)

@@ -1,0 +1,408 @@
+"""Columns of tables: values as short texts, conditions, and columns of Python objects."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import operator
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Callable, NamedTuple, Protocol
+
+from ..objects import Classes, loaded, module_of
+from ..variables import one_line, summary, type_name
+
+
+class LookError(Exception):
+    """Something cannot be shown; the message is a sentence for the user."""
+
+
+class AbandonedError(Exception):
+    """Nobody waits for the answer."""
+
+
+class Pace:
+    """Checked regularly by work on many items."""
+
+    def __init__(self, seconds: float, over: Callable[[], bool] = lambda: False) -> None:
+        """over: tells whether the user has moved on."""
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+        self._over = over
+
+    def check(self) -> None:
+        """Raise `AbandonedError` if nobody waits, or `LookError` after the time limit."""
+        if self._over():
+            raise AbandonedError("No one is waiting for this answer.")
+        if time.monotonic() > self._end:
+            raise LookError(f"This took longer than {self.seconds:g} s and was stopped.")
+
+
+WIDTH = 200
+"""Characters of a cell."""
+
+_SIZED = Classes(list, tuple, set, frozenset, dict, bytearray, memoryview)
+ZONES = ("zoneinfo", "datetime", "pytz", "dateutil")
+"""Modules whose time zones are safe to use."""
+
+
+def cell_text(value: Any) -> str | None:
+    """Format a value of a table in a line, by its exact type; None if it is missing."""
+    cls = type(value)
+    if cls is str:
+        return one_line(value, WIDTH)
+    if value is None or (cls is float and value != value):
+        return None
+    if cls is int or cls is float or cls is bool:
+        return summary(value)
+    if cls is loaded("pandas", "Timestamp"):
+        return _moment(value)
+    if (
+        cls is loaded("pandas", "Timedelta")
+        or cls is loaded("pandas", "Period")
+        or cls is loaded("pandas", "Interval")
+    ):
+        return one_line(str(value), WIDTH)
+    if value is loaded("pandas", "NaT") or value is loaded("pandas", "NA"):
+        return None
+    about = summary(value)
+    if cls in _SIZED or not about:
+        return one_line(f"{type_name(value)} {about}".rstrip(), WIDTH)
+    return about
+
+
+def _moment(value: Any) -> str:
+    zone = value.tzinfo
+    if zone is not None and module_of(type(zone)).partition(".")[0] not in ZONES:
+        return f"Timestamp {value.value} ns"  # the user's own time zone would run their code
+    return str(value)
+
+
+def key_text(value: Any) -> str:
+    """Format the label of a row; the parts of a tuple are joined by commas."""
+    if type(value) is tuple:
+        return ", ".join(key_text(part) for part in tuple.__iter__(value))
+    return "—" if (text := cell_text(value)) is None else text
+
+
+def decimals_of(sample: Iterable[float | None]) -> int | None:
+    """Choose the number of decimals for all floats of a column; None for exponential notation."""
+    sizes = [abs(value) for value in sample if value and math.isfinite(value)]
+    if sizes and (max(sizes) >= 1e15 or max(sizes) < 1e-3):
+        return None
+    return max(
+        [1, *(min(4, len(repr(size).partition(".")[2])) for size in sizes if "e" not in repr(size))]
+    )
+
+
+def float_text(value: float, decimals: int | None) -> str | None:
+    """Format a float with so many decimals; None for NaN."""
+    if value != value:
+        return None
+    if decimals is None or (value and abs(value) < 0.5 * 10**-decimals):
+        return f"{value:.4e}"
+    return f"{value:.{decimals}f}"
+
+
+def number_text(value: float) -> str:
+    """Format a number of the statistics shortly."""
+    if value != value:
+        return "—"
+    if math.isfinite(value) and value == int(value):
+        return str(int(value)) if abs(value) < 1e15 else f"{value:.4e}"
+    return (
+        f"{value:.4e}"
+        if abs(value) >= 1e9 or abs(value) < 1e-3
+        else f"{value:.4g}"
+        if abs(value) < 1000
+        else f"{value:.1f}"
+    )
+
+
+LOOKED_AT = 200
+"""Values at the start of a column that decide how many decimals are shown."""
+BARS = 8
+"""Bars of a column's histogram."""
+SAMPLE = 1_000_000
+"""Values of a histogram, sampled evenly from a longer column."""
+
+
+class Statistics(NamedTuple):
+    """Statistics of a column, as texts, since dates have them too."""
+
+    missing: int
+    min: str = ""
+    max: str = ""
+    mean: str = ""
+    bars: Sequence[int] = ()
+    """Counts of a histogram from min to max; empty if there is none."""
+    top: Sequence[str] = ()
+    """The most common texts with their counts."""
+
+
+BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+"""How the user writes truth values."""
+TOP = 4
+"""How many of the most common values are listed."""
+DISTINCT = 100_000
+"""Columns with more different values are not counted."""
+_LONGEST = 24
+"""Characters of a listed value."""
+
+
+def top_values(counts: Iterable[tuple[str, int]]) -> Sequence[str]:
+    """Format the most common texts, as in ``berlin ×412``; equally common ones in order. One
+    sentence if all differ."""
+    counted = list(counts)
+    if len(counted) > 1 and all(count == 1 for _, count in counted):
+        return (f"all {len(counted):,} differ",)
+    common = sorted(counted, key=lambda each: -each[1])[:TOP]
+    return [
+        f"{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'} ×{count:,}"
+        for text, count in common
+    ]
+
+
+_CONDITION = re.compile(r"\s*(<=|>=|!=|==|=|<|>)\s*(.*)", re.DOTALL)
+
+_COMPARISONS = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "contains": operator.eq,
+}
+
+
+class Condition(NamedTuple):
+    """A condition on the values of a column. Missing values match only ``missing``."""
+
+    op: str
+    """``<``, ``<=``, ``>``, ``>=``, ``==``, ``!=``, ``contains``, ``missing`` or ``present``."""
+    operand: str = ""
+
+
+def parse(text: str) -> Condition:
+    """Parse ``> 5``, ``= berlin``, ``!= 0``, ``missing`` or ``present``; anything else is a text
+    that values must contain."""
+    word = text.strip().lower()
+    if word in ("missing", "present"):
+        return Condition(word)
+    matched = _CONDITION.fullmatch(text)
+    if matched is None:
+        return Condition("contains", text.strip())
+    return Condition({"=": "=="}.get(matched[1], matched[1]), matched[2].strip())
+
+
+def compare(values: Any, op: str, operand: Any) -> Any:
+    """Compare a value or a library's array with an operand; without texts, ``contains`` means
+    ``==``."""
+    return _COMPARISONS[op](values, operand)
+
+
+class Column(Protocol):
+    """A column of a table. Positions count its rows from 0."""
+
+    type: str
+    right: bool
+    """Whether its values are numbers, which are right-aligned."""
+
+    def texts(self, rows: Sequence[int]) -> list[str | None]:
+        """Format the values of some rows; None for missing ones."""
+
+    def value(self, row: int) -> Any:
+        """Return a value."""
+
+    def order(self, descending: bool, among: Sequence[int] | None, pace: Pace) -> Sequence[int]:
+        """Sort some rows (None: all) by value, stably, missing ones last. Returns positions."""
+
+    def matching(self, condition: Condition, pace: Pace) -> Sequence[int]:
+        """Return the positions of matching rows, in order. Raises `LookError` if the condition does
+        not apply to the column."""
+
+    def statistics(self, pace: Pace) -> Statistics: ...
+
+
+class Table(Protocol):
+    """A table. Columns are read one by one, since there may be thousands."""
+
+    rows: int
+    columns: int
+
+    def name(self, column: int) -> str: ...
+
+    def column(self, column: int) -> Column: ...
+
+    def labels(self, rows: Sequence[int]) -> list[str] | None:
+        """Return the labels of some rows; None if rows have only numbers."""
+        return None
+
+    def series(self, column: int) -> Any:
+        """Return a column as the library's object."""
+
+    def expression(self, column: int) -> str:
+        """Return a column as code, as in ``["price"]``; empty if unknown."""
+
+    def cell_expression(self, row: int, column: int) -> str:
+        """Return a value as code; empty if unknown."""
+
+
+def not_comparable(operand: str, kind: str) -> LookError:
+    """Return what a column raises for a condition with an operand of another type."""
+    return LookError(f"{operand or 'Nothing'} cannot be compared with values of {kind}.")
+
+
+def as_slice(rows: Sequence[int]) -> Any:
+    """Convert rows to an array's index, a slice if possible."""
+    return slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)
+
+
+_CHUNK = 20_000
+"""Objects that are sorted in one step, during which no other thread runs."""
+_CHECK_EVERY = 4096
+_NUMBERS = Classes(int, float, bool)
+
+
+class Values(Protocol):
+    """A sequence whose access runs no code of its items."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, row: int, /) -> Any: ...
+
+
+class ObjectColumn:
+    """A column of arbitrary objects."""
+
+    def __init__(self, values: Values, kind: str = "object") -> None:
+        self._values = values
+        self.type = kind
+        sample = [values[row] for row in range(min(100, len(values)))]
+        known = [value for value in sample if cell_text(value) is not None]
+        self.right = bool(known) and all(type(value) in _NUMBERS for value in known)
+
+    def texts(self, rows: Sequence[int]) -> list[str | None]:
+        return [cell_text(self._values[row]) for row in rows]
+
+    def value(self, row: int) -> Any:
+        return self._values[row]
+
+    def order(self, descending: bool, among: Sequence[int] | None, pace: Pace) -> Sequence[int]:
+        rows = range(len(self._values)) if among is None else among
+        chunks: list[list[tuple[Any, int]]] = []
+        missing: list[int] = []
+        for start in range(0, len(rows), _CHUNK):
+            pace.check()
+            chunk = []
+            for row in rows[start : start + _CHUNK]:
+                key = _key(self._values[row])
+                if key is None:
+                    missing.append(row)
+                else:
+                    chunk.append((key, -row if descending else row))
+            chunks.append(sorted(chunk, reverse=descending))
+        found = []
+        for count, (_, row) in enumerate(heapq.merge(*chunks, reverse=descending)):
+            if count % _CHECK_EVERY == 0:
+                pace.check()
+            found.append(abs(row))
+        return found + missing
+
+    def matching(self, condition: Condition, pace: Pace) -> Sequence[int]:
+        fits = _fits(condition)
+        return [row for row, value in self._each(pace) if fits(value)]
+
+    def statistics(self, pace: Pace) -> Statistics:
+        missing, low, high, total, numbers = 0, None, None, 0.0, []
+        only_numbers = only_texts = True
+        texts: dict[str, int] = {}
+        for _, value in self._each(pace):
+            cls = type(value)
+            if cls in _NUMBERS and value == value:
+                only_texts = False
+                if only_numbers:
+                    low = value if low is None or value < low else low
+                    high = value if high is None or value > high else high
+                    total += float(value) if abs(value) < 1e300 else 0.0
+                    numbers.append(value)
+            elif cls is str:
+                only_numbers = False
+                if len(texts) <= DISTINCT:
+                    texts[value] = texts.get(value, 0) + 1
+            elif cell_text(value) is None:
+                missing += 1
+            else:
+                only_numbers = only_texts = False
+        if not only_numbers or low is None or high is None:
+            return Statistics(
+                missing,
+                top=top_values(texts.items()) if only_texts and len(texts) <= DISTINCT else (),
+            )
+        mean = number_text(total / len(numbers))
+        return Statistics(
+            missing,
+            cell_text(low) or "",
+            cell_text(high) or "",
+            mean,
+            _bars(numbers, float(low), float(high)),
+        )
+
+    def _each(self, pace: Pace) -> Iterator[tuple[int, Any]]:
+        for row in range(len(self._values)):
+            if row % _CHECK_EVERY == 0:
+                pace.check()
+            yield row, self._values[row]
+
+
+def _key(value: Any) -> tuple[int, Any] | None:
+    """Return an object's sort key: numbers before texts before others; None if it is missing."""
+    cls = type(value)
+    if cls in _NUMBERS:
+        return (0, value) if value == value else None
+    if cls is str:
+        return 1, value
+    text = cell_text(value)
+    return None if text is None else (2, text)
+
+
+def _fits(condition: Condition) -> Any:
+    """Return a function that tells whether a value matches."""
+    op, operand = condition
+    if op == "missing":
+        return lambda value: cell_text(value) is None
+    if op == "present":
+        return lambda value: cell_text(value) is not None
+    if op == "contains":
+        if any(map(str.isupper, operand)):
+            return lambda value: operand in _whole(value)
+        return lambda value: operand in _whole(value).lower()
+    try:
+        number: float | None = int(operand) if operand.lstrip("+-").isdigit() else float(operand)
+    except ValueError:
+        number = None
+
+    def compares(value: Any) -> bool:
+        if type(value) in _NUMBERS:
+            return number is not None and value == value and bool(compare(value, op, number))
+        if cell_text(value) is None:
+            return False
+        return bool(compare(_whole(value), op, operand))
+
+    return compares
+
+
+def _whole(value: Any) -> str:
+    return value if type(value) is str else cell_text(value) or ""
+
+
+def _bars(numbers: Sequence[Any], low: float, high: float) -> Sequence[int]:
+    width = (high - low) / BARS
+    if not 0 < width < float("inf"):
+        return ()
+    counts = [0] * BARS
+    for value in numbers[:: max(1, len(numbers) // SAMPLE)]:
+        counts[min(BARS - 1, int((value - low) / width))] += 1
+    return counts

@@ -1,0 +1,432 @@
+"""Parts of texts, arrays and pictures."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import struct
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..displays import png_of
+from ..objects import (
+    MISSING,
+    Classes,
+    descends,
+    in_class,
+    is_one_of,
+    loaded,
+    module_of,
+    mro_of,
+    name_of,
+)
+from ..variables import summary
+from .columns import LookError, Pace, number_text
+from .pandas_tables import NumberColumn
+
+BLOCK = 1_000_000
+"""Characters that are counted or searched in one step."""
+MOST_CHARS = 200_000
+"""Characters or bytes of one answer."""
+
+_BASES = Classes(str, bytes, bytearray, memoryview)
+
+
+class LineCounts:
+    """Counts line breaks before each block of one text, as far as needed."""
+
+    def __init__(self) -> None:
+        self._of: Any = None
+        self._before: list[int] = [0]
+
+    def before(self, text: str, place: int, pace: Pace) -> int:
+        """Count the line breaks before a place."""
+        if text is not self._of:
+            self._of, self._before = text, [0]
+        known = self._before
+        while (len(known) - 1) * BLOCK + BLOCK <= place:
+            pace.check()
+            start = (len(known) - 1) * BLOCK
+            known.append(known[-1] + str.count(text, "\n", start, start + BLOCK))
+        block = place // BLOCK
+        return known[block] + str.count(text, "\n", block * BLOCK, place)
+
+
+def base_of(value: object) -> Any:
+    """Return ``str``, ``bytes``, ``bytearray`` or ``memoryview``, whichever an object is; None for
+    others."""
+    return next((base for base in mro_of(type(value)) if base in _BASES), None)
+
+
+def part(value: Any, start: int, end: int) -> Any:
+    """Return a part of a text, or of bytes as `bytes`."""
+    return _slice(value, start, min(end, start + MOST_CHARS))
+
+
+def _slice(value: Any, start: int, end: int) -> Any:
+    base = base_of(value)
+    if base is memoryview:
+        return bytes(_octets(value)[start:end])
+    found = base.__getitem__(value, slice(start, end))
+    return found if base is str else bytes(found)
+
+
+def length(value: Any) -> int:
+    """Count characters or bytes."""
+    base = base_of(value)
+    if base is memoryview and summary(value) == "released":
+        return 0
+    return len(_octets(value)) if base is memoryview else int(base.__len__(value))
+
+
+def _octets(value: memoryview) -> memoryview:
+    try:
+        return value.cast("B") if value.contiguous else memoryview(b"")
+    except ValueError:
+        raise LookError("The memory was released.") from None
+
+
+def find(value: str, words: str, start: int, backwards: bool, pace: Pace) -> list[int] | None:
+    """Find the next or previous occurrence of words, wrapping around. Words without capitals match
+    any case."""
+    flags = 0 if any(map(str.isupper, words)) else re.IGNORECASE
+    size = length(value)
+    pattern = re.compile(re.escape(words), flags)
+    for first, last in _backwards(start, size) if backwards else _forwards(start, size):
+        pace.check()
+        found = None
+        for matched in pattern.finditer(_slice(value, first, min(last + len(words), size))):
+            if first + matched.start() >= last:
+                break
+            found = matched
+            if not backwards:
+                break
+        if found is not None:
+            return [first + found.start(), first + found.end()]
+    return None
+
+
+def _forwards(start: int, size: int) -> Iterator[tuple[int, int]]:
+    for low, high in ((start, size), (0, start)):
+        for first in range(low, high, BLOCK):
+            yield first, min(first + BLOCK, high)
+
+
+def _backwards(start: int, size: int) -> Iterator[tuple[int, int]]:
+    for low, high in ((0, start), (start, size)):
+        for last in range(high, low, -BLOCK):
+            yield max(low, last - BLOCK), last
+
+
+BINS = 40
+MOST_VALUES = 20_000_000
+"""Values that a plot reads at most; of more, a sample."""
+
+
+def line(values: Any, width: int, pace: Pace) -> dict[str, Any]:
+    """Plot one-dimensional values by position; of many, the minimum and maximum of each part."""
+    numpy = sys.modules["numpy"]
+    values = numpy.asarray(values)
+    size = len(values)
+    points: list[tuple[int, float]] = []
+    if size <= 2 * width:
+        points = list(enumerate(values.astype("f8").tolist()))
+    else:
+        edges = [size * place // width for place in range(width + 1)]
+        step = max(1, size // MOST_VALUES)
+        for first, last in zip(edges, edges[1:]):
+            pace.check()
+            part = values[first:last:step].astype("f8")
+            part = part[numpy.isfinite(part)]
+            if part.size:
+                points += [(first, float(part.min())), ((first + last) // 2, float(part.max()))]
+    points = [(x, y) for x, y in points if math.isfinite(y)]
+    return {"kind": "line", "xs": [x for x, _ in points], "ys": [y for _, y in points]}
+
+
+def histogram(values: Any, pace: Pace) -> dict[str, Any]:
+    """Compute a histogram."""
+    numpy = sys.modules["numpy"]
+    flat = numpy.asarray(values).reshape(-1)
+    flat = flat[:: max(1, flat.size // MOST_VALUES)].astype("f8")
+    flat = flat[numpy.isfinite(flat)]
+    pace.check()
+    if not flat.size:
+        return {"kind": "histogram", "xs": [], "ys": []}
+    counts, edges = numpy.histogram(flat, bins=BINS)
+    return {
+        "kind": "histogram",
+        "xs": [float((a + b) / 2) for a, b in zip(edges, edges[1:])],
+        "ys": [int(count) for count in counts],
+    }
+
+
+def heat(values: Any, width: int, height: int, pace: Pace) -> dict[str, Any]:
+    """Reduce two-dimensional values to a grid of means of at most this size; None for parts without
+    numbers."""
+    numpy = sys.modules["numpy"]
+    values = numpy.asarray(values)
+    rows, columns = min(height, values.shape[0]), min(width, values.shape[1])
+    if not rows or not columns:
+        raise LookError("There are no numbers.")
+    row_edges = [values.shape[0] * place // rows for place in range(rows + 1)]
+    column_edges = [values.shape[1] * place // columns for place in range(columns + 1)]
+    row_step, column_step = (
+        max(1, values.shape[0] // rows // 50),
+        max(1, values.shape[1] // columns // 50),
+    )
+    grid: list[list[float | None]] = []
+    with numpy.errstate(all="ignore"):
+        for top, bottom in zip(row_edges, row_edges[1:]):
+            pace.check()
+            band = values[top:bottom:row_step].astype("f8") if column_step == 1 else None
+            found: list[float | None] = []
+            for left, right in zip(column_edges, column_edges[1:]):
+                part = (
+                    band[:, left:right]
+                    if band is not None
+                    else values[top:bottom:row_step, left:right:column_step].astype("f8")
+                )
+                part = part[numpy.isfinite(part)]
+                found.append(float(part.mean()) if part.size else None)
+            grid.append(found)
+    return {"kind": "heat", "grid": grid}
+
+
+LARGEST_ARRAY = 50_000_000
+"""Numbers that are fetched from a device or converted at once."""
+
+
+def is_array(value: Any) -> bool:
+    """Tell whether it is a numpy array or a tensor that can be sliced."""
+    if is_one_of(value, "numpy", "ndarray"):
+        return bool(value.dtype.names is None and value.dtype.kind in "biufcmM")
+    return is_tensor(value)
+
+
+def is_tensor(value: Any) -> bool:
+    """Tell whether it is a torch tensor with a shape, which nested tensors lack."""
+    return is_one_of(value, "torch", "Tensor") and not value.is_nested
+
+
+_PARTS = {
+    "sparse_coo": ("_indices", "_values"),
+    "sparse_csr": ("crow_indices", "col_indices", "values"),
+    "sparse_csc": ("ccol_indices", "row_indices", "values"),
+    "sparse_bsr": ("crow_indices", "col_indices", "values"),
+    "sparse_bsc": ("ccol_indices", "row_indices", "values"),
+}
+"""The tensors that make up a sparse tensor, by layout."""
+
+
+def facts(value: Any) -> dict[str, Any]:
+    """Return shape, dtype, device and size."""
+    told: dict[str, Any] = {
+        "shape": list(map(int, value.shape)),
+        "dtype": str(value.dtype),
+        "device": "",
+    }
+    if not is_tensor(value):
+        return {
+            **told,
+            "bytes": int(value.nbytes),
+            "layout": "" if value.flags.c_contiguous else "strided",
+        }
+    layout = str(value.layout).split(".")[-1]
+    parts = [getattr(value.detach(), name)() for name in _PARTS.get(layout, ())] or [value]
+    size = sum(int(part.numel() * part.element_size()) for part in parts)
+    words = [] if layout == "strided" and value.is_contiguous() else [layout]
+    if value.requires_grad:
+        words.append("gradient")
+    return {**told, "device": str(value.device), "bytes": size, "layout": ", ".join(words)}
+
+
+def sliced(value: Any, places: Sequence[int | None]) -> Any:
+    """Return a part of an array or tensor as a numpy array. places: an index for each dimension;
+    None keeps it whole."""
+    if len(places) != len(value.shape):
+        raise LookError("The array now has a different shape; press r to reload.")
+    for place, size in zip(places, value.shape):
+        if place is not None and not 0 <= place < size:
+            raise LookError("This part of the array no longer exists.")
+    if is_tensor(value) and value.layout is not loaded("torch", "strided"):
+        value = as_numpy(value)  # a sparse tensor cannot be sliced
+    return as_numpy(value[tuple(slice(None) if place is None else place for place in places)])
+
+
+def as_numpy(value: Any) -> Any:
+    """Convert to a numpy array, without a copy if possible. Raises `LookError`."""
+    if not is_tensor(value):
+        return value
+    if "numpy" not in sys.modules:
+        raise LookError(
+            "Showing a tensor needs numpy, which the kernel's environment does not have."
+        )
+    tensor = value.detach()
+    if tensor.is_meta:
+        raise LookError("The tensor is on the meta device, so it has a shape but no numbers.")
+    strided = tensor.layout is loaded("torch", "strided")
+    if (
+        strided
+        and tensor.device.type == "cpu"
+        and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
+    ):
+        try:
+            return tensor.numpy()
+        except TypeError:  # numpy lacks bfloat16 and float8
+            pass
+    if tensor.numel() > LARGEST_ARRAY:
+        raise LookError(
+            f"The tensor has more than {LARGEST_ARRAY:,} numbers, too many to fetch or convert at once."
+        )
+    tensor = tensor if strided else tensor.to_dense()
+    tensor = tensor.dequantize() if tensor.is_quantized else tensor
+    tensor = tensor.resolve_conj().resolve_neg().cpu()
+    try:
+        return tensor.numpy()
+    except TypeError:
+        return tensor.to(loaded("torch", "complex64" if tensor.is_complex() else "float32")).numpy()
+
+
+def can_be_drawn(value: Any) -> bool:
+    """Tell whether its numbers can be plotted, which needs numpy."""
+    if "numpy" not in sys.modules:
+        return False
+    return (
+        not (value.is_complex() or value.is_meta)
+        if is_tensor(value)
+        else value.dtype.kind in "biuf"
+    )
+
+
+def statistics(value: Any, pace: Pace) -> dict[str, Any]:
+    """Compute statistics of an array. Raises `LookError` if that would copy too many numbers."""
+    values = as_numpy(value)
+    if values.size > LARGEST_ARRAY and not values.flags.forc:
+        raise LookError(
+            f"The array is not contiguous and has more than {LARGEST_ARRAY:,} numbers, too many for statistics."
+        )
+    flat = values.reshape(-1, order="A")
+    if not flat.size:
+        return {"missing": 0, "min": "", "max": "", "mean": "", "bars": [], "std": "", "zeros": 0}
+    told: dict[str, Any] = dict(NumberColumn(flat).statistics(pace)._asdict())
+    numpy = sys.modules["numpy"]
+    told["std"] = told["zeros"] = ""
+    if flat.dtype.kind in "biuf":
+        pace.check()
+        with numpy.errstate(all="ignore"):
+            known = flat[~numpy.isnan(flat)] if told["missing"] else flat
+            told["std"] = number_text(float(known.std(dtype="f8"))) if known.size else ""
+            told["zeros"] = int(flat.size - numpy.count_nonzero(flat))
+    return told
+
+
+LARGEST_PICTURE = 8_000_000
+"""Larger pictures (in bytes) are not shown."""
+SIDE = 2_000
+"""Larger pictures (pixels of a side) are scaled down."""
+_PNG = b"\x89PNG\r\n\x1a\n"
+_MAGIC = re.compile(rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|BM.{4}\0{4}", re.DOTALL)
+"""The start of a picture's file; for BMP more than its two letters, which are too common."""
+
+
+def is_picture(value: Any) -> bool:
+    """Tell whether an object is a picture."""
+    return _is_image(value) or is_one_of(value, "matplotlib.figure", "Figure") or _is_file(value)
+
+
+def draws_itself(value: Any) -> bool:
+    """Tell whether it can be drawn on request: an array of colours, or an object that draws
+    itself."""
+    return _is_colours(value) or in_class(type(value), "_repr_png_") is not MISSING
+
+
+def measure(value: Any) -> tuple[int, int] | None:
+    """Return a picture's width and height in pixels; zeros if only drawing it would tell; None if
+    it is not a picture."""
+    if _is_image(value):
+        width, height = value.size
+        return width, height
+    if _is_colours(value):
+        return value.shape[1], value.shape[0]
+    return (0, 0) if is_picture(value) or draws_itself(value) else None
+
+
+def picture(value: Any) -> bytes:
+    """Return the picture's file. Runs the drawing code of a figure or object. Raises `LookError` if
+    there is no picture."""
+    if _is_file(value):
+        found = bytes(value)
+    elif _is_image(value):
+        found = _image(value)
+    elif is_one_of(value, "matplotlib.figure", "Figure"):
+        found = png_of(value, SIDE)
+    elif _is_colours(value):
+        step = max(1, -(-max(value.shape[0], value.shape[1]) // SIDE))
+        found = png(value[::step, ::step])
+    elif draws_itself(value):
+        found = type(value)._repr_png_(value)
+    else:
+        raise LookError("This is no longer a picture; press r to reload.")
+    if type(found) is not bytes or not _MAGIC.match(found):
+        raise LookError("The object did not return a picture.")
+    if len(found) > LARGEST_PICTURE:
+        raise LookError(
+            f"The picture has {len(found):,} bytes; at most {LARGEST_PICTURE:,} are shown."
+        )
+    return found
+
+
+def png(pixels: Any) -> bytes:
+    """Encode an array of bytes (height, width, three or four colours) as PNG."""
+    height, width, colours = pixels.shape
+    rows = b"".join(b"\0" + pixels[row].tobytes() for row in range(height))
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return (
+            struct.pack("!I", len(data)) + name + data + struct.pack("!I", zlib.crc32(name + data))
+        )
+
+    head = struct.pack("!IIBBBBB", width, height, 8, 2 if colours == 3 else 6, 0, 0, 0)
+    return (
+        _PNG + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b"")
+    )
+
+
+def _is_image(value: Any) -> bool:
+    """Tell whether it is an image of PIL's own classes."""
+    cls = type(value)
+    module = module_of(cls)
+    return (
+        descends(cls, loaded("PIL.Image", "Image"))
+        and module.startswith("PIL.")
+        and loaded(module, name_of(cls)) is cls
+    )
+
+
+def _image(value: Any) -> bytes:
+    image = value.copy()
+    if max(image.size) > SIDE:
+        image.thumbnail((SIDE, SIDE))
+    if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
+        image = image.convert("RGB")
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
+
+
+def _is_file(value: Any) -> bool:
+    return (type(value) is bytes or type(value) is bytearray) and _MAGIC.match(value) is not None
+
+
+def _is_colours(value: Any) -> bool:
+    return (
+        is_one_of(value, "numpy", "ndarray")
+        and str(value.dtype) == "uint8"
+        and value.ndim == 3
+        and value.shape[2] in (3, 4)
+        and value.size > 0
+    )

@@ -1,0 +1,313 @@
+"""Our addition to a Jupyter kernel for Python."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+from .. import toolbox
+from ..control import Control, Host, python_version, working_directory
+from ..executor import CellAttribution
+from ..frames import Frame
+from ..stdlib import late_import
+from ..text_tools import cell_ended, form_of
+from ..variables import NamespaceTracker, merged
+
+
+class HostCalls:
+    """Asks the host, and runs the cells that it wants to run meanwhile."""
+
+    def __init__(
+        self, kernel: Any, token: str, session: str, run: Callable[[str], dict[str, Any]]
+    ) -> None:
+        """run: runs a nested cell, and tells what became of it."""
+        self._kernel = kernel
+        self._token = token
+        self._session = session
+        self._run = run
+
+    def call(self, name: str, args: dict[str, Any]) -> Any:
+        """Call the host and wait for the answer (JSON values both ways). Raises `RuntimeError` with
+        the host's message."""
+        self._check(name)
+        question = {"op": "call", "name": name, "args": args}
+        try:
+            while True:
+                answer = json.loads(self._kernel.raw_input(self._token + json.dumps(question)))
+                if answer["op"] == "execute":
+                    self._nested(answer["cell"], answer["code"])
+                    question = {"op": "wait"}
+                elif "error" in answer:
+                    raise RuntimeError(answer["error"])
+                else:
+                    return answer["value"]
+        except (KeyboardInterrupt, EOFError):
+            self._tell({"op": "cancelled"})
+            raise
+
+    def _check(self, name: str) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError(
+                f"In a Jupyter kernel {name}() can only be called by the cell itself, not by a thread or a task."
+            )
+        header = (self._kernel.get_parent() or {}).get("header", {})
+        if header.get("session") != self._session or not self._kernel._allow_stdin:
+            raise RuntimeError(
+                f"{name}() can only be called in a cell of the session that offers it."
+            )
+
+    def _nested(self, cell: int, code: str) -> None:
+        self._tell({"op": "begin", "cell": cell})
+        told: dict[str, Any] = {"status": "error", "changes": [], "cwd": ""}
+        try:
+            told = self._run(code)
+        finally:
+            self._tell({"op": "done", "cell": cell, **told})
+
+    def _tell(self, frame: dict[str, Any]) -> None:
+        """Tell the host in the order of the output. Other clients ignore messages that they do not
+        know."""
+        content = {"token": self._token, "frame": json.dumps(frame)}
+        self._kernel.session.send(
+            self._kernel.iopub_socket, "mahtab_tui", content, parent=self._kernel.get_parent()
+        )
+
+
+TARGET = "mahtab-tui"
+"""The comm over which the host asks."""
+
+_NUMBERED = re.compile(r"_(?:i{0,3}|i?\d+|__?|[iod]h)")
+_MISSING = object()
+
+
+class Watch(NamespaceTracker):
+    """The user's names, without those that are IPython's own."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        super().__init__(shell.user_ns)
+
+    def _items(self) -> list[tuple[str, Any]]:
+        hidden = self._shell.user_ns_hidden
+        return [
+            (name, value)
+            for name, value in super()._items()
+            if not _NUMBERED.fullmatch(name) and hidden.get(name, _MISSING) is not value
+        ]
+
+
+class Reply:
+    """JSON as the value of an expression; IPython tells its `repr`."""
+
+    def __init__(self, value: Any) -> None:
+        self._text = json.dumps(value)
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+class CommChannel:
+    """Sends frames to the host over its comm."""
+
+    fd = -1
+    absent = False
+
+    def __init__(self) -> None:
+        self.comm: Any = None
+
+    def send(self, frame: Frame) -> None:
+        if self.comm is not None:
+            self.comm.send({"frame": json.dumps(frame)})
+
+
+class Helper:
+    """All that we add, for one host."""
+
+    def __init__(self, shell: Any, token: str, session: str) -> None:
+        """token: marks what is meant for the host. session: the host's, in the headers of its
+        messages."""
+        self._shell = shell
+        self._builtins = dict(builtins.__dict__)
+        self._calls = HostCalls(shell.kernel, token, session, self._run_nested)
+        self._watch = Watch(shell)
+        self._open: list[tuple[ast.Module | None, list[dict[str, Any]]]] = []
+        """The cells that run, one inside the other, with their changes so far."""
+        self._done: list[dict[str, Any]] = []
+        self._channel = CommChannel()
+        self._control = Control(
+            self._channel,
+            shell.user_ns,
+            {
+                "variables": lambda frame: self._watch.listing(),
+                "ended": lambda frame: self.ended(),
+                "functions": lambda frame: self._add(toolbox.add(frame["functions"])),
+                "servers": lambda frame: self._add(
+                    toolbox.add_servers(frame["servers"], CellAttribution())
+                ),
+                "leave": self._leave,
+            },
+            {},
+            active=lambda: False,
+            flush=lambda: None,
+            repair=lambda: None,
+            ended=lambda: None,
+        )
+        Host.is_elsewhere = True  # no files pass between us
+        toolbox.install(self._calls.call)
+        if "display" in self._builtins:  # IPython's own is what its users know
+            builtins.__dict__["display"] = self._builtins["display"]
+        self._added = [
+            name
+            for name, value in builtins.__dict__.items()
+            if self._builtins.get(name, _MISSING) is not value
+        ]
+        self._plain: Any = shell.display_formatter.formatters["text/plain"]
+        self._plain_before = self._plain.for_type(str, self._print_text)
+        self._show_error_before: Any = shell._showtraceback
+        shell._showtraceback = self._show_error
+        shell.events.register("pre_run_cell", self._before)
+        shell.events.register("post_run_cell", self._after)
+        shell.kernel.comm_manager.register_target(TARGET, self._opened)
+
+    def hello(self) -> dict[str, Any]:
+        return {
+            "python": python_version(),
+            "executable": sys.executable,
+            "cwd": working_directory(),
+            "pid": os.getpid(),
+        }
+
+    def ended(self) -> dict[str, Any]:
+        """Return the changes of the last cell, and its working directory."""
+        changes, self._done = self._done, []
+        return {"changes": changes, "cwd": working_directory()}
+
+    def _opened(self, comm: Any, message: Any) -> None:
+        self._channel.comm = comm
+        # Not `on_msg`: around that, IPython's events run, which would show and close the figures of
+        # a running cell.
+        comm.handle_msg = self._asked
+
+    def _asked(self, message: Any) -> None:
+        self._control.handle(json.loads(message["content"]["data"]["frame"]))
+
+    def _add(self, names: Iterable[str]) -> None:
+        self._added += names
+
+    def _leave(self, frame: Frame) -> None:
+        """Leave the kernel as it was."""
+        self.withdraw()
+        _Current.helper = None
+        package = __package__.partition(".")[0]
+        sys.meta_path[:] = [
+            finder for finder in sys.meta_path if getattr(finder, "name", None) != package
+        ]
+        for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+            del sys.modules[name]
+
+    def withdraw(self) -> None:
+        """Take away what code could see of us."""
+        for name in self._added:
+            if name in self._builtins:
+                builtins.__dict__[name] = self._builtins[name]
+            else:
+                builtins.__dict__.pop(name, None)
+        self._plain.type_printers.pop(str, None)
+        if self._plain_before is not None:
+            self._plain.for_type(str, self._plain_before)
+        self._shell._showtraceback = self._show_error_before
+        with suppress(ValueError):
+            self._shell.events.unregister("pre_run_cell", self._before)
+            self._shell.events.unregister("post_run_cell", self._after)
+        with suppress(KeyError):
+            self._shell.kernel.comm_manager.unregister_target(TARGET, self._opened)
+
+    def _print_text(self, value: str, printer: Any, cycle: bool) -> None:
+        """Show the texts that our tools return as text; other strings quoted."""
+        if form_of(value) is not None:
+            printer.text(value.rstrip("\n"))
+        elif self._plain_before is not None:
+            self._plain_before(value, printer, cycle)
+        else:
+            printer.text(str.__repr__(value))
+
+    def _show_error(self, kind: Any, error: Any, lines: Any) -> None:
+        """Show an error as IPython does, with a hint after it."""
+        package = __package__.rpartition(".")[0]
+        hint = (
+            late_import(f"{package}.hints").hint_for(error, "\n".join(lines))
+            if type(lines) is list
+            else ""
+        )
+        self._show_error_before(kind, error, [*lines, hint] if hint else lines)
+
+    # Around a cell. IPython prints what is raised here, and goes on.
+
+    def _before(self, info: Any) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # a cell of another client's subshell
+        if self._open:
+            tree, changes = self._open[-1]
+            changes += self._watch.changes(tree)
+        tree, codes = self._compiled(info.raw_cell)
+        self._open.append((tree, []))
+        if tree is not None:
+            self._watch.expect(tree, codes)
+
+    def _after(self, result: Any) -> None:
+        if self._open and threading.current_thread() is threading.main_thread():
+            tree, changes = self._open.pop()
+            self._done = merged(changes + self._watch.changes(tree))
+            cell_ended()
+
+    def _compiled(self, source: str) -> tuple[ast.Module | None, tuple[Any, ...]]:
+        try:
+            plain = self._shell.transform_cell(source)
+            tree = compile(
+                plain, "cell", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            )
+            assert isinstance(tree, ast.Module)
+            return tree, (compile(tree, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT),)
+        except Exception:  # IPython itself will tell what is wrong
+            return None, ()
+
+    def _run_nested(self, source: str) -> dict[str, Any]:
+        """Run a cell within one that waits for the host."""
+        result = self._shell.run_cell(source, store_history=False)
+        error = result.error_before_exec or result.error_in_exec
+        status = (
+            "ok"
+            if error is None
+            else "interrupted"
+            if isinstance(error, KeyboardInterrupt)
+            else "error"
+        )
+        return {"status": status, **self.ended()}
+
+
+class _Current:
+    """The helper of this kernel, once a host has come."""
+
+    helper: Helper | None = None
+
+
+def begin(token: str, session: str) -> Reply:
+    """Serve a host; one at a time."""
+    from IPython import get_ipython  # type: ignore[import-not-found,attr-defined,unused-ignore]
+
+    if _Current.helper is not None:
+        _Current.helper.withdraw()
+    _Current.helper = Helper(get_ipython(), token, session)
+    return Reply(_Current.helper.hello())
+
+
+def ended() -> Reply:
+    return Reply({} if _Current.helper is None else _Current.helper.ended())

@@ -1,0 +1,661 @@
+"""Runs a cell in a fork of the kernel that the operating system has locked: it reads and computes,
+and what it makes comes back as plain data.
+
+Nothing that the fork sends is believed or executed. A cell that needs more than the lock lets it is
+stopped, and the reason is reported.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import errno
+import fcntl
+import io
+import json
+import os
+import re
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+import types
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from . import magics, plain_pickle
+from .awaiting import EventLoop
+from .capture import shorten
+from .executor import KEEP, Executor, Outcome, Report
+from .sandbox import read_only
+from .sandbox.server import MODULES
+from .stdlib import late_import
+from .tracebacks import HERE
+from .undo.checkpoint import fork_uninterrupted
+from .variables import HIDDEN
+
+if TYPE_CHECKING:
+    from .control import HostCalls
+    from .environment import ProcessSurroundings
+
+LIMIT = 60.0
+"""Seconds that a cell may run."""
+IDLE = 4.0
+"""Seconds without computing after which a cell hangs: most threads of libraries do not survive a
+fork."""
+_TICK = 0.25
+_MOST_TEXT, _MOST_DATA = 64 * 2**20, 2**30
+"""Bytes of one message."""
+_HEAD = struct.Struct("!QQ")
+_LOWEST = 500
+"""So that no descriptor of the user's has the number of the channel."""
+_KINDS = ("stdout", "value", "traceback")
+_ENTRIES = 500
+"""Entries of the home folder that may be read, if it is the project's folder."""
+
+_PACKAGES = (
+    "numpy pandas matplotlib seaborn scipy sklearn statsmodels polars pyarrow PIL sympy networkx xarray plotly altair bokeh tabulate rich yaml toml"
+    " tqdm dateutil pytz lxml bs4 openpyxl nltk spacy regex numexpr duckdb sqlite3 tomllib"
+).split()
+_LOADABLE = frozenset(name.partition(".")[0] for name in (*MODULES, *_PACKAGES))
+"""Packages that the kernel loads when a locked cell has imported them: importing them changes
+nothing."""
+_CACHES = (
+    "__pycache__",
+    f"{os.sep}.cache{os.sep}",
+    f"{os.sep}.config{os.sep}matplotlib",
+    f"{os.sep}.matplotlib",
+)
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_REFUSED = frozenset(
+    (errno.EPERM, errno.EACCES, errno.EBADF, errno.EROFS, errno.EFBIG, errno.ENOTSOCK)
+)
+_SOUNDS_REFUSED = re.compile(
+    r"permi(?:ssion|tted)|denied|read-?only database|unable to open|disk I/O|bad file descriptor",
+    re.IGNORECASE,
+)
+_VERBS = {
+    "os.remove": "remove",
+    "os.rename": "rename",
+    "os.mkdir": "make the folder",
+    "os.rmdir": "remove the folder",
+    "os.truncate": "truncate",
+    "os.chmod": "change the permissions of",
+    "os.chown": "change the owner of",
+    "os.utime": "change the time of",
+    "os.link": "link",
+    "os.symlink": "link",
+    "os.chdir": "go to the folder",
+    "os.system": "start",
+    "os.exec": "start",
+    "os.posix_spawn": "start",
+    "subprocess.Popen": "start",
+    "socket.getaddrinfo": "connect to",
+    "socket.connect": "connect to",
+    "os.kill": "signal the process",
+    "os.killpg": "signal the processes",
+    "os.fork": "make a process",
+    "os.forkpty": "make a process",
+}
+"""Audit events, and what code wants that raises them. They only explain: what is refused is refused
+by the operating system."""
+
+
+def _stopped(needs: str) -> Report:
+    return Report(Outcome("interrupted", [], [], []), {}, [], [], needs)
+
+
+class LockedFork:
+    """Runs one cell at a time in a locked fork. Used on the kernel's main thread."""
+
+    def __init__(
+        self, executor: Executor, surroundings: ProcessSurroundings, calls: HostCalls
+    ) -> None:
+        self._executor = executor
+        self._surroundings = surroundings
+        self._calls = calls
+
+    def run(self, cell: int, source: str, limit: int | None) -> Report:
+        """Run a cell. Raises `KeyboardInterrupt`, and then nothing of it is left."""
+        if why := read_only.missing():
+            return _stopped(f"cannot be locked: {why}")
+        readable = [
+            HERE,
+            *_project_parts(os.getcwd()),
+            *filter(None, sys.path),
+            *self._surroundings.loaded,
+        ]
+        ours, theirs = socket.socketpair()
+        output, into = os.pipe()
+        parent = os.getpid()
+        try:
+            pid = fork_uninterrupted()
+        except OSError as error:
+            return _stopped(f"could not be forked ({error.strerror})")
+        if pid == 0:
+            _Child(self._executor, self._surroundings, self._calls, theirs.fileno()).run(
+                parent, into, readable, cell, source, limit
+            )
+        theirs.close()
+        os.close(into)
+        try:
+            return _Parent(pid, ours, output, self._executor.namespace).follow()
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            ours.close()
+            os.close(output)
+
+
+def _project_parts(folder: str) -> list[str]:
+    """Return what of the working directory may be read: all of it; of the home folder, and of
+    folders around it, what is not hidden."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    if os.path.commonpath((home, os.path.realpath(folder))) != os.path.realpath(folder):
+        return [folder]
+    with suppress(OSError):
+        return [
+            os.path.join(folder, name)
+            for name in sorted(os.listdir(folder))[:_ENTRIES]
+            if not name.startswith(".")
+        ]
+    return []
+
+
+def tell_apart(report: Report, namespace: dict[str, Any], *, keep: bool) -> str:
+    """Return a line that tells which names and changes stay in the fork; empty for none."""
+    names = [*report.apart, *(() if keep else (*report.values, *report.deleted))]
+    changed = [f"`{name}`" for name in names if name in namespace]
+    lost = [f"`{name}`" for name in names if name not in namespace]
+    parts = [f"changes to {', '.join(changed)} were not kept"] if changed else []
+    parts += [f"{', '.join(lost)} {'was' if len(lost) == 1 else 'were'} not kept"] if lost else []
+    return f"ran apart: {'; '.join(parts)}\n" if parts else ""
+
+
+# In the kernel
+
+
+class _Parent:
+    """Follows a fork, and reads what it reports."""
+
+    def __init__(
+        self, pid: int, channel: socket.socket, output: int, namespace: dict[str, Any]
+    ) -> None:
+        self._pid = pid
+        self._channel = channel
+        self._output = output
+        self._namespace = namespace
+        self._clock = (~pid << 3) | 2
+        """The clock of the time that the fork has computed."""
+        self._data = bytearray()
+
+    def follow(self) -> Report:
+        """Pass on its output until it reports its end, ends, hangs, or takes too long."""
+        poll = select.poll()
+        poll.register(self._output, select.POLLIN)
+        poll.register(self._channel, select.POLLIN)
+        until, active, computed = time.monotonic() + LIMIT, time.monotonic(), 0.0
+        while True:
+            ready = dict(poll.poll(_TICK * 1000))
+            if self._output in ready and not self._pass_output():
+                poll.unregister(self._output)
+            if self._channel.fileno() in ready:
+                piece = self._receive()
+                self._data += piece
+                if not piece:
+                    return _stopped(self._how_it_ended())
+                try:
+                    if (report := self._read()) is not None:
+                        return report
+                except Exception as error:  # what comes from the fork may be anything
+                    return _stopped(
+                        f"sent results that cannot be read ({type(error).__name__}: {str(error)[:200]})"
+                    )
+            now, total = time.monotonic(), self._computed()
+            if ready or total != computed or self._runs():
+                active, computed = now, total
+            if now > until:
+                return _stopped(f"ran longer than {LIMIT:.0f} s")
+            if now - active > IDLE:
+                return _stopped(
+                    f"made no progress for {IDLE:.0f} s: it waits, or its library's threads do not run in a fork"
+                )
+
+    def _receive(self) -> bytes:
+        try:
+            return self._channel.recv(1 << 20)
+        except ConnectionError:
+            return b""
+
+    def _pass_output(self) -> bool:
+        data = memoryview(os.read(self._output, 1 << 16))
+        more = bool(data)
+        while data:
+            data = data[os.write(1, data) :]
+        return more
+
+    def _computed(self) -> float:
+        try:
+            return time.clock_gettime(self._clock)
+        except OSError:
+            return 0.0
+
+    def _runs(self) -> bool:
+        """Whether the fork computes, or waits for a processor or a disk."""
+        try:
+            with open(f"/proc/{self._pid}/stat", "rb") as stat:
+                return stat.read().rpartition(b") ")[2][:1] in (b"R", b"D")
+        except OSError:
+            return False
+
+    def _how_it_ended(self) -> str:
+        info = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
+        if info is None or info.si_code == os.CLD_EXITED:
+            return "ended its process"
+        if info.si_status in (signal.SIGSEGV, signal.SIGBUS):
+            return "wrote to memory that it shares with a file, or crashed"
+        return f"ended its process (signal {info.si_status})"
+
+    def _read(self) -> Report | None:
+        """Read the next message, if it is complete; return the report, if it is one. Raises an
+        exception of any class for what is not valid."""
+        while len(self._data) >= _HEAD.size:
+            text_size, data_size = _HEAD.unpack_from(self._data)
+            if text_size > _MOST_TEXT or data_size > _MOST_DATA:
+                return _stopped("makes more data than can be brought back")
+            end = _HEAD.size + text_size + data_size
+            if len(self._data) < end:
+                return None
+            message = json.loads(bytes(self._data[_HEAD.size : _HEAD.size + text_size]))
+            data = bytes(self._data[_HEAD.size + text_size : end])
+            del self._data[:end]
+            while select.select([self._output], [], [], 0)[0] and self._pass_output():
+                pass
+            if message["op"] == "display":
+                shown = {name: str(message[name]) for name in ("mime", "data", "text")}
+                late_import(f"{__package__}.control").Host.call("display", shown)
+                self._channel.send(b".")
+            elif message["op"] == "refused":
+                return _stopped(f"cannot be locked: {_clause(message['why'])}")
+            else:
+                return self._report(message, data)
+        return None
+
+    def _report(self, message: dict[str, Any], data: bytes) -> Report:
+        if needs := _clause(message["needs"]):
+            return _stopped(needs)
+        status = (
+            message["status"] if message["status"] in ("ok", "error", "interrupted") else "error"
+        )
+        pieces = [
+            (kind, shorten(str(text), KEEP))
+            for kind, text in message["pieces"][:20]
+            if kind in _KINDS
+        ]
+        frames: Any = [
+            [str(file), int(line), str(function), int(row)]
+            for file, line, function, row in message["frames"][:1000]
+        ]
+        for name in message["modules"]:
+            _load(name)
+        values = {
+            _name(name): self._value(name, how, parts, data)
+            for name, how, parts in message["values"]
+        }
+        deleted = [name for name in map(_name, message["deleted"]) if name in self._namespace]
+        apart = [_name(name) for name in message["apart"][:100]]
+        return Report(Outcome(status, pieces, [], frames), values, deleted, apart, "")
+
+    def _value(self, name: str, how: str, parts: list[Any], data: bytes) -> Any:
+        if how == "data":
+            start, size = parts
+            return plain_pickle.load(data[start : start + size])
+        if how == "same":
+            value = self._namespace[parts[0]]
+        elif how == "module":
+            value = sys.modules[parts[0]]
+        else:
+            value = vars(sys.modules[parts[0]])[parts[1]]
+            if not _is_named(value, parts[1]) or not (isinstance(value, type) or name == parts[1]):
+                raise ValueError(name)
+        if (callable(value) or how == "module") and _hides(name, self._namespace):
+            raise ValueError(name)
+        return value
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not name.isidentifier() or name in HIDDEN:
+        raise ValueError("not a name")
+    return name
+
+
+def _clause(text: Any) -> str:
+    return " ".join(str(text).split())[:500]
+
+
+def _load(name: str) -> None:
+    """Load a module that a locked cell has imported, from the interpreter's packages, if importing
+    it changes nothing."""
+    if (
+        name not in sys.modules
+        and name.partition(".")[0] in _LOADABLE
+        and not name.endswith("__main__")
+    ):
+        late_import(name)
+
+
+def _is_loadable(name: str, loaded: frozenset[str]) -> bool:
+    return name in loaded or name.partition(".")[0] in _LOADABLE
+
+
+def _hides(name: str, namespace: dict[str, Any]) -> bool:
+    """Whether the user calls something by this name, which a function of the cell's must not take
+    the place of."""
+    return name in vars(builtins) or callable(namespace.get(name))
+
+
+def _is_named(value: Any, name: str) -> bool:
+    """Whether a value is a class, or a function that has this name, so that it does not pass for
+    another."""
+    return isinstance(value, type) or (callable(value) and getattr(value, "__name__", "") == name)
+
+
+# In the fork
+
+
+class _Child:
+    """Locks the process that was just forked, runs the cell, and reports what became of it."""
+
+    def __init__(
+        self, executor: Executor, surroundings: ProcessSurroundings, calls: HostCalls, channel: int
+    ) -> None:
+        self._executor = executor
+        self._surroundings = surroundings
+        self._calls = calls
+        self._channel = fcntl.fcntl(channel, fcntl.F_DUPFD_CLOEXEC, _LOWEST)
+        self._wants: dict[str, None] = {}
+        self._loaded = frozenset(sys.modules)
+
+    def run(
+        self,
+        parent: int,
+        output: int,
+        readable: list[str],
+        cell: int,
+        source: str,
+        limit: int | None,
+    ) -> NoReturn:
+        try:
+            read_only.leave_parent(parent)
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            for old, new in ((nothing, 0), (output, 1), (output, 2)):
+                os.dup2(old, new)
+            sys.dont_write_bytecode = True
+            try:
+                read_only.lock(readable, (0, 1, 2, self._channel))
+            except Exception as error:
+                self._send({"op": "refused", "why": str(error) or type(error).__name__})
+            else:
+                self._prepare()
+                self._report(cell, source, self._executor.run(cell, source, limit))
+        finally:
+            os._exit(0)
+
+    def _prepare(self) -> None:
+        executor = self._executor
+        executor.undo = executor.origins = magics.Reloading.reloader = None
+        executor.use_loop(EventLoop())
+        self._surroundings.in_fork()
+        self._calls.instead = self._called
+        self._before = dict(executor.namespace)
+        sys.last_value = None
+        sys.addaudithook(self._audit)
+
+    def _called(self, name: str, args: dict[str, Any]) -> Any:
+        """Serve a call of the host: only what is shown gets out."""
+        if name == "display":
+            self._surroundings.flush()
+            self._send({"op": "display", **args})
+            os.read(self._channel, 1)
+            return None
+        self._wants.setdefault(f"call {name}()")
+        raise RuntimeError(f"{name}() cannot be called here")
+
+    def _audit(self, event: str, args: tuple[Any, ...]) -> None:
+        with suppress(Exception):  # objects of the user's classes
+            if event == "open":
+                path, mode, flags = args
+                writes = (
+                    any(sign in mode for sign in "wax+") if type(mode) is str else flags & _WRITES
+                )
+                if writes and type(path) is not int:
+                    self._want("write", path)
+            elif event == "os.putenv" and sys._getframe(2).f_code.co_filename.startswith("In ["):
+                self._want("set the variable", args[0])
+            elif event in _VERBS:
+                first = (
+                    args[1]
+                    if event in ("socket.connect", "subprocess.Popen") and len(args) > 1
+                    else args[0]
+                    if args
+                    else ""
+                )
+                self._want(_VERBS[event], first)
+
+    def _want(self, verb: str, what: Any) -> None:
+        if isinstance(what, (list, tuple)):
+            what = " ".join(map(_text, what))
+        text = _text(what)
+        if (
+            not any(part in text for part in _CACHES)
+            and not text.startswith(("/dev/", "/proc/"))
+            and len(self._wants) < 20
+        ):
+            self._wants.setdefault(f"{verb} {text[:200]}".strip())
+
+    def _report(self, cell: int, source: str, outcome: Outcome) -> None:
+        sys.stdout.flush()
+        tree = _parsed(source)
+        needs = self._needs(outcome)
+        made = {} if needs else self._new()
+        values, data, lost, origins = [], b"", [], _origins(tree)
+        read = {
+            node.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        }
+        for name, value in made.items():
+            encoded = self._encoded(name, value, origins.get(name, ""))
+            if isinstance(encoded, bytes):
+                values.append([name, "data", [len(data), len(encoded)]])
+                data += encoded
+            elif isinstance(encoded, list):
+                values.append([name, *encoded])
+            elif _is_helper(value, name in read) or outcome.status != "ok":
+                lost.append(name)
+            elif not needs:
+                needs = f"wanted to keep {name} ({encoded}), which is not plain data"
+        changed = [
+            change["name"]
+            for change in outcome.changes
+            if change["change"] in ("changed", "perhaps") and change["name"] in self._before
+        ]
+        self._send(
+            {
+                "op": "done",
+                "status": outcome.status,
+                "pieces": outcome.pieces,
+                "frames": outcome.frames,
+                "needs": needs,
+                "values": values,
+                "modules": [
+                    name
+                    for name in _imported(tree)
+                    if name in sys.modules and _is_loadable(name, self._loaded)
+                ],
+                "deleted": [name for name in self._before if name not in self._executor.namespace],
+                "apart": list(
+                    dict.fromkeys([*(name for name in changed if name not in made), *lost])
+                ),
+            },
+            data,
+        )
+
+    def _new(self) -> dict[str, Any]:
+        nothing = object()
+        items = list(self._executor.namespace.items())
+        return {
+            name: value
+            for name, value in items
+            if type(name) is str
+            and name.isidentifier()
+            and name not in HIDDEN
+            and self._before.get(name, nothing) is not value
+        }
+
+    def _needs(self, outcome: Outcome) -> str:
+        if self._wants:
+            return f"wanted to {next(iter(self._wants))}"
+        error = getattr(sys, "last_value", None)
+        return "" if outcome.status != "error" or error is None else _why_refused(error)
+
+    def _encoded(self, name: str, value: Any, origin: str) -> bytes | list[Any] | str:
+        """Return plain data as bytes, or how the kernel finds the same object; for other values,
+        the name of their type.
+
+        origin: the module from which the cell imports the name.
+        """
+        hides = _hides(name, self._before)
+        if not isinstance(value, (int, float, str, bytes, tuple, type(None))) and not (
+            hides and callable(value)
+        ):
+            for other, old in self._before.items():
+                if old is value and other not in HIDDEN:
+                    return ["same", [other]]
+        if isinstance(value, types.ModuleType):
+            module = str(vars(value).get("__name__"))
+            known = sys.modules.get(module) is value and _is_loadable(module, self._loaded)
+            return ["module", [module]] if known and not hides else f"the module {module}"
+        if origin and not hides and callable(value):
+            own = name if not isinstance(value, type) else value.__name__
+            if (
+                vars(sys.modules[origin]).get(own) is value
+                and _is_named(value, own)
+                and _is_loadable(origin, self._loaded)
+            ):
+                return ["of", [origin, own]]
+        try:
+            return plain_pickle.dump(value)
+        except plain_pickle.NotPlainError as error:
+            return str(error)
+        except Exception:  # code of the user's classes
+            return plain_pickle.type_name(value)
+
+    def _send(self, message: dict[str, Any], data: bytes = b"") -> None:
+        text = json.dumps(message).encode()
+        for part in (_HEAD.pack(len(text), len(data)), text, data):
+            view = memoryview(part)
+            while view:
+                view = view[os.write(self._channel, view) :]
+
+
+def _origins(tree: ast.Module) -> dict[str, str]:
+    """Return the modules from which a cell imports names, by name."""
+    froms = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level
+    ]
+    return {
+        alias.asname or alias.name: node.module or ""
+        for node in froms
+        for alias in node.names
+        if node.module in sys.modules
+    }
+
+
+def _parsed(source: str) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a magic
+        return ast.Module([], [])
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of the modules that a cell imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (
+                name
+                for alias in node.names
+                if (name := f"{node.module}.{alias.name}") in sys.modules
+            )
+
+
+_VIEWS = (
+    "pandas.core.groupby.",
+    "pandas.api.typing",
+    "pandas.core.window.",
+    "_csv",
+    "csv",
+    "itertools",
+    "re",
+    "ast",
+    "io",
+    "functools",
+    "operator",
+)
+_PASSING = frozenset(
+    "generator map filter zip enumerate reversed list_iterator dict_keys dict_values dict_items".split()
+)
+
+
+def _is_helper(value: Any, read: bool) -> bool:
+    """Whether a value that is not plain data has done its work in the cell that made it: a function
+    that it calls, a figure, a closed file."""
+    kind = type(value)
+    if kind.__module__.startswith(("matplotlib.", "seaborn.")) or (
+        isinstance(value, io.IOBase) and value.closed
+    ):
+        return True
+    of_cell = "__main__" in (kind.__module__, getattr(value, "__module__", ""))
+    return read and (
+        of_cell
+        or callable(value)
+        or kind.__name__ in _PASSING
+        or kind.__module__.startswith(_VIEWS)
+    )
+
+
+def _text(value: Any) -> str:
+    if type(value) in (bytes, bytearray):
+        return bytes(value).decode("utf-8", "replace")
+    return os.fspath(value) if hasattr(type(value), "__fspath__") else str(value)
+
+
+def _why_refused(error: BaseException) -> str:
+    """Return what an error says that the lock has refused, as a clause; empty if it has another
+    cause."""
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        if isinstance(one, OSError) and one.errno in _REFUSED:
+            return (
+                f"wanted to read {_text(one.filename)}"
+                if one.filename
+                else f"wanted more than reading ({one.strerror})"
+            )
+        if isinstance(one, MemoryError):
+            return "wanted more memory than a locked fork has"
+        with suppress(Exception):  # its text is code of the user's
+            if not isinstance(one, OSError) and _SOUNDS_REFUSED.search(text := str(one)):
+                return f"wanted more than reading ({_clause(text)[:200]})"
+        one = one.__cause__ or one.__context__
+    return ""

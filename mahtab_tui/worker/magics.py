@@ -1,0 +1,224 @@
+"""IPython's syntax and names at the prompt."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import sys
+import warnings
+from typing import Any, Callable, ClassVar, NamedTuple
+
+from .stdlib import late_import
+
+KEPT = 1_000
+"""Values that `Out` keeps."""
+
+
+class CellHistory:
+    """`In` and `Out` of one namespace. They are in builtins, so that they do not clutter the
+    namespace, and the user's names hide them."""
+
+    def __init__(self) -> None:
+        self.inputs: list[str] = [""]
+        self.outputs: dict[int, Any] = {}
+        builtins.__dict__.update({"In": self.inputs, "Out": self.outputs})
+
+    def entered(self, cell: int, source: str) -> None:
+        """Record the code of a cell in `In[cell]`, even if earlier cells belong to an earlier
+        kernel. Cell 0 is the session's own code."""
+        if type(self.inputs) is list and cell > 0:
+            self.inputs.extend([""] * (cell + 1 - len(self.inputs)))
+            self.inputs[cell] = source
+
+    def result(self, cell: int, value: Any) -> None:
+        """Record a value that a cell has shown (never None)."""
+        names = builtins.__dict__
+        names["___"], names["__"], names["_"] = names.get("__"), names.get("_"), value
+        if value is self.outputs:
+            return
+        self.outputs[cell] = value
+        while len(self.outputs) > KEPT:
+            del self.outputs[next(iter(self.outputs))]
+
+
+SHELL = "__mahtab_shell__"
+LINES = "__mahtab_lines__"
+MAGIC = "__mahtab_magic__"
+HELP = "__mahtab_help__"
+"""Functions in builtins that are called instead of lines that are not Python."""
+
+SIGNS = frozenset("!%?")
+"""A cell without these has no such line."""
+
+
+_SHELL = re.compile(r"^([ \t]*)!(?!=)[ \t]*(\S.*)$")
+_ASSIGNED = re.compile(
+    r"^([ \t]*[^\W\d][\w.]*(?:[ \t]*,[ \t]*[^\W\d][\w.]*)*[ \t]*=[ \t]*)!(?!=)[ \t]*(\S.*)$"
+)
+_MAGIC = re.compile(r"^([ \t]*)%(%?[^\W\d]\w*)[ \t]*(.*)$")
+_HELP = re.compile(r"^([ \t]*)([^\W\d][\w.]*(?:\[[^\]]*\])*)[ \t]*(\?\??)[ \t]*$")
+_HELP_BEFORE = re.compile(r"^([ \t]*)(\?\??)[ \t]*([^\W\d][\w.]*(?:\[[^\]]*\])*)[ \t]*$")
+
+
+def transform(source: str) -> str:
+    """Replace such lines by calls, keeping the number of lines. A cell that is valid Python is not
+    changed."""
+    if SIGNS.isdisjoint(source) or is_python(source):
+        return source
+    lines = source.split("\n")
+    first = next((place for place, line in enumerate(lines) if line.strip()), 0)
+    whole = _MAGIC.match(lines[first])
+    if whole is not None and whole[2].startswith("%"):
+        body = "\n".join([whole[3], *lines[first + 1 :]])
+        return (
+            "\n".join(lines[:first])
+            + "\n" * bool(first)
+            + f"{MAGIC}({whole[2]!r}, {body!r})"
+            + "\n" * (len(lines) - first - 1)
+        )
+    for place, line in enumerate(lines):
+        call = _call(line)
+        if call is not None and not _inside(lines[:place]):
+            lines[place] = call
+    return "\n".join(lines)
+
+
+def _call(line: str) -> str | None:
+    if found := _SHELL.match(line):
+        return f"{found[1]}{SHELL}({found[2].rstrip()!r})"
+    if found := _ASSIGNED.match(line):
+        return f"{found[1]}{LINES}({found[2].rstrip()!r})"
+    if found := _MAGIC.match(line):
+        return f"{found[1]}{MAGIC}({found[2]!r}, {found[3].rstrip()!r})"
+    if found := _HELP.match(line):
+        return f"{found[1]}{HELP}({found[2]!r}, {len(found[3])})"
+    if found := _HELP_BEFORE.match(line):
+        return f"{found[1]}{HELP}({found[3]!r}, {len(found[2])})"
+    return None
+
+
+def _inside(lines: list[str]) -> bool:
+    """Tell whether a string or bracket is open after these lines, or the last line continues."""
+    from .completion.cursor import tokenize
+
+    text = "\n".join(lines)
+    tokens = tokenize(text)
+    return (
+        bool(tokens.open)
+        or text.endswith("\\")
+        or (bool(tokens.all) and tokens.all[-1].quote[-3:] in ('"""', "'''"))
+    )
+
+
+def is_python(source: str) -> bool:
+    """Tell whether a text is valid Python."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+    return True
+
+
+SUMMARIES = {
+    "time": "%time CODE: run it once and show how long it took (%%time: the whole cell)",
+    "timeit": "%timeit CODE: run it many times and show how long one run takes (-n LOOPS, -r REPEATS; %%timeit: the whole cell)",
+    "cd": "%cd FOLDER: change the working directory",
+    "run": "%run FILE.py ARGUMENTS: run a script, and keep its names in the namespace (%run FILE.ipynb: a notebook's cells)",
+    "debug": "%debug: inspect the place where the last exception was raised",
+    "pip": "%pip install PACKAGE: into the environment of this interpreter",
+    "who": "%who: the names of the variables (%whos: with types and summaries; %who_ls: as a list)",
+    "autoreload": "%autoreload 2: reload changed modules before each cell (0: off; without a number: now)",
+    "env": "%env: the environment; %env NAME, or %env NAME=VALUE",
+    "history": "%history: earlier inputs (-n: numbered)",
+    "pwd": "%pwd: the working directory",
+    "ls": "%ls: list the working directory",
+    "capture": "%%capture NAME: run the cell without showing its output; NAME, if given, gets it (NAME.stdout, NAME.stderr)",
+    "bash": "%%bash: run the cell as a shell script (%%sh, too)",
+    "script": "%%script PROGRAM ARGUMENTS: pass the cell to a program as its input (also %%perl, %%ruby, %%python)",
+    "html": "%%html: show the cell as HTML (%%markdown: as Markdown; %%latex: as a formula; %%svg, %%javascript: as text)",
+    "prun": "%prun CODE: run it and show which functions took the time (%%prun: the whole cell; -l ROWS, -s SORT)",
+    "cat": "%cat FILE, %mkdir, %cp, %mv, %rm, %rmdir, %less, %more, %man, %ll: as in the shell",
+    "pylab": "%pylab: import numpy as np, matplotlib.pyplot as plt, and their names",
+    "writefile": "%%writefile FILE: write the cell to a file (-a: append it)",
+    "lsmagic": "%lsmagic: this list",
+}
+"""The listed commands; the others are mentioned in these lines, or not needed."""
+
+_WHOLE_CELL_ONLY = frozenset(
+    "capture bash sh writefile file script perl ruby python python3 html HTML markdown latex svg SVG javascript js".split()
+)
+_WHOLE_CELL = _WHOLE_CELL_ONLY | {"time", "timeit", "prun"}
+_COMMANDS = frozenset(
+    "time timeit prun html HTML markdown latex svg SVG javascript js script perl ruby python python3 cat mkdir cp mv rm rmdir less more man ll system sx capture cd run debug pip ls bash sh writefile file pylab who whos who_ls env set_env history hist pwd lsmagic autosave colors config gui matplotlib pdb precision reset store unload_ext xmode autoreload load_ext reload_ext aimport".split()
+)
+"""Each is the function of its name in `magic_commands`."""
+
+
+Await = Callable[[Any], Any]
+
+
+class Caller(NamedTuple):
+    """The context of a magic command."""
+
+    namespace: dict[str, Any]
+    await_: Await
+
+
+class Reloading:
+    """The reloader of this kernel: the setting `reload` and %autoreload choose it."""
+
+    reloader: ClassVar[Any] = None
+
+
+class UnknownMagicError(Exception):
+    """A magic command does not exist."""
+
+    __module__ = "builtins"  # a traceback names it without the path to this file
+
+
+def run(command: str, rest: str, caller: Caller) -> Any:
+    """Run a magic command and return its value, which is shown. command: without its first percent
+    sign."""
+    name = command.lstrip("%")
+    if name not in _COMMANDS or name not in (
+        _WHOLE_CELL if command.startswith("%") else _COMMANDS - _WHOLE_CELL_ONLY
+    ):
+        raise UnknownMagicError(
+            f"There is no %{command}. Available:\n"
+            + "\n".join(f"  {summary}" for summary in SUMMARIES.values())
+        )
+    work: Callable[[str, Caller], Any] = getattr(late_import(f"{__package__}.magic_commands"), name)
+    return work(rest, caller)
+
+
+def show_help(expression: str, level: int) -> None:
+    """Show signature and docstring of an expression's value (``object?``), and from level 2 on its
+    source (``object??``)."""
+    frame = sys._getframe(1)
+    try:
+        value = eval(expression, frame.f_globals, dict(frame.f_locals))
+    except (NameError, AttributeError, LookupError) as error:
+        print(f"There is no {expression}: {error}")
+        return
+    about = late_import(f"{__package__}.completion.cursor").explain(
+        value, expression, with_source=level > 1
+    )
+    parts = [about.signature, about.doc or "It has no docstring.", about.where]
+    if level > 1:
+        parts.append(about.source or "Its source is unknown.")
+    late_import(f"{__package__}.displays").show_help(
+        "\n\n".join(part.rstrip() for part in parts if part)
+    )
+
+
+def install(await_: Await) -> None:
+    """Put the functions that `lines.transform` calls into builtins. await_: runs a coroutine to its
+    end."""
+
+    def magic(command: str, rest: str) -> Any:
+        return run(command, rest, Caller(sys._getframe(1).f_globals, await_))
+
+    builtins.__dict__.update({MAGIC: magic, HELP: show_help})

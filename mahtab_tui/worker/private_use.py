@@ -1,0 +1,255 @@
+"""Tells which variables code can reach, and which texts a variable holds. Nothing of the user's
+classes runs.
+
+The host asks this for the variables that the user has marked as private.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import gc
+import itertools
+import re
+import sys
+import time
+import types
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+from .objects import Classes, as_library_type, descends, has_own_indexes, is_one_of, is_own_type
+from .undo.reach import names_in
+
+SHORTEST = 8
+"""Texts of fewer characters are not told: they would be found everywhere."""
+_WORDS = re.compile(r"[A-Za-z]?[a-z_]{0,14}")
+"""Matches a single word such as ``customer`` or ``Country_name``, which may stand anywhere, too."""
+_ROWS, _COLUMNS = 1_000, 200
+"""Rows and columns of a table whose texts are told."""
+_MOST = 500_000
+"""Characters that are told."""
+_OBJECTS = 20_000
+"""Objects that are walked through."""
+_SECONDS = 0.1
+
+_NAME = re.compile(r"[^\W\d]\w*")
+_ANYWHERE = frozenset(
+    "globals locals vars eval exec compile whos who gc inspect f_globals f_locals _getframe currentframe __globals__ __main__ Out In _ __ ___".split()
+)
+"""Names through which code can reach variables that it does not name."""
+_SHARED = Classes(type(None), bool, int, float, complex, type(Ellipsis), type(NotImplemented))
+"""Types of objects that many variables have in common without meaning to."""
+_SHARED_IF_SHORT = Classes(str, bytes, tuple, frozenset)
+_NUMBERS = Classes(int, float, complex)
+_BYTES = Classes(bytes, bytearray)
+_TEXTLESS = (type, types.ModuleType, types.FunctionType, types.CodeType)
+_MATCHES = frozenset(("MatchAs", "MatchStar"))
+
+
+def private_use(
+    namespace: dict[str, Any], names: Sequence[str], codes: Sequence[str]
+) -> dict[str, Any]:
+    """Describe the variables `names`: other names of their objects, texts that they hold, and for
+    each code which of them it can reach."""
+    values = {name: namespace[name] for name in names if name in namespace}
+    objects = {id(value): name for name, value in values.items() if not _is_shared(value)}
+    aliases = [
+        name
+        for name, value in list(namespace.items())
+        if type(name) is str and name not in names and id(value) in objects
+    ]
+
+    @lru_cache(None)
+    def reach(name: str) -> frozenset[str]:
+        """Return which of the variables are inside the object of a name."""
+        walk = _walk(namespace[name], namespace) if name in namespace else ()
+        return frozenset(objects[id(value)] for value in walk if id(value) in objects)
+
+    return {
+        "aliases": aliases,
+        "texts": _texts(values.values()),
+        "used": [_used(namespace, names, reach, code) for code in codes],
+    }
+
+
+def mentioned(code: str) -> frozenset[str]:
+    """Return the names in code, and the words in its strings. In a cell that is not plain Python
+    (magics), all words count."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset(_NAME.findall(code))
+    return frozenset(_mentioned(tree))
+
+
+def reaches_everything(names: frozenset[str]) -> bool:
+    """Return whether names in code let it reach variables that it does not name, as ``globals``
+    does."""
+    return not _ANYWHERE.isdisjoint(names)
+
+
+def _mentioned(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            if not (
+                node.id in _ANYWHERE and isinstance(node.ctx, ast.Store)
+            ):  # `for _ in …` reaches nothing
+                yield node.id
+        elif isinstance(node, ast.Attribute):
+            if node.attr in _ANYWHERE:
+                yield node.attr
+        elif isinstance(node, ast.Constant):
+            if isinstance(node.value, (str, bytes)):
+                yield from _NAME.findall(
+                    node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+                )
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            yield from node.names
+        elif isinstance(node, ast.alias):
+            yield from (node.name.partition(".")[0], node.asname or "")
+        elif (
+            isinstance(
+                node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)
+            )
+            or type(node).__name__ in _MATCHES
+        ):
+            yield getattr(node, "name", None) or ""
+
+
+def _used(
+    namespace: dict[str, Any],
+    names: Sequence[str],
+    reach: Callable[[str], frozenset[str]],
+    code: str,
+) -> list[str]:
+    """Return the private names that code can reach: by name, through functions of the namespace, or
+    inside other variables."""
+    found = set(mentioned(code))
+    for name in list(found):
+        value = namespace.get(name)
+        if type(value) is types.FunctionType and value.__globals__ is namespace:
+            found.update(names_in((value.__code__,), namespace), _strings(value.__code__))
+    if reaches_everything(frozenset(found)):
+        return list(names)
+    used = found.intersection(names)
+    return sorted(used.union(*(reach(name) for name in found - used)))
+
+
+def _strings(code: types.CodeType) -> Iterator[str]:
+    """Yield the words in the strings of compiled code."""
+    for constant in code.co_consts:
+        if type(constant) is str:
+            yield from _NAME.findall(constant)
+        elif type(constant) is types.CodeType:
+            yield from _strings(constant)
+
+
+def _walk(root: Any, namespace: dict[str, Any]) -> Iterator[Any]:
+    """Yield an object and what it holds, the nearest first, without the namespace, classes and
+    modules."""
+    seen = {id(namespace), id(builtins.__dict__), id(sys.modules)}
+    pending = deque([root])
+    ends = time.monotonic() + _SECONDS
+    while pending and len(seen) < _OBJECTS and time.monotonic() < ends:
+        value = pending.popleft()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        yield value
+        if not any(descends(type(value), base) for base in (type, types.ModuleType)):
+            pending.extend(_held(value))
+
+
+def _held(value: Any) -> list[Any]:
+    """Return the objects that an object holds; of a large collection, the first ones."""
+    for kind in (list, tuple, set, frozenset, dict):
+        if descends(type(value), kind):
+            break
+    else:
+        return gc.get_referents(value)
+    try:
+        first = list(itertools.islice(kind.__iter__(value), _OBJECTS))
+        # Of a dict with only texts as keys, the collector knows the values alone.
+        inside = list(itertools.islice(dict.values(value), _OBJECTS)) if kind is dict else []
+    except RuntimeError:  # another thread changes it
+        return []
+    return (
+        first
+        + inside
+        + ([] if kind.__len__(value) > _OBJECTS or type(value) is kind else gc.get_referents(value))
+    )
+
+
+def _is_shared(value: Any) -> bool:
+    return type(value) in _SHARED or (type(value) in _SHARED_IF_SHORT and len(value) < SHORTEST)
+
+
+def _texts(values: Any) -> list[str]:
+    """Return the texts in objects that are long enough to be recognised."""
+    found: dict[str, None] = {}
+    room = _MOST
+    seen: set[int] = set()
+    pending: deque[Any] = deque(values)
+    ends = time.monotonic() + _SECONDS
+    while pending and room > 0 and len(seen) < _OBJECTS and time.monotonic() < ends:
+        value = pending.popleft()
+        cls = type(value)
+        if descends(cls, str):
+            text = str.__str__(value)[:room]
+            if text not in found and len(text) >= SHORTEST and _WORDS.fullmatch(text) is None:
+                found[text] = None
+                room -= len(text)
+        elif cls in _BYTES:
+            pending.append(bytes(value[:room]).decode("utf-8", "replace"))
+        elif cls in _NUMBERS:
+            pending.append("" if cls is int and value.bit_length() > 1_000 else repr(value))
+        elif id(value) not in seen and not any(descends(cls, base) for base in _TEXTLESS):
+            seen.add(id(value))
+            pending.extend(_cells(value) or _held(value))
+    return list(found)
+
+
+def _cells(value: Any) -> list[Any]:
+    """Return labels and cells of a table, or the items of an array, if it is one of a known
+    library; otherwise nothing."""
+    try:
+        value = as_library_type(value)
+        if is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value):
+            rows = value.iloc[:_ROWS]
+            columns = (
+                [rows.iloc[:, at] for at in range(min(value.shape[1], _COLUMNS))]
+                if value.ndim == 2
+                else [rows]
+            )
+            labels = value.columns[:_COLUMNS].tolist() if value.ndim == 2 else [value.name]
+            return [
+                *labels,
+                *rows.index.tolist(),
+                *(item for column in columns if _holds_texts(column) for item in column.tolist()),
+            ]
+        if is_one_of(value, "polars", "DataFrame", "Series"):
+            rows = value.slice(0, _ROWS)
+            columns = (
+                rows.get_columns()[:_COLUMNS] if is_one_of(value, "polars", "DataFrame") else [rows]
+            )
+            return [item for column in columns for item in (column.name, *column.to_list())]
+        if is_one_of(value, "pyarrow", "Table"):
+            table = value.slice(0, _ROWS).to_pydict()
+            return [
+                *table,
+                *(item for column in list(table.values())[:_COLUMNS] for item in column),
+            ]
+        if is_one_of(value, "numpy", "ndarray") and value.dtype.kind in "OUS":
+            return list(value.flat[: _ROWS * 10].tolist())
+    except Exception:  # a library's object in a state that nobody foresaw
+        return []
+    return []
+
+
+def _holds_texts(column: Any) -> bool:
+    return is_own_type(column.dtype) and column.dtype.kind not in "bifcmM"

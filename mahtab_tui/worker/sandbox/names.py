@@ -1,0 +1,553 @@
+"""The names that code in a sandbox has: its text, functions to read it, sub-calls, and FINAL."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import json
+import keyword
+import pprint
+import re
+import sys
+from collections import deque
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Sequence, ValuesView
+from functools import wraps
+from re import Pattern
+from typing import Any, Callable, NoReturn, Protocol
+
+from ..text_tools import LONG_LINE, cuts
+from .text import (
+    MOST_A_CALL,
+    EngineHost,
+    EvidenceFinder,
+    Failure,
+    Final,
+    Part,
+    Piece,
+    ReadTracker,
+    Source,
+    SubAnswer,
+    answer_of,
+    compile_pattern,
+    matching_lines,
+    place_of,
+    places_of,
+    plain,
+    surroundings,
+    widened,
+)
+from .tools import tool_function
+
+__all__ = [
+    "ANSWER_LIMIT",
+    "FUNCTIONS",
+    "Failure",
+    "Final",
+    "Part",
+    "SandboxFunctions",
+    "SubAnswer",
+    "make_names",
+]
+
+ANSWER_LIMIT = 40_000
+"""The most characters that the answer of a sub-call may have."""
+
+_ONE_LINE = 120
+_ITEMS = (Iterator, KeysView, ValuesView, ItemsView, deque, range)
+"""Types whose values mean their items, though Python does not show them."""
+
+
+def with_items(value: object, most: int) -> object:
+    """Return the items of a generator, of a view of a dict, and of others whose value says nothing;
+    all else as it is.
+
+    most: how many characters an answer may have. Raises ValueError if there are more items than
+    would fit.
+    """
+    if not isinstance(value, _ITEMS):
+        return value
+    items: list[object] = []
+    for item in value:
+        items.append(item)
+        if len(items) > most:  # perhaps it has no end
+            raise ValueError(
+                f"FINAL: there are more than {most:,} items. Give fewer, or what they come to"
+            )
+    return items
+
+
+def readable(value: object) -> str:
+    """Return a value as text: strings as they are, lists, dicts, sets, arrays and dataclasses as
+    JSON if possible, all else as Python shows it."""
+    try:
+        data = _as_data(value)
+        return _as_json(data, "\n") if isinstance(data, (list, tuple, dict)) else str(data)
+    except (TypeError, ValueError, RecursionError):
+        return pprint.pformat(value, width=_ONE_LINE)
+
+
+def _as_data(value: Any) -> Any:
+    """Return a value as lists, dicts and what JSON has otherwise, as far as it can be."""
+    kind = type(value)
+    if kind in (str, int, float, bool, type(None)):
+        return value
+    if isinstance(value, dict):
+        data = {_as_data(name): _as_data(each) for name, each in value.items()}
+        if len({name if isinstance(name, str) else json.dumps(name) for name in data}) < len(data):
+            raise ValueError("JSON would have a key twice")  # {1: 2, "1": 3}
+        return data
+    if isinstance(value, (list, tuple)):
+        return [_as_data(each) for each in value]
+    if isinstance(value, (set, frozenset)):
+        return [_as_data(each) for each in sorted(value)]
+    if hasattr(kind, "__dataclass_fields__"):
+        return {name: _as_data(getattr(value, name)) for name in kind.__dataclass_fields__}
+    if hasattr(kind, "__members__"):  # an enum
+        return _as_data(value.value)
+    if hasattr(kind, "tolist"):  # NumPy
+        return _as_data(value.tolist())
+    if hasattr(kind, "isoformat"):
+        return value.isoformat()
+    if hasattr(kind, "as_integer_ratio") and hasattr(kind, "is_nan"):  # a Decimal
+        return float(value) if str(float(value)) == str(value) else str(value)
+    if hasattr(kind, "__fspath__") or hasattr(kind, "urn"):  # a path, a UUID
+        return str(value)
+    return value
+
+
+def _as_json(value: object, line_break: str) -> str:
+    """Return a value as JSON: what fits into a line in one line, such as each pair of a long list.
+    line_break: with the indentation."""
+    line = json.dumps(value, ensure_ascii=False)
+    if len(line) <= _ONE_LINE or not isinstance(value, (list, tuple, dict)):
+        return line
+    deeper = f"{line_break}  "
+    items = [
+        _as_json(item, deeper) for item in (value.values() if isinstance(value, dict) else value)
+    ]
+    if isinstance(value, dict):
+        items = [
+            json.dumps({name: 0}, ensure_ascii=False)[1:-2] + item
+            for name, item in zip(value, items)
+        ]
+    inside = deeper + f",{deeper}".join(items) + line_break
+    return f"{{{inside}}}" if isinstance(value, dict) else f"[{inside}]"
+
+
+def subset_text(name: str, value: object) -> str:
+    """Return the text for a sub-call: a str as it is, a list of strings as lines, other lists,
+    dicts and numbers as `readable` does.
+
+    name: the function that was called, for the error. Raises TypeError for other types (a function,
+    an iterator, None).
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return "\n".join(item.rstrip("\n") for item in value)
+    if isinstance(value, (list, tuple, dict, set, frozenset, int, float)):
+        return readable(value)
+    raise TypeError(
+        f"{name} reads a text: give a str (a part of context, or text of your own), not {_kind(value)}"
+    )
+
+
+def wrong_type(name: str, argument: str, wanted: str, value: Any) -> TypeError:
+    """Make the error for an argument of a wrong type."""
+    return TypeError(f"{name}: {argument} must be {wanted}, not {_kind(value)}")
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else type(value).__name__
+
+
+ALIASES = ("llm_query", "llm_query_batched", "rlm_query", "FINAL_VAR", "SUBMIT")
+
+_PROMPT = 20_000
+"""A prompt of at most so many characters is the query; of a longer one, which has a text in it,
+both ends are."""
+
+
+class Functions(Protocol):
+    """The functions that have other names."""
+
+    def llm(self, query: str, text: str = "") -> SubAnswer: ...
+
+    def llm_map(self, query: Any, texts: Iterable[str] | None = None) -> list[SubAnswer]: ...
+
+    def rlm(self, query: str, subset: str) -> SubAnswer: ...
+
+    def FINAL(self, answer: object) -> NoReturn: ...
+
+
+class Aliases:
+    """The functions by their other names. Their prompts are query and text in one."""
+
+    def __init__(self, functions: Functions) -> None:
+        self._functions = functions
+
+    def llm_query(self, prompt: str) -> SubAnswer:
+        """The same as llm, for a prompt that has its text in it."""
+        return self._functions.llm(*_query_and_text(prompt))
+
+    def llm_query_batched(self, prompts: Iterable[str]) -> list[SubAnswer]:
+        """The same as llm_map, for prompts that have their texts in them."""
+        return self._functions.llm_map([_query_and_text(prompt) for prompt in prompts])
+
+    def rlm_query(self, prompt: str) -> SubAnswer:
+        """The same as rlm, for a prompt that has its text in it."""
+        return self._functions.rlm(*_query_and_text(prompt))
+
+    def FINAL_VAR(self, variable: object) -> NoReturn:
+        """The same as FINAL, for a variable or its name."""
+        if isinstance(variable, str) and variable.isidentifier():
+            caller = sys._getframe(2)  # beyond the wrapper
+            names = {**caller.f_globals, **caller.f_locals}
+            if variable not in names:
+                raise NameError(
+                    f"FINAL_VAR: there is no variable {variable}. FINAL({variable!r}) answers with that text"
+                )
+            variable = names[variable]
+        self._functions.FINAL(variable)
+
+    def SUBMIT(self, *values: object, **fields: object) -> NoReturn:
+        """The same as FINAL, for one value or for several by name."""
+        everything: list[Any] = [*values, *fields.values()]
+        self._functions.FINAL(
+            everything[0] if len(everything) == 1 else fields if not values else everything
+        )
+
+
+def _query_and_text(prompt: Any) -> tuple[str, str]:
+    if not isinstance(prompt, str) or len(prompt) <= _PROMPT:
+        return prompt, ""
+    half = _PROMPT // 10
+    return (
+        f"Do what the text asks, which is a prompt. It begins: {prompt[:half]}\n…\nIt ends: {prompt[-half:]}",
+        prompt,
+    )
+
+
+_LOOKED_UP = 4_000_000_000
+"""Characters of the text that are read to find where the texts of sub-calls are from, which takes a few seconds."""
+
+FUNCTIONS = ("peek", "grep", "partition", "llm", "llm_map", "rlm", "rlm_map", "FINAL")
+
+
+def make_names(
+    text: str,
+    kind: str,
+    parts: Sequence[tuple[str, int, int]],
+    host: EngineHost,
+    longest_answer: int = ANSWER_LIMIT,
+    *,
+    contexts: Sequence[Any] = (),
+    tools: Sequence[tuple[str, str, str]] = (),
+    touches: ReadTracker | None = None,
+) -> dict[str, object]:
+    """Make the names for one text.
+
+    kind: of `context`: "str", or "list" or "dict" of `Part`. parts: name, start and end of each document of a list or dict.
+    longest_answer: the most characters of FINAL. contexts: name, kind, start, end and parts of each of the caller's contexts, if they have
+    names. tools: name, signature and documentation of the functions that the caller answers. touches: what reports the parts that are seen.
+    """
+    touches = touches or ReadTracker(host)
+    functions = SandboxFunctions(text, host, kind == "str", longest_answer, touches)
+    names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in FUNCTIONS}
+    aliases = Aliases(functions)
+    names.update({name: _as_function(getattr(aliases, name)) for name in ALIASES})
+    if kind == "str":
+        names["context"] = (
+            text.reporting(touches) if isinstance(text, Source) else Source.of(text, touches)
+        )
+    else:
+        names["context"] = whole = functions.documents(kind, parts)
+        for name, its_kind, _, _, its_parts, _ in contexts:
+            names[name] = (
+                whole[name] if its_kind == "str" else functions.documents(its_kind, its_parts)
+            )
+    names.update(
+        {name: tool_function(host, name, signature, doc) for name, signature, doc in tools}
+    )
+    return names
+
+
+class SandboxFunctions:
+    """The functions that code can call on its text."""
+
+    def __init__(
+        self, text: str, host: EngineHost, numbered: bool, longest_answer: int, touches: ReadTracker
+    ) -> None:
+        """numbered: whether line numbers run through the whole text. longest_answer: the most characters of FINAL."""
+        self._text = text
+        self._host = host
+        self._numbered = numbered
+        self._longest_answer = longest_answer
+        self._touches = touches
+        self._evidence = EvidenceFinder(text)
+        self._lookups = _LOOKED_UP // (len(text) + 1)
+
+    def documents(self, kind: str, parts: Sequence[tuple[str, int, int]]) -> Any:
+        """Return the documents of a text as a list or a dict."""
+        found = [
+            Source.of(part, self._touches, part.start, part.line)
+            for part in self._parts((start, end) for _, start, end in parts)
+        ]
+        return dict(zip((name for name, _, _ in parts), found)) if kind == "dict" else found
+
+    def peek(self, n: int = 2000, start: int = 0) -> Part:
+        """Return n characters of the text from a start (negative: from the end). Example: print(peek(500, -500))."""
+        if isinstance(n, str):
+            raise TypeError(
+                "peek reads the text itself: peek(n, start). Slice another string: s[:500]"
+            )
+        _whole("peek", "n", n)
+        _whole("peek", "start", start)
+        begin = max(0, len(self._text) + start) if start < 0 else min(start, len(self._text))
+        part = self._parts([(begin, min(len(self._text), begin + max(0, n)))])[0]
+        self._touches.tell("peek", [(part.start, part.end)])
+        self._evidence.remember([part])
+        return part
+
+    def grep(
+        self, pattern: str, context_lines: int = 0, max_matches: int | None = 100
+    ) -> list[Part]:
+        r"""Return the lines that match a regular expression, as a list of strings, each with .line (its number), .start and .end.
+
+        context_lines: lines before and after each match; matches that are near each other then come as one string of several lines.
+        max_matches: how many matching lines at the most (None: all); where there are more, a line says so.
+        Matching is by line; a pattern with \n in it matches across lines. (?i) at its start ignores case.
+        Of a line of more than 10,000 characters it returns what stands around each match.
+        Example: for hit in grep(r"(?i)error|fatal", max_matches=20): print(hit.line, hit).
+        """
+        if isinstance(context_lines, (str, re.RegexFlag)):
+            raise TypeError(
+                "grep searches the text itself: grep(pattern, context_lines, max_matches). For flags write (?i) at the pattern's start"
+            )
+        _whole("grep", "context_lines", context_lines)
+        most = len(self._text) + 1 if max_matches is None else max_matches
+        _whole("grep", "max_matches", most)
+        places: list[tuple[int, int]] = []
+        for count, (start, end) in enumerate(self._matches(compile_pattern(pattern)), 1):
+            if count > most:
+                print(
+                    f"[grep: stopped at max_matches={max_matches:,}; more lines match. max_matches=None returns all]"
+                )
+                break
+            if context_lines > 0 and end - start <= LONG_LINE:
+                start, end = widened(self._text, start, end, context_lines)
+                if places and start <= places[-1][1] + 1:
+                    start = places.pop()[0]
+            places.append((start, end))
+        self._touches.tell("grep", places)
+        found = self._parts(places)
+        self._evidence.remember(found)
+        return found
+
+    def partition(self, n: int = 10) -> list[Part]:
+        """Cut the text into at most n parts of about the same size, at the ends of lines; joined, they are the text again.
+
+        Example: parts = partition(20).
+        """
+        if isinstance(n, str):
+            raise TypeError("partition cuts the text itself: partition(n)")
+        _whole("partition", "n", n)
+        if n < 1:
+            raise ValueError(f"partition: n must be at least 1, not {n}")
+        return self._parts(cuts(self._text, n))
+
+    def rlm(self, query: str, subset: str) -> SubAnswer:
+        """Have a model that works as you do, with code and several calls, answer a query about one part.
+
+        Example: print(rlm("Which requests failed, and why?", context[:3_000_000])).
+        """
+        _query("rlm", query)
+        return self._ask("rlm", [self._part("rlm", subset)], query, fan_out=False)[0]
+
+    def rlm_map(self, query: str, subsets: Iterable[str]) -> list[SubAnswer]:
+        """Ask the same as rlm of each of several parts, all at once; the answers are in the order of the parts.
+
+        Example: found = rlm_map("Which users are named?", partition(4)).
+        """
+        _query("rlm_map", query)
+        parts = [
+            self._part("rlm_map", subset) for subset in _several("rlm_map", "subsets", subsets)
+        ]
+        return self._ask("rlm", parts, query, fan_out=True) if parts else []
+
+    def llm(self, query: str, text: str = "") -> SubAnswer:
+        """Have a model read a text, any string, and return its answer, a string; .failed is True if it says why there is none.
+
+        It sees only the query and the text, so say in the query all that it must know, and which form the answer should have.
+        Example: print(llm("Write these findings as one paragraph", "\\n".join(found))).
+        """
+        _query("llm", query)
+        part = self._part("llm", text)
+        self._touches.flush()
+        reply = self._host.call(
+            "llm", {"query": str(query), "part": None if part == {"text": ""} else part}
+        )
+        return answer_of(reply["answers"][0])
+
+    def llm_map(self, query: Any, texts: Iterable[str] | None = None) -> list[SubAnswer]:
+        """Have each of several texts read, all at once, and return the answers in the order of the texts: one call for each.
+
+        Instead of one query, each text may have its own: llm_map([(query, text), ...]).
+        Example: labels = llm_map("Label each line: <its number> <spam or ham>", partition(20)).
+        """
+        if texts is None:
+            return self._ask_each(_several("llm_map", "the argument", query))
+        _query("llm_map", query)
+        parts = [self._part("llm_map", text) for text in _several("llm_map", "texts", texts)]
+        return self._ask("llm_map", parts, query, fan_out=True) if parts else []
+
+    def FINAL(self, answer: object) -> NoReturn:
+        """Give the answer to the query, and end. Any value: a string as it is, lists and dicts as JSON, a generator as its items.
+
+        Example: FINAL(f"{len(ids)} requests timed out: {', '.join(ids)}").
+        """
+        answer = with_items(answer, self._longest_answer)
+        text = plain(readable(answer))
+        if len(text) > self._longest_answer:
+            raise ValueError(
+                f"FINAL: the answer has {len(text):,} characters, and {self._longest_answer:,} is the most. Give the result instead of the material:"
+                " count, filter, shorten, or have llm() condense it; then call FINAL again."
+            )
+        places = self._evidence.find(answer, text, self._numbered)
+        self._touches.flush()
+        self._host.tell("final", {"text": text, "spans": places[:MOST_A_CALL]})
+        raise Final
+
+    def _matches(self, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
+        """Yield matching lines, and of long ones the parts around the matches."""
+        for start, end in matching_lines(self._text, pattern):
+            if end - start > LONG_LINE:
+                yield from surroundings(self._text, pattern, start, end)
+            else:
+                yield start, end
+
+    def _ask_each(self, pairs: list[Any]) -> list[SubAnswer]:
+        """Ask a query of its own about each text."""
+        if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+            raise TypeError(
+                "llm_map takes a query and texts, llm_map(query, [a, b]), or pairs of them: llm_map([(query, a), (other, b)])"
+            )
+        for query, _ in pairs:
+            _query("llm_map", query)
+        parts = [self._part("llm_map", text) for _, text in pairs]
+        return (
+            self._ask("llm_map", parts, [str(query) for query, _ in pairs], fan_out=True)
+            if parts
+            else []
+        )
+
+    def _ask(
+        self, name: str, parts: list[dict[str, object]], query: Any, *, fan_out: bool
+    ) -> list[SubAnswer]:
+        self._touches.flush()
+        reply = self._host.call(
+            name,
+            {
+                "query": query if isinstance(query, list) else str(query),
+                "parts": parts,
+                "map": fan_out,
+            },
+        )
+        return [answer_of(answer) for answer in reply["answers"]]
+
+    def _part(self, name: str, subset: object) -> dict[str, object]:
+        """Return a text for a sub-call, as its place in the text if it has one, so that it need not be sent."""
+        if places := places_of(subset):
+            return {"spans": places}
+        text = subset_text(name, subset)
+        self._lookups -= not isinstance(text, Piece)
+        place = place_of(text, self._text) if text and self._lookups >= 0 else None
+        return {"span": list(place)} if place else {"text": text}
+
+    def _parts(self, places: Iterable[tuple[int, int]]) -> list[Part]:
+        """Return places as parts. Line numbers are counted on from one to the next."""
+        parts: list[Part] = []
+        line, counted = 1, 0
+        for start, end in places:
+            if start < counted:
+                line, counted = 1, 0
+            line += self._text.count("\n", counted, start)
+            counted = start
+            parts.append(Part(str.__getitem__(self._text, slice(start, end)), start, line))
+        return parts
+
+
+def _as_function(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a method as a function whose help and errors show it without `self` and annotations."""
+    signature = SIGNATURES[method.__name__]
+
+    @wraps(method)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(
+                f"{method.__name__}: {error}. Call it as {method.__name__}({', '.join(signature.parameters)})"
+            ) from None
+        return method(*args, **kwargs)
+
+    function.__qualname__, function.__module__ = method.__name__, "builtins"
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return function
+
+
+def _shown_signature(method: Callable[..., Any]) -> inspect.Signature:
+    _, *parameters = inspect.signature(method).parameters.values()
+    return inspect.Signature(
+        [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+    )
+
+
+SIGNATURES = {
+    **{name: _shown_signature(getattr(SandboxFunctions, name)) for name in FUNCTIONS},
+    **{name: _shown_signature(getattr(Aliases, name)) for name in ALIASES},
+}
+"""Made when the module is loaded, which the fork server does once, and not in each sandbox."""
+
+
+def _whole(name: str, argument: str, value: object) -> None:
+    if not isinstance(value, int):
+        raise wrong_type(name, argument, "a whole number", value)
+
+
+def _several(name: str, argument: str, texts: Any) -> list[Any]:
+    """Return several texts as a list; of a dict, its values."""
+    if isinstance(texts, str):
+        single = name.replace("_map", "")
+        raise TypeError(
+            f"{name} takes several texts: {name}(query, [a, b]). For one text use {single}(query, text)"
+        )
+    try:
+        return list(texts.values() if isinstance(texts, dict) else texts)
+    except TypeError:
+        raise wrong_type(name, argument, "a list of strings", texts) from None
+
+
+def _query(name: str, query: object) -> None:
+    if not isinstance(query, str):
+        raise wrong_type(name, "query", "the question, a str", query)
+    if not query.strip():
+        raise ValueError(f"{name}: query is empty")
+
+
+_TAKEN = frozenset((*FUNCTIONS, *ALIASES, "context", "Part"))
+
+
+def why_not_a_name(name: str) -> str:
+    """Say why a variable of a sandbox cannot have this name; empty if it can."""
+    if not name.isidentifier() or keyword.iskeyword(name):
+        return "it is no name in Python"
+    if not name.isascii() or len(name) > 50:
+        return "a name has at most 50 letters, without accents"
+    if name.startswith("_"):
+        return "it begins with an underscore"
+    if name in _TAKEN:
+        return "a search has that name already"
+    if hasattr(builtins, name):
+        return "Python has that name already"
+    return ""

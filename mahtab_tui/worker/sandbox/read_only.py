@@ -1,0 +1,200 @@
+"""Locks a fork of the kernel, so that it can read some files and compute, and nothing else."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import resource
+import signal
+import site
+import socket
+import sys
+import sysconfig
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Callable
+
+from . import confinement
+from .confinement import READING
+
+_SYSTEM = (
+    "/usr /lib /lib32 /lib64 /opt /etc/ld.so.cache /etc/localtime /etc/timezone /etc/fonts /etc/mime.types /etc/os-release /etc/ssl"
+    " /var/cache/fontconfig /proc/self /proc/cpuinfo /proc/meminfo /proc/stat /sys/devices/system /dev/null /dev/zero /dev/urandom"
+).split()
+"""The system's libraries, and what they look up."""
+_OF_USER = (
+    "~/.config/matplotlib",
+    "~/.cache/matplotlib",
+    "~/.cache/fontconfig",
+    "~/.fonts",
+    "~/.local/share/fonts",
+)
+_MEMORY = 4 * 2**30
+"""Bytes of address space beside what the kernel has already."""
+_CPU_SECONDS = 600
+_COPIED = 64 * 2**20
+"""Bytes of shared memory that are copied; more is not there in the fork."""
+_MAP_PRIVATE, _MAP_FIXED, _MAP_ANONYMOUS = 2, 0x10, 0x20
+
+
+class NotLockedError(Exception):
+    """The fork cannot be locked; the message is a clause."""
+
+
+def missing() -> str:
+    """Say what this system lacks, as a clause; empty if nothing."""
+    return confinement.missing() if sys.platform == "linux" else "only Linux can lock a process"
+
+
+def libraries() -> list[str]:
+    """Return the folders of the interpreter and its packages, and of the system's libraries."""
+    paths = sysconfig.get_paths()
+    of_python = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    packages = [*site.getsitepackages(), site.getusersitepackages()]
+    return [
+        sys.prefix,
+        sys.base_prefix,
+        *of_python,
+        *packages,
+        *_SYSTEM,
+        *map(os.path.expanduser, _OF_USER),
+    ]
+
+
+def lock(readable: Iterable[str], keep: Sequence[int]) -> None:
+    """Lock this process, which has one thread and was forked by the kernel. Raises `NotLockedError`
+    or `OSError`.
+
+    readable: files and folders that it may read beside the libraries. keep: descriptors that stay
+    open.
+    """
+    machine = confinement.machine()
+    if machine is None:
+        raise NotLockedError(missing())
+    rules = confinement.no_rights()
+    for path in (*libraries(), *readable):
+        confinement.allow_reading(rules, path)
+    filtered = confinement.program(machine, READING)
+    _separate_shared_memory()
+    _block_descriptors((*keep, rules))
+    _limit()
+    confinement.forbid_new_privileges()
+    confinement.drop_capabilities()
+    confinement.restrict(rules)
+    os.close(rules)
+    confinement.apply(filtered)
+    if holes := [what for what, attempt in _ATTEMPTS.items() if not _refused(attempt)]:
+        raise NotLockedError("; ".join(holes))
+
+
+def _block_descriptors(keep: Sequence[int]) -> None:
+    """Make the kernel's descriptors useless. Their numbers stay in use, so that objects of the
+    user's do not write to what is opened later."""
+    nothing = os.open("/dev/null", os.O_PATH | os.O_CLOEXEC)
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        if fd not in (*keep, nothing):
+            with suppress(OSError):  # the descriptor of the listing
+                os.fstat(fd)
+                os.dup2(nothing, fd, inheritable=False)
+    os.close(nothing)
+
+
+def _separate_shared_memory() -> None:
+    """Replace memory that is shared with files or other processes by a view that cannot be written,
+    and whose writes would not leave it."""
+    c: Any = ctypes.CDLL(None, use_errno=True)
+    c.mmap.restype = ctypes.c_void_p
+    c.mmap.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+    )
+    c.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    c.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    room = _COPIED
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        lines = maps.read().splitlines()
+    for line in lines:
+        span, rights, offset, _, inode, *path = line.split(None, 5)
+        if rights[1] != "w" or rights[3] != "s":
+            continue
+        start, end = (int(number, 16) for number in span.split("-"))
+        if _mapped_privately(
+            c, start, end - start, int(offset, 16), int(inode), path[0] if path else ""
+        ):
+            continue
+        room -= end - start
+        if room < 0 or (path and path[0].startswith("/dev/")):
+            c.munmap(start, end - start)  # whoever reads there ends the fork
+            continue
+        copy = ctypes.string_at(start, end - start)
+        flags = _MAP_PRIVATE | _MAP_FIXED | _MAP_ANONYMOUS
+        if c.mmap(start, end - start, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0) != start:
+            raise NotLockedError("shared memory cannot be separated")
+        ctypes.memmove(start, copy, end - start)
+        c.mprotect(start, end - start, mmap.PROT_READ)
+
+
+def _mapped_privately(c: Any, start: int, size: int, offset: int, inode: int, path: str) -> bool:
+    """Map the file of a shared mapping in its place, for this process alone; returns whether that
+    was possible."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        return (
+            os.fstat(fd).st_ino == inode
+            and c.mmap(start, size, mmap.PROT_READ, _MAP_PRIVATE | _MAP_FIXED, fd, offset) == start
+        )
+    finally:
+        os.close(fd)
+
+
+def _limit() -> None:
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        used = int(statm.read().split()[0]) * resource.getpagesize()
+    limits = {
+        resource.RLIMIT_AS: used + _MEMORY,
+        resource.RLIMIT_CPU: _CPU_SECONDS,
+        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_CORE: 0,
+    }
+    for which, most in limits.items():
+        soft, hard = resource.getrlimit(which)
+        value = min([most, *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY)])
+        resource.setrlimit(which, (value, value))
+
+
+_ATTEMPTS: dict[str, Callable[[], Any]] = {
+    "files can be made": lambda: os.open("/dev/shm/none", os.O_WRONLY | os.O_CREAT),
+    "all folders can be read": lambda: os.listdir("/"),
+    "folders can be made": lambda: os.mkdir("/proc/none"),
+    "the internet can be reached": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
+    "programs can be started": lambda: os.execv("/proc/none", ["none"]),
+    "processes can be signalled": lambda: os.kill(os.getpid(), 0),
+    "priorities can be changed": lambda: os.nice(0),
+}
+
+
+def _refused(attempt: Callable[[], Any]) -> bool:
+    try:
+        attempt()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def leave_parent(parent: int) -> None:
+    """Leave the kernel's session, and end when the kernel does."""
+    os.setsid()
+    confinement.die_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)

@@ -1,0 +1,319 @@
+"""The fork server, and the life of a sandbox.
+
+It exchanges JSON messages with its host:
+
+    {"op": "hello", "missing"}       from the server at its start; why there can be no sandbox, or
+    "" {"id"} + two descriptors         from the host: make a sandbox for this socket and this file
+    of the text {"op": "forked", "id", "pid"}    from the server, with a descriptor of the process
+    {"op": "failed", "id", "why"}    from the server instead {"op": "ended", "id", "code"}    from
+    the server when the process has been reaped
+
+It ends with the connection, and its children with it. A model's code never runs in it."""
+
+from __future__ import annotations
+
+import _sitebuiltins
+import builtins
+import contextlib
+import encodings
+import errno
+import fcntl
+import gc
+import importlib
+import io
+import json
+import mmap
+import os
+import pkgutil
+import platform
+import queue
+import select
+import signal
+import socket
+import sys
+import threading
+import zoneinfo
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.machinery import BuiltinImporter, FrozenImporter
+from types import ModuleType
+from typing import Any, BinaryIO, NoReturn
+from zoneinfo import _common
+
+from ..control import Interrupts
+from ..frames import Frame, FrameReader, encode
+from . import confinement
+from .names import make_names
+from .text import ReadTracker, Source
+from .turns import EngineConnection, Turns
+
+MODULES = (
+    "__future__ abc argparse array ast asyncio base64 binascii bisect bz2 calendar cmath codecs collections.abc colorsys concurrent.futures.thread"
+    " configparser contextlib contextvars copy copyreg csv dataclasses datetime decimal difflib dis email.message email.parser email.policy"
+    " email.utils enum errno fnmatch fractions functools gc getopt gettext glob graphlib gzip hashlib heapq hmac html.entities html.parser http"
+    " inspect io ipaddress itertools json keyword linecache locale logging lzma math mimetypes numbers operator os pathlib pickle pkgutil"
+    " platform plistlib pprint queue quopri random re reprlib sched secrets select selectors shlex shutil signal socket sqlite3 stat statistics string"
+    " stringprep struct subprocess symtable tempfile textwrap threading time timeit token tokenize tomllib traceback tracemalloc types typing"
+    " unicodedata urllib.parse uuid warnings weakref xml.dom.minidom xml.etree.ElementTree xml.sax zipfile zlib zoneinfo"
+    # Imported by the others when they are first used.
+    " _pydatetime _pydecimal _pylong _strptime _zoneinfo asyncio.taskgroups asyncio.timeouts asyncio.unix_events compression.zstd"
+    " concurrent.interpreters encodings.idna getpass importlib.metadata importlib.resources json.tool multiprocessing.context"
+    " opcode pydoc xml.etree.cElementTree zipfile._path _colorize _pyrepl"
+).split()
+
+
+def preload() -> None:
+    """Load the modules that this version of Python has, and the text encodings."""
+    # ssl is large, and useless without a network.
+    sys.modules["ssl"] = None  # type: ignore[assignment]
+    for name in [
+        *MODULES,
+        *(module.name for module in pkgutil.iter_modules(encodings.__path__, "encodings.")),
+    ]:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            continue
+    del sys.modules["ssl"]
+
+
+def close_imports() -> None:
+    """Allow only loaded, built-in and frozen modules to be imported from now on; others fail with
+    an explanation."""
+    sys.path[:] = []
+    sys.path_hooks[:] = []
+    sys.path_importer_cache.clear()
+    sys.meta_path[:] = [BuiltinImporter, FrozenImporter, _RefusingFinder()]
+
+
+class _RefusingFinder:
+    """The last finder, which explains why a module is missing."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> NoReturn:
+        raise ModuleNotFoundError(
+            f"No module named {name!r} in this sandbox: it has the harmless modules of the standard library only",
+            name=name,
+        )
+
+
+_MAGIC = b"TZif"
+
+
+def load_zones() -> None:
+    """Read the system's time zones, and make `zoneinfo` find them in memory."""
+    zones: dict[str, bytes] = {}
+    for root in reversed(zoneinfo.TZPATH):
+        for folder, folders, names in os.walk(root):
+            folders[:] = [name for name in folders if name not in ("posix", "right")]
+            for name in names:
+                path = os.path.join(folder, name)
+                with suppress(OSError), open(path, "rb") as file:
+                    data = file.read()
+                    if data.startswith(_MAGIC):
+                        zones[os.path.relpath(path, root)] = data
+
+    def load_tzdata(key: str) -> BinaryIO:
+        if key not in zones:
+            raise zoneinfo.ZoneInfoNotFoundError(f"No time zone found with key {key}")
+        return io.BytesIO(zones[key])
+
+    finder: Any = _common
+    finder.load_tzdata = load_tzdata
+    zoneinfo.available_timezones = lambda: set(zones)
+
+
+_OUT_OF_THE_WAY = 64
+_CHANNEL, _TEXT, _RULES = 3, 4, 5
+
+
+def run(parent: int, channel: int, text: int, locks: confinement.Locks) -> None:
+    """Become a sandbox; returns only if that fails. channel: a socket; text: a file of UTF-8, which
+    may have surrogates."""
+    try:
+        confinement.leave_parent(parent)
+        locks = _keep_only(channel, text, locks)
+        channel = _CHANNEL
+        context = _read(_TEXT)
+        threading.stack_size(confinement.THREAD_STACK)
+        confinement.lock(locks, sys.getsizeof(context))
+    except (confinement.LockdownError, OSError, MemoryError) as error:
+        os.write(channel, encode({"op": "refused", "why": str(error) or type(error).__name__}))
+        return
+    _serve(context)
+
+
+def _keep_only(channel: int, text: int, locks: confinement.Locks) -> confinement.Locks:
+    """Close all other descriptors of the parent; the standard streams lead to /dev/null."""
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD, _OUT_OF_THE_WAY) for fd in (channel, text, locks.rules)]
+    for old, new in zip(moved, (_CHANNEL, _TEXT, _RULES)):
+        os.dup2(old, new)
+    os.dup2(0, 1)
+    os.dup2(0, 2)
+    confinement.close_from(_RULES + 1)
+    return locks._replace(rules=_RULES)
+
+
+def _read(fd: int) -> Source:
+    """Read the text of a file in memory without a second copy of its bytes."""
+    size = os.fstat(fd).st_size
+    if not size:
+        os.close(fd)
+        return Source()
+    with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
+        os.close(fd)
+        return Source.read(data)
+
+
+def _serve(context: Source) -> None:
+    gc.enable()
+    interrupts = Interrupts()
+    connection = EngineConnection(_CHANNEL, interrupts)
+    jobs: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    threading.Thread(target=_listen, args=(connection, jobs), daemon=True).start()
+    about = jobs.get()
+    parts = [tuple(part) for part in about["parts"]]
+    touches, named = (
+        ReadTracker(connection),
+        {"contexts": about["contexts"], "tools": about["tools"]},
+    )
+    names: dict[str, Any] = make_names(
+        context, about["kind"], parts, connection, about["answer"], touches=touches, **named
+    )
+    turns = Turns(names, connection, interrupts, touches)
+    connection.ready()
+    while True:
+        job = jobs.get()
+        connection.done(turns.run(job["turn"], job["code"]))
+
+
+def _listen(connection: EngineConnection, jobs: queue.SimpleQueue[Frame]) -> None:
+    """Read frames and hand them on, on a thread of its own. The process ends with the
+    connection."""
+    try:
+        frames = FrameReader()
+        buffer = memoryview(
+            bytearray(65_536)
+        )  # allocated now, since later there may be no memory left
+        while size := os.readv(_CHANNEL, [buffer]):
+            for frame in frames.feed(buffer[:size]):
+                if frame["op"] == "reply":
+                    connection.deliver(frame)
+                else:
+                    jobs.put(frame)
+    finally:
+        os._exit(1)
+
+
+_REQUEST = 1024
+"""Bytes."""
+
+
+def main(fd: int) -> None:
+    """Serve on a socket of whole messages (SOCK_SEQPACKET) until the host closes it."""
+    host = socket.socket(fileno=fd)
+    missing = confinement.missing()
+    if missing:
+        _say(host, {"op": "hello", "missing": missing})
+        return
+    _prefer_to_die()
+    preload()
+    load_zones()
+    close_imports()
+    _hide_machine()
+    server = _Server(host, confinement.prepare())
+    gc.freeze()  # a child's garbage collector would write to all shared memory
+    _say(host, {"op": "hello", "missing": ""})
+    server.run()
+
+
+def _prefer_to_die() -> None:
+    """Make the system kill sandboxes, not the host, when memory runs out."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("500")
+
+
+def _hide_machine() -> None:
+    """Hide folder, environment, interpreter and machine from the sandboxes, and add `help` and
+    `exit`, which site.py would add."""
+    os.chdir("/")
+    os.environ.clear()
+    sys.executable = ""
+    sys.argv = [""]
+    machine: Any = platform
+    machine._uname_cache = platform.uname_result("Linux", "", "", "", "")
+    builtins.help = _sitebuiltins._Helper()
+    builtins.exit = builtins.quit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
+
+
+class _Server:
+    def __init__(self, host: socket.socket, locks: confinement.Locks) -> None:
+        self._host = host
+        self._locks = locks
+        self._poll = select.poll()
+        self._poll.register(host, select.POLLIN)
+        self._sandboxes: dict[int, tuple[int, int]] = {}
+        """The request's number and the process's, by the process's descriptor."""
+
+    def run(self) -> None:
+        while True:
+            for fd, _ in self._poll.poll():
+                if fd in self._sandboxes:
+                    self._reap(fd)
+                elif not self._request():
+                    return
+
+    def _request(self) -> bool:
+        """Fork a sandbox; False if the host has gone."""
+        data, fds, _, _ = socket.recv_fds(self._host, _REQUEST, 2)
+        if not data:
+            return False
+        number = json.loads(data)["id"]
+        parent = os.getpid()
+        try:
+            if len(fds) < 2:  # this process has no descriptors left
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    run(parent, fds[0], fds[1], self._locks)
+                finally:
+                    os._exit(1)
+            self._forked(number, pid)
+        except OSError as error:
+            _say(
+                self._host,
+                {"op": "failed", "id": number, "why": error.strerror or "no process can be made"},
+            )
+        finally:
+            for fd in fds:
+                os.close(fd)
+        return True
+
+    def _forked(self, number: int, pid: int) -> None:
+        """Report a new process. Kills it and raises `OSError` if it cannot get a descriptor."""
+        try:
+            process = confinement.process_handle(pid)
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
+        self._sandboxes[process] = (number, pid)
+        self._poll.register(process, select.POLLIN)
+        _say(self._host, {"op": "forked", "id": number, "pid": pid}, process)
+
+    def _reap(self, process: int) -> None:
+        number, pid = self._sandboxes.pop(process)
+        self._poll.unregister(process)
+        os.close(process)
+        _, status = os.waitpid(pid, 0)
+        _say(self._host, {"op": "ended", "id": number, "code": os.waitstatus_to_exitcode(status)})
+
+
+def _say(host: socket.socket, message: dict[str, Any], *fds: int) -> None:
+    try:
+        socket.send_fds(host, [json.dumps(message).encode()], fds)
+    except OSError:
+        os._exit(0)  # the host has gone

@@ -1,0 +1,302 @@
+"""Runs a turn's code in the sandbox's namespace."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import codecs
+import io
+import itertools
+import linecache
+import queue
+import sys
+import threading
+import time
+from types import CodeType, ModuleType
+from typing import Any, NamedTuple
+
+from ..awaiting import EventLoop
+from ..capture import left_out
+from ..control import Channel, Interrupts
+from ..frames import Frame, FrameError
+from ..tracebacks import cell_filename, format_safely, syntax_error
+from .text import CallError, ReadTracker
+
+MAX_FRAME = 64 * 2**20
+"""Bytes of one message to the engine."""
+
+
+class EngineConnection:
+    """Implements `EngineHost`: calls that wait for an answer, and messages that do not."""
+
+    def __init__(self, fd: int, interrupts: Interrupts) -> None:
+        self._channel = Channel(fd, interrupts, MAX_FRAME)
+        self._ids = itertools.count(1)
+        self._lock = threading.Lock()
+        self._open: dict[int, queue.SimpleQueue[Frame]] = {}
+        self.finished = False
+        """Whether the final answer was given; what comes after it is ignored."""
+
+    def call(self, name: str, args: dict[str, Any]) -> Any:
+        number = next(self._ids)
+        inbox: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        with self._lock:
+            self._open[number] = inbox
+        try:
+            self._send({"op": "call", "id": number, "name": name, "args": args})
+            try:
+                answer = inbox.get()
+            except KeyboardInterrupt:
+                self._send({"op": "cancelled", "id": number})
+                raise
+        finally:
+            with self._lock:
+                self._open.pop(number, None)
+        if "error" in answer:
+            raise CallError(answer["error"])
+        return answer["value"]
+
+    def tell(self, name: str, args: dict[str, Any]) -> None:
+        self._send({"op": "tell", "name": name, "args": args})
+        if name == "final":
+            self.finished = True
+
+    def ready(self) -> None:
+        """Report that the sandbox is locked down and waits for its first turn."""
+        self._channel.send({"op": "ready"})
+
+    def done(self, outcome: dict[str, Any]) -> None:
+        self._channel.send({"op": "done", **outcome})
+
+    def deliver(self, frame: Frame) -> None:
+        """Hand an answer to the thread that waits for it, if one still does. Called by the reading
+        thread."""
+        with self._lock:
+            inbox = self._open.get(frame["id"])
+        if inbox is not None:
+            inbox.put(frame)
+
+    def _send(self, frame: Frame) -> None:
+        try:
+            self._channel.send(frame)
+        except FrameError as error:
+            raise CallError(
+                f"Too much text at once: {error}. Hand on parts of the context as they are, or less text."
+            ) from None
+
+
+HEAD, TAIL = 5_000, 3_000
+"""Characters that are kept of each."""
+
+
+class TurnOutput(NamedTuple):
+    """The output of a turn."""
+
+    text: str
+    chars: int
+    """Length of all that was printed."""
+
+
+class Ends:
+    """Takes any amount of UTF-8 and keeps the first and the last characters."""
+
+    def __init__(self) -> None:
+        self._head = self._tail = ""
+        self._chars = 0
+        self._begin()
+
+    def add(self, data: bytes, final: bool = False) -> None:
+        text = self._decoder.decode(data, final)
+        self._chars += len(text)
+        room = HEAD - len(self._head)
+        if room > 0:
+            self._head += text[:room]
+            text = text[room:]
+        self._tail = (self._tail + text[-TAIL:])[-TAIL:]
+
+    def take(self) -> TurnOutput:
+        """Return what has come since the last call."""
+        self.add(b"", final=True)
+        dropped = self._chars - len(self._head) - len(self._tail)
+        between = left_out(dropped) if dropped else ""
+        printed = TurnOutput(self._head + between + self._tail, self._chars)
+        self._begin()
+        return printed
+
+    def _begin(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._head = self._tail = ""
+        self._chars = 0
+
+
+class _Raw(io.RawIOBase):
+    """The raw stream below a text stream, which writes to `Ends`."""
+
+    def __init__(self, ends: Ends) -> None:
+        super().__init__()
+        self._ends = ends
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        block = bytes(data)
+        self._ends.add(block)
+        return len(block)
+
+
+class Streams:
+    """`sys.stdout` and `sys.stderr` of the code: one stream, which keeps the order of what is
+    printed."""
+
+    def __init__(self) -> None:
+        self._ends = Ends()
+        self._stream = self._open()
+
+    def stream(self) -> io.TextIOWrapper:
+        """Return the stream; a new one if the code has closed or detached the last."""
+        try:
+            self._stream.flush()
+        except ValueError:
+            self._stream = self._open()
+        return self._stream
+
+    def take(self) -> TurnOutput:
+        """Return what was printed since the last call."""
+        self.stream()
+        return self._ends.take()
+
+    def _open(self) -> io.TextIOWrapper:
+        return io.TextIOWrapper(
+            io.BufferedWriter(_Raw(self._ends), 65_536),
+            encoding="utf-8",
+            errors="backslashreplace",
+            newline="\n",
+        )
+
+
+_COROUTINE = 0x80
+
+_DEEP_ENOUGH = 400
+"""The lowest recursion limit that a turn may start with."""
+
+
+class _CompileError(Exception):
+    """The code is not valid Python; the cause says why."""
+
+
+class Turns:
+    """Runs turns in one namespace on the main thread."""
+
+    def __init__(
+        self,
+        names: dict[str, Any],
+        connection: EngineConnection,
+        interrupts: Interrupts,
+        touches: ReadTracker,
+    ) -> None:
+        # A real module, because dataclasses and others look up the module of a class.
+        self._main = ModuleType("__main__")
+        self._main.__dict__["__builtins__"] = builtins
+        self._names = names
+        self._conversation = connection
+        self._interrupts = interrupts
+        self._streams = Streams()
+        self._loop = EventLoop()
+        interrupts.cancel_await = self._loop.cancel
+        self._touches = touches
+        self._builtins = dict(builtins.__dict__)
+
+    def run(self, number: int, code: str) -> dict[str, Any]:
+        """Run the code and return the fields of the "done" frame. Errors of the code are not
+        raised."""
+        start = time.perf_counter()
+        self._prepare()
+        status = "ok"
+        try:
+            with self._interrupts.allowed():
+                self._execute(number, code)
+        except BaseException as error:  # the outermost frame of the turn's code
+            status = self._report(error)
+        builtins.__dict__.update(self._builtins)
+        self._touches.flush()
+        if self._conversation.finished:
+            status = "final"
+        printed = self._streams.take()
+        return {
+            "turn": number,
+            "status": status,
+            "output": printed.text,
+            "chars": printed.chars,
+            "duration": time.perf_counter() - start,
+        }
+
+    def _prepare(self) -> None:
+        """Restore what an earlier turn may have replaced."""
+        sys.settrace(None)
+        if sys.getrecursionlimit() < _DEEP_ENOUGH:
+            sys.setrecursionlimit(1000)
+        sys.modules["__main__"] = self._main
+        # The code may define its own `grep`, but missing names are restored, and so is FINAL, the
+        # only way to answer.
+        self._main.__dict__.update(
+            {
+                name: value
+                for name, value in self._names.items()
+                if name == "FINAL" or name not in self._main.__dict__
+            }
+        )
+        sys.stdout = sys.stderr = self._streams.stream()
+        self._interrupts.install()
+
+    def _execute(self, number: int, code: str) -> None:
+        filename = cell_filename(number)
+        code = code.replace("\r\n", "\n").replace("\r", "\n")
+        linecache.cache[filename] = (
+            len(code),
+            None,
+            [line + "\n" for line in code.split("\n")],
+            filename,
+        )
+        body, last = _compile(code, filename)
+        self._evaluate(body)
+        if last is not None and (value := self._evaluate(last)) is not None:
+            print(repr(value))
+
+    def _evaluate(self, code: CodeType) -> Any:
+        result = eval(code, self._main.__dict__)
+        return self._loop.run(result) if code.co_flags & _COROUTINE else result
+
+    def _report(self, error: BaseException) -> str:
+        """Print the error that ended the code, and return the status."""
+        if isinstance(error, SystemExit):
+            return "ok"
+        if isinstance(error, _CompileError) and error.__cause__ is not None:
+            text = syntax_error(error.__cause__).text
+        elif self._conversation.finished:
+            return "final"
+        else:
+            try:
+                with self._interrupts.allowed():  # its `__str__` may be the code's
+                    text = format_safely(error)
+            except KeyboardInterrupt:
+                text = "KeyboardInterrupt\n"
+        self._streams.stream().write(text)
+        return "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
+
+
+def _compile(code: str, filename: str) -> tuple[CodeType, CodeType | None]:
+    """Compile the statements, and separately the last expression, whose value is shown."""
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    try:
+        tree = compile(code, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
+        statements, last = list(tree.body), None
+        if statements and isinstance(statements[-1], ast.Expr):
+            shown = statements.pop()
+            assert isinstance(shown, ast.Expr)
+            last = compile(ast.Expression(shown.value), filename, "eval", flags, True)
+        return compile(
+            ast.Module(statements, tree.type_ignores), filename, "exec", flags, True
+        ), last
+    except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+        raise _CompileError from error

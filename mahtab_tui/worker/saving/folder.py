@@ -1,0 +1,207 @@
+"""The folder in which a session's namespace is saved.
+
+A pickle runs code when it is read. So only what this user's own sessions have written is read:
+nothing that belongs to somebody else, that others may write, or that is not signed with the user's
+key."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import mmap
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+INDEX = "index.json"
+FORMAT = 1
+"""Changes when older files can no longer be read."""
+_LARGEST = 200_000_000
+"""Bytes of an index that are read."""
+LONGEST = 300
+"""Characters of a reason why something is not kept, or not read."""
+_NEW = ".new"
+_MOVE = "Move it away to save variables again."
+_AT_A_TIME = 2**24
+
+
+class FolderError(Exception):
+    """The folder or a file in it must not or cannot be read; the message is a sentence."""
+
+
+class KeptFolder:
+    """An open folder. Close it."""
+
+    def __init__(self, path: str, key: bytes, *, create: bool = False) -> None:
+        """path: lies in a folder of the user's own for all sessions. Raises `OSError`,
+        `FolderError`."""
+        self.path = path
+        self._key = key
+        if create:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, 0o700)
+        above = os.open(
+            os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        )
+        try:
+            _check_owner(above, os.path.dirname(path))
+            self._fd = os.open(
+                os.path.basename(path),
+                os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC,
+                dir_fd=above,
+            )
+        finally:
+            os.close(above)
+        try:
+            _check_owner(self._fd, path)
+        except FolderError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def index(self) -> dict[str, Any] | None:
+        """Return the index of the saved variables; None if there is none. Raises `FolderError` for
+        an index that is not the user's own, `OSError`."""
+        try:
+            with self.open(INDEX) as file:
+                data = file.read(_LARGEST)
+        except FileNotFoundError:
+            return None
+        signature, _, text = data.partition(b"\n")
+        if not hmac.compare_digest(signature, self._signature(text)):
+            raise FolderError(
+                f"The variables in {self.path} are neither read nor saved, because they were not written there by a session of yours. {_MOVE}"
+            )
+        index: dict[str, Any] = json.loads(text)
+        if index["format"] != FORMAT:
+            raise FolderError(
+                "The variables were saved by another version of mahtab-tui, whose files this one cannot read."
+            )
+        return index
+
+    def write_index(self, index: dict[str, Any]) -> None:
+        """Replace the index in one step. Raises `OSError`."""
+        text = json.dumps({**index, "format": FORMAT}).encode()
+        self.write(INDEX, [self._signature(text), b"\n", text])
+        os.fsync(self._fd)
+
+    def open(self, name: str) -> Any:
+        """Open a file to be read as bytes, if nobody else can have written it. Raises `OSError`,
+        `FolderError`."""
+        file = os.fdopen(
+            os.open(
+                name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._fd
+            ),
+            "rb",
+            buffering=0,
+        )
+        try:
+            _check_owner(file.fileno(), f"{self.path}/{name}", regular=True)
+        except FolderError:
+            file.close()
+            raise
+        return file
+
+    def write(self, name: str, parts: Iterable[Any]) -> None:
+        """Write a file from bytes and memory, and replace the one of that name in one step. Raises
+        `OSError`."""
+        new = name + _NEW
+        fd = os.open(
+            new,
+            os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC,
+            0o600,
+            dir_fd=self._fd,
+        )
+        try:
+            try:
+                for part in parts:
+                    for piece in pieces(part):
+                        while piece:
+                            piece = piece[os.write(fd, piece) :]
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            os.replace(new, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(new, dir_fd=self._fd)
+            raise
+
+    def remove_all_but(self, names: set[str]) -> None:
+        """Remove the files that are no longer needed, and what was left half written."""
+        for name in os.listdir(self._fd):
+            if name != INDEX and name not in names:
+                with contextlib.suppress(OSError):
+                    os.unlink(name, dir_fd=self._fd)
+
+    def _signature(self, text: bytes) -> bytes:
+        return hmac.new(self._key, text, "sha256").hexdigest().encode()
+
+
+def digest_of(parts: Iterable[Any]) -> str:
+    """A digest of bytes and memory."""
+    digest = hashlib.blake2b(digest_size=20)
+    for part in parts:
+        for piece in pieces(part):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def pieces(part: Any) -> Iterator[memoryview]:
+    """Memory in pieces that are written quickly."""
+    view = memoryview(part).cast("B")
+    for start in range(0, len(view), _AT_A_TIME):
+        yield view[start : start + _AT_A_TIME]
+
+
+def _check_owner(fd: int, path: str, *, regular: bool = False) -> None:
+    found = os.fstat(fd)
+    if regular and not stat.S_ISREG(found.st_mode):
+        raise FolderError(
+            f"Variables are neither read nor saved, because {path} is not a regular file. {_MOVE}"
+        )
+    if found.st_uid != os.geteuid():
+        raise FolderError(
+            f"Variables are neither read nor saved, because {path} belongs to another user. {_MOVE}"
+        )
+    if found.st_mode & 0o022:
+        raise FolderError(
+            f"Variables are neither read nor saved, because others can write {path}. If you trust what is in it, run: chmod go-w {path}"
+        )
+
+
+_OFTEN = 4096
+"""Beats after which one is shown: each costs little."""
+
+
+class Pulse:
+    """A counter in memory that a process and those that it forks share."""
+
+    def __init__(self) -> None:
+        self._shared = mmap.mmap(-1, 8)
+        self._beats = 0
+
+    def count(self) -> int:
+        """Return the value of the counter."""
+        return int.from_bytes(self._shared[:], "little")
+
+    def beat(self) -> None:
+        """Something small is done."""
+        self._beats += 1
+        if not self._beats % _OFTEN:
+            self._show()
+
+    def along(self, parts: Iterable[Any]) -> Iterator[memoryview]:
+        """Memory in pieces; each is progress."""
+        for part in parts:
+            for piece in pieces(part):
+                self._show()
+                yield piece
+
+    def _show(self) -> None:
+        self._shared[:] = (self.count() + 1).to_bytes(8, "little")

@@ -1,0 +1,484 @@
+"""Variables as bytes, and back."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import linecache
+import sys
+import time
+import types
+from collections.abc import Iterable, Iterator
+from types import FunctionType
+from typing import Any, Callable, NamedTuple
+
+from ..objects import MISSING, address_of, descends, is_class, is_table, loaded, module_of, own_dict
+from ..stdlib import late_import, load_package
+from ..undo.checkpoint import NotWrittenError, reduced
+from ..undo.graph import Graph, Kinds, Node, ancestors
+from ..undo.parts import opaque_kind
+from ..undo.reach import ATOMS
+from .folder import Pulse
+
+REASON = "it contains text that was typed hidden"
+
+_WORD = 4
+"""Characters of a text from which on it is found inside others; a shorter one is found as a whole
+string."""
+_LONG = 8
+"""Bytes of a form that does not occur by chance in the memory of arrays."""
+
+
+class HiddenTexts:
+    """The forms of some texts as bytes. Finding them takes time proportional to the data and the
+    number of texts."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        known = {each for text in texts for each in (text, text.strip()) if each}
+        short = {text for text in known if len(text) < _WORD}
+        encoded = {form for text in known - short for form in _encoded(text)}
+        self._in_pickles = encoded | {form for text in short for form in _whole_strings(text)}
+        self._in_arrays = {form for form in encoded if len(form) >= _LONG}
+        self._in_rows = encoded | {repr(text).encode("utf-8", "surrogatepass") for text in short}
+
+    def are_in(self, stream: bytearray, blocks: Iterable[Any], pulse: Pulse) -> bool:
+        """Return whether a pickle, or the memory of its arrays, holds one of the texts."""
+        if any(form in stream for form in self._in_pickles):
+            return True
+        return bool(self._in_arrays) and any(self._is_in(block, pulse) for block in blocks)
+
+    def _is_in(self, block: Any, pulse: Pulse) -> bool:
+        """Search memory a piece at a time, with the end of the piece before."""
+        overlap = max(map(len, self._in_arrays)) - 1
+        end = b""
+        for piece in pulse.along([block]):
+            data = end + piece
+            if any(form in data for form in self._in_arrays):
+                return True
+            end = data[-overlap:]
+        return False
+
+    def without(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a row of the index without its summary if that holds one of the texts."""
+        data = str(row.get("summary", "")).encode("utf-8", "surrogatepass")
+        return {**row, "summary": ""} if any(form in data for form in self._in_rows) else row
+
+
+def _whole_strings(text: str) -> Iterator[bytes]:
+    """Yield a short text as a pickle writes a string and bytes that are nothing else."""
+    data = text.encode("utf-8", "surrogatepass")
+    yield b"\x8c" + bytes([len(data)]) + data
+    yield b"C" + bytes([len(data)]) + data
+
+
+def _encoded(text: str) -> Iterator[bytes]:
+    """Yield the forms in which a text of some length lies in memory and in other texts."""
+    quote = late_import("urllib.parse").quote
+    written = {
+        text,
+        json.dumps(text)[1:-1],
+        json.dumps(text, ensure_ascii=False)[1:-1],
+        repr(text)[1:-1],
+        quote(text.encode("utf-8", "surrogatepass")),
+    }
+    for form in written:
+        for encoding in ("utf-8", "utf-16-le", "utf-32-le"):
+            yield form.encode(encoding, "surrogatepass")
+    data = text.encode("utf-8", "surrogatepass")
+    if len(data) >= _LONG:
+        yield data.hex().encode()
+        encode = late_import("base64").b64encode
+        for before in range(3):  # the middle, which does not depend on what stands around it
+            coded = encode(b"\0" * before + data)
+            yield coded[(4 * before + 2) // 3 : 4 * ((before + len(data)) // 3)]
+
+
+_UNCHANGING = (
+    ("pandas", "Index"),
+    ("pandas.core.dtypes.base", "ExtensionDtype"),
+    ("numpy", "dtype"),
+)
+
+_SECONDS = 20.0
+"""For walking through all objects; where they are more, nobody knows what is shared, and they
+become one group."""
+
+
+class Group(NamedTuple):
+    """Variables that are written together."""
+
+    names: list[str]
+    size: int
+    """Bytes of the arrays in it."""
+
+
+def groups_of(variables: dict[str, Any], namespace: dict[str, Any]) -> list[Group]:
+    """Sort variables into groups, the smallest first."""
+    graph = Graph(Kinds(namespace), states=False)
+    if not graph.add(variables.values(), time.monotonic() + _SECONDS):
+        large = [name for name, value in variables.items() if address_of(type(value)) not in ATOMS]
+        alone = [Group([name], 0) for name in variables if name not in large]
+        return [
+            *alone,
+            Group(large, sum(node.block.size for node in graph.nodes.values() if node.block)),
+        ]
+    edges = {address: _edges(graph, node) for address, node in graph.nodes.items()}
+    holders: dict[int, list[int]] = {}
+    for address, inside in edges.items():
+        for child in inside:
+            holders.setdefault(child, []).append(address)
+    sharing = ancestors(
+        [
+            address
+            for address, node in graph.nodes.items()
+            if _changes(graph, node, holders.get(address, []))
+        ],
+        holders,
+    )
+    sets = _Sets()
+    for address in sharing:
+        for child in sharing.intersection(edges[address]):
+            sets.unite(address, child)
+    by_root: dict[int, list[str]] = {}
+    for name, value in variables.items():
+        own = -len(by_root) - 1 if address_of(type(value)) in ATOMS else address_of(value)
+        by_root.setdefault(sets.root(own) if own in sharing else own, []).append(name)
+    sizes: dict[int, int] = {}
+    for address, node in graph.nodes.items():
+        if node.block is not None:
+            root = sets.root(address)
+            sizes[root] = sizes.get(root, 0) + node.block.size
+    return sorted(
+        (Group(names, sizes.get(root, 0)) for root, names in by_root.items()),
+        key=lambda group: group.size,
+    )
+
+
+def _edges(graph: Graph, node: Node) -> list[int]:
+    """The objects inside that count."""
+    if _never_changes(node.value):
+        return []
+    inside = [child for child in node.children if child in graph.nodes]
+    return (
+        [*inside, address_of(type(node.value))] if graph.kinds.kind(node.value).is_own else inside
+    )
+
+
+def _changes(graph: Graph, node: Node, holders: list[int]) -> bool:
+    """Whether an object can change in place; functions do not if only classes hold them."""
+    value = node.value
+    if is_class(value) or type(value) is types.ModuleType:
+        return False
+    if type(value) is types.FunctionType:
+        return any(not is_class(graph.nodes[holder].value) for holder in holders)
+    if _never_changes(value):
+        return False
+    return is_table(value) or any(part.prepare is not None for part in graph.kinds.parts(value))
+
+
+def _never_changes(value: Any) -> bool:
+    """Whether it is of a class whose objects tables share freely, because nobody changes them."""
+    return any(descends(type(value), loaded(module, name)) for module, name in _UNCHANGING)
+
+
+class _Sets:
+    """Disjoint sets of numbers."""
+
+    def __init__(self) -> None:
+        self._above: dict[int, int] = {}
+
+    def root(self, item: int) -> int:
+        above = self._above
+        while (higher := above.get(item, item)) != item:
+            above[item] = above.get(higher, higher)
+            item = above[item]
+        return item
+
+    def unite(self, one: int, other: int) -> None:
+        self._above[self.root(one)] = self.root(other)
+
+
+_CLOUDPICKLE = "mahtab_cloudpickle"
+"""The name of our copy of cloudpickle in the kernel, which is not the user's."""
+_NAMESPACE, _MEMORY, _MISSING = "namespace", "memory", "missing"
+"""Placeholders for them in a pickle."""
+_CACHED = functools._lru_cache_wrapper
+
+Fill = Callable[[int, memoryview], None]
+"""Reads the block of a number into memory of its size. Raises `OSError`."""
+
+
+class TooLargeError(Exception):
+    """The variables are larger than allowed."""
+
+
+class Pickled(NamedTuple):
+    """Some variables as bytes."""
+
+    stream: bytearray
+    blocks: list[memoryview]
+    """The memory of arrays, and of other objects that hand theirs to a pickle."""
+    packages: dict[str, str]
+    """Name and version of the packages that their classes are from."""
+
+
+def load_cloudpickle(folder: str, kernel: str = "") -> Any:
+    """Load cloudpickle. folder: that of the package. kernel: names this kernel where something is
+    to be written; a class has the same id in each pickle then, so that equal variables have equal
+    pickles, and that a class in two pickles is one class again."""
+    package = load_package(_CLOUDPICKLE, folder)
+    if kernel:
+        known = (
+            package.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS
+        )  # the classes that came from a pickle
+        package.cloudpickle._get_or_create_tracker_id = lambda cls: (
+            known.get(cls) or f"{kernel}-{id(cls):x}"
+        )
+    return package
+
+
+def pickled(
+    variables: dict[str, Any], namespace: dict[str, Any], cloudpickle: Any, most: int, pulse: Pulse
+) -> Pickled:
+    """Pickle some variables together. most: bytes. pulse: beats with each object. Raises
+    `TooLargeError`, `NotWrittenError`, and whatever an object raises."""
+    blocks: list[memoryview] = []
+    of_pickle: list[int] = []
+    classes: dict[int, type] = {}
+    files: set[str] = set()
+    out = _Limited(most)
+
+    def put_aside(memory: memoryview) -> int:
+        out.count(memory.nbytes)
+        blocks.append(memory)
+        return len(blocks) - 1
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def persistent_id(self, thing: Any) -> str | None:
+            pulse.beat()
+            cls = type(thing)
+            if address_of(cls) in ATOMS:
+                return None
+            if thing is namespace:
+                return _NAMESPACE
+            if thing is blocks:
+                return _MEMORY
+            if thing is MISSING:
+                return _MISSING
+            if cls is types.CodeType:
+                files.add(thing.co_filename)
+            elif id(cls) not in classes:
+                _refuse(cls)
+                classes[id(cls)] = cls
+            return None
+
+        def reducer_override(self, thing: Any) -> Any:
+            if type(thing) is memoryview:  # cloudpickle makes it bytes
+                raise NotWrittenError("a memoryview cannot be saved")
+            found = reduced(thing, namespace)
+            if found is not NotImplemented:
+                return found
+            if type(thing) is _CACHED and thing.__module__ == namespace["__name__"]:
+                return _cached, (thing.__wrapped__, *thing.cache_parameters().values())
+            if type(thing) is loaded("numpy", "ndarray") and _is_plain(thing):
+                number = put_aside(_memory_of(thing))
+                return _array, (
+                    blocks,
+                    number,
+                    thing.shape,
+                    thing.dtype,
+                    thing.flags.c_contiguous,
+                    thing.flags.writeable,
+                )
+            return super().reducer_override(thing)
+
+    Pickler(out, 5, buffer_callback=lambda buffer: of_pickle.append(put_aside(buffer.raw()))).dump(
+        variables
+    )
+    sources = {
+        name: "".join(linecache.getlines(name)) for name in sorted(files) if _is_of_a_cell(name)
+    }
+    head = late_import("pickle").dumps((sources, of_pickle), 5)
+    return Pickled(
+        bytearray(head) + out.data, blocks, dict(sorted(_versions(list(classes.values())).items()))
+    )
+
+
+def unpickled(
+    stream: bytearray, sizes: list[int], fill: Fill, namespace: dict[str, Any]
+) -> dict[str, Any]:
+    """The variables again, by name, after `load_cloudpickle`. sizes: of the blocks, in bytes.
+    Raises whatever making an object raises."""
+    pickle = late_import("pickle")
+    data = io.BytesIO(stream)
+    sources, of_pickle = pickle.load(data)
+
+    def block(number: int) -> bytearray:
+        memory = bytearray(sizes[number])
+        fill(number, memoryview(memory))
+        return memory
+
+    class Unpickler(pickle.Unpickler):  # type: ignore[name-defined, misc]
+        def persistent_load(self, name: str) -> Any:
+            return {_NAMESPACE: namespace, _MEMORY: fill, _MISSING: MISSING}[name]
+
+    variables: dict[str, Any] = Unpickler(data, buffers=map(block, of_pickle)).load()
+    for name, source in sources.items():
+        linecache.cache.setdefault(
+            name, (len(source), None, source.splitlines(keepends=True), name)
+        )
+    return variables
+
+
+class _Limited:
+    """Collects what is written, up to a limit."""
+
+    def __init__(self, most: int) -> None:
+        self.data = bytearray()
+        self._left = most
+
+    def write(self, data: Any) -> int:
+        with memoryview(data) as view:
+            self.count(view.nbytes)
+            self.data += view
+            return view.nbytes
+
+    def count(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise TooLargeError
+
+
+def _is_of_a_cell(name: str) -> bool:
+    """Whether a file's name is that of a cell, whose lines are nowhere but in memory."""
+    known: Any = linecache.cache.get(name)
+    return known is not None and len(known) == 4 and known[1] is None
+
+
+def _refuse(cls: type) -> None:
+    kind = opaque_kind(cls)
+    if kind is not None and cls is not _CACHED:
+        raise NotWrittenError(f"{kind.what} cannot be saved")
+
+
+def _versions(classes: list[type]) -> dict[str, str]:
+    packages = {module_of(cls).partition(".")[0] for cls in classes}
+    versions = {
+        package: own_dict(sys.modules.get(package)).get("__version__") for package in packages
+    }
+    return {package: version for package, version in versions.items() if type(version) is str}
+
+
+def _is_plain(array: Any) -> bool:
+    """Whether the array's own memory is all of it."""
+    return (
+        bool(array.size)
+        and not array.dtype.hasobject
+        and (array.flags.c_contiguous or array.flags.f_contiguous)
+    )
+
+
+def _memory_of(array: Any) -> memoryview:
+    return memoryview(array.reshape(-1, order="A").view("u1"))
+
+
+# What pickles call to make objects again.
+
+
+def _cached(function: Any, maxsize: int | None, typed: bool) -> Any:
+    return functools.lru_cache(maxsize, typed)(function)
+
+
+def _array(
+    fill: Fill, number: int, shape: Any, dtype: Any, c_contiguous: bool, writeable: bool
+) -> Any:
+    made = sys.modules["numpy"].empty(shape, dtype, "C" if c_contiguous else "F")
+    fill(number, _memory_of(made))
+    made.flags.writeable = writeable
+    return made
+
+
+_LOAD = """
+import importlib.util, pickle, sys
+sys.path[:] = path
+spec = importlib.util.spec_from_file_location(name, folder + "/__init__.py", submodule_search_locations=[folder])
+package = sys.modules[name] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(package)
+sys.modules["__main__"].__dict__.update(pickle.loads(definitions))
+"""
+"""Runs in the child before it reads its task."""
+
+
+class _Definitions:
+    """Loads functions and classes into `__main__` of the process that unpickles this."""
+
+    def __init__(self, definitions: bytes, package: Any) -> None:
+        names = {
+            "path": list(sys.path),
+            "name": package.__name__,
+            "folder": package.__path__[0],
+            "definitions": definitions,
+        }
+        self._code = _LOAD, names
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, self._code
+
+
+def install(namespace: dict[str, Any], folder: str) -> None:
+    """Send the definitions with each process from now on. namespace: of `__main__`. folder: of
+    cloudpickle; empty if it is not known."""
+    spawn: Any = late_import("multiprocessing.spawn")
+    plain = spawn.get_preparation_data
+
+    def get_preparation_data(name: str) -> dict[str, Any]:
+        data: dict[str, Any] = plain(name)
+        package = _find_cloudpickle(folder)
+        if package is not None and (definitions := _pickled(namespace, package)):
+            data["definitions"] = _Definitions(definitions, package)
+        return data
+
+    spawn.get_preparation_data = get_preparation_data
+
+
+def _find_cloudpickle(folder: str) -> Any:
+    if not folder:
+        spec = late_import("importlib.util").find_spec("cloudpickle")
+        if spec is None or not spec.submodule_search_locations:
+            return None
+        folder = spec.submodule_search_locations[0]
+    return load_cloudpickle(folder)
+
+
+def _pickled(namespace: dict[str, Any], package: Any) -> bytes:
+    """Pickle what cells have defined; without what cannot be pickled, of which the child says that
+    it is missing."""
+    found = {name: value for name, value in list(namespace.items()) if _is_of_cells(value)}
+    if not found:
+        return b""
+    try:
+        return bytes(package.dumps(found))
+    except Exception:  # a value that a function uses, or a class of the user's
+        return bytes(
+            package.dumps(
+                {name: value for name, value in found.items() if _can_be_pickled(value, package)}
+            )
+        )
+
+
+def _is_of_cells(value: object) -> bool:
+    if type(value) is not FunctionType and not descends(type(value), type):
+        return False
+    try:
+        return bool(value.__module__ == "__main__")
+    except Exception:  # of a metaclass of the user's
+        return False
+
+
+def _can_be_pickled(value: object, package: Any) -> bool:
+    try:
+        package.dumps(value)
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,252 @@
+"""Writes the namespace in a forked process of low priority."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from typing import Any
+
+from ..control import python_version
+from ..undo.checkpoint import NotWrittenError, run_in_fork
+from ..variables import HIDDEN, described, hides
+from .folder import LONGEST, FolderError, KeptFolder, Pulse, digest_of
+from .pickling import (
+    REASON,
+    Group,
+    HiddenTexts,
+    TooLargeError,
+    groups_of,
+    load_cloudpickle,
+    pickled,
+)
+
+SMALL = 16_384
+"""Bytes up to which groups are written into one file, together with others."""
+_EACH, _TOGETHER = 5.0, 600.0
+"""Seconds for one group without progress; seconds for all groups."""
+_NICE = 10
+
+
+class Writer:
+    """Writes the variables that have changed since the last index."""
+
+    def __init__(self, namespace: dict[str, Any], kernel: str, request: dict[str, Any]) -> None:
+        """kernel: names this kernel. request: folder, key (hex), megabytes, cloudpickle (its
+        folder); carried: files of earlier kernels that stay; lost: names that earlier kernels had,
+        and this one never had; hidden: lines that were typed hidden."""
+        self._namespace = namespace
+        self._kernel = kernel
+        self._folder = request["folder"]
+        self._key = bytes.fromhex(request["key"])
+        self._most: int = request["megabytes"] * 2**20
+        self._cloudpickle_folder: str = request["cloudpickle"]
+        self._carried = frozenset(request["carried"])
+        self._lost = frozenset(request["lost"])
+        self._hidden = HiddenTexts(request["hidden"])
+
+    def write(self) -> dict[str, Any]:
+        """Write, and tell: bytes in all, the number of variables, and those not kept. Raises
+        `OSError`, `FolderError`."""
+        os.nice(_NICE)
+        with contextlib.closing(KeptFolder(self._folder, self._key, create=True)) as folder:
+            return self._write(folder)
+
+    def _write(self, folder: KeptFolder) -> dict[str, Any]:
+        index_before: dict[str, Any] = {"files": [], "missing": []}
+        with contextlib.suppress(
+            FolderError
+        ):  # of another version: what is written now replaces it
+            index_before = folder.index() or index_before
+        before = index_before["files"]
+        carried = [
+            left
+            for file in before
+            if file["name"] in self._carried
+            if (left := self._left_of(file))["groups"]
+        ]
+        attempt = _Attempt(
+            folder,
+            self._namespace,
+            load_cloudpickle(self._cloudpickle_folder, self._kernel),
+            before,
+            self._most,
+            self._hidden,
+        )
+        variables, missing = self._variables()
+        groups = groups_of(variables, self._namespace)
+        room = self._most - sum(file["size"] for file in carried)
+        done: list[tuple[Group, dict[str, Any], bytes]] = []
+        results = run_in_fork(groups, attempt.write, _EACH, _TOGETHER, attempt.pulse.count)
+        for group, result in zip(groups, results):
+            if isinstance(result, str):
+                missing.update(
+                    dict.fromkeys(
+                        group.names, result if len(result) <= LONGEST else f"{result[:LONGEST]}…"
+                    )
+                )
+                continue
+            head, _, data = result.partition(b"\n")
+            told = json.loads(head)
+            if "problem" in told:  # of the disk, not of the variables
+                raise OSError(told["problem"], os.strerror(told["problem"]))
+            done.append((group, told, data))
+            room -= told["size"]
+            while room < 0:
+                largest = max(done, key=lambda each: int(each[1]["size"]))
+                done.remove(largest)
+                room += largest[1]["size"]
+                missing.update(
+                    dict.fromkeys(largest[0].names, _too_large(largest[1]["size"], self._most))
+                )
+        files = [told["file"] for _, told, _ in done if "file" in told]
+        small = [(told, data) for _, told, data in done if "file" not in told]
+        if small:
+            size = sum(told["size"] for told, _ in small)
+            files.insert(
+                0,
+                attempt.written(
+                    [told["group"] for told, _ in small], [data for _, data in small], size
+                ),
+            )
+        index: dict[str, Any] = {
+            "written": time.time(),
+            "files": [*files, *carried],
+            "missing": [
+                *(
+                    {
+                        **self._hidden.without(described(name, self._namespace[name])),
+                        "reason": reason,
+                    }
+                    for name, reason in missing.items()
+                ),
+                *(
+                    row
+                    for row in index_before["missing"]
+                    if row["name"] in self._lost and row["name"] not in self._namespace
+                ),
+            ],
+        }
+        folder.write_index(index)
+        folder.remove_all_but({file["name"] for file in index["files"]})
+        return {
+            "size": sum(file["size"] for file in index["files"]),
+            "names": sum(len(group.names) for group, _, _ in done),
+            "missing": len(missing),
+        }
+
+    def _left_of(self, file: dict[str, Any]) -> dict[str, Any]:
+        """A file with those of its groups that are not in the namespace."""
+        return {
+            **file,
+            "groups": [
+                group
+                for group in file["groups"]
+                if any(row["name"] not in self._namespace for row in group["rows"])
+            ],
+        }
+
+    def _variables(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """The variables to be kept, and names that are not, with reasons."""
+        variables: dict[str, Any] = {}
+        missing: dict[str, str] = {}
+        for name, value in self._namespace.items():
+            if type(name) is not str or name in HIDDEN:
+                continue
+            if hides(name, value):
+                missing[name] = "its name looks like a secret's"
+            else:
+                variables[name] = value
+        return variables, missing
+
+
+def _too_large(size: int, most: int) -> str:
+    told, limit = f"{size / 2**20:,.0f} MB", f"{most // 2**20:,} MB of keep_namespace_mb"
+    return (
+        f"{told} > {limit}"
+        if size > most
+        else f"{told}, which together with the others is more than the {limit}"
+    )
+
+
+class _Attempt:
+    """Writes one group after the other, in a process that is lost where a variable hangs or ends
+    it."""
+
+    def __init__(
+        self,
+        folder: KeptFolder,
+        namespace: dict[str, Any],
+        cloudpickle: Any,
+        before: list[dict[str, Any]],
+        most: int,
+        hidden: HiddenTexts,
+    ) -> None:
+        self._folder = folder
+        self._namespace = namespace
+        self._cloudpickle = cloudpickle
+        self._before = {file["digest"]: file for file in before}
+        self._most = most
+        self._hidden = hidden
+        self.pulse = Pulse()
+
+    def write(self, group: Group) -> bytes:
+        """Write a group into a file unless it is there; returns a line of JSON, and after it the
+        bytes of a small group. Raises what an object raises."""
+        if group.size > self._most:
+            raise NotWrittenError(_too_large(group.size, self._most))
+        try:
+            result = pickled(
+                {name: self._namespace[name] for name in group.names},
+                self._namespace,
+                self._cloudpickle,
+                self._most,
+                self.pulse,
+            )
+        except TooLargeError:
+            raise NotWrittenError(
+                f"more than the {self._most // 2**20:,} MB of keep_namespace_mb"
+            ) from None
+        if self._hidden.are_in(result.stream, result.blocks, self.pulse):
+            raise NotWrittenError(REASON)
+        parts: list[Any] = [result.stream, *result.blocks]
+        size = sum(memoryview(part).nbytes for part in parts)
+        told = {
+            "rows": [
+                self._hidden.without(described(name, self._namespace[name])) for name in group.names
+            ],
+            "stream": len(result.stream),
+            "check": digest_of([result.stream]),
+            "blocks": [block.nbytes for block in result.blocks],
+            "packages": result.packages,
+        }
+        if size <= SMALL:
+            return json.dumps({"group": told, "size": size}).encode() + b"\n" + b"".join(parts)
+        try:
+            return (
+                json.dumps({"file": self.written([told], parts, size), "size": size}).encode()
+                + b"\n"
+            )
+        except OSError as error:
+            return json.dumps({"problem": error.errno}).encode() + b"\n"
+
+    def written(self, groups: list[dict[str, Any]], parts: list[Any], size: int) -> dict[str, Any]:
+        """Write groups into one file. Raises `OSError`."""
+        digest = digest_of(self.pulse.along(parts))
+        start = 0
+        for group in groups:
+            group["start"] = start
+            start += group["stream"] + sum(group["blocks"])
+        if digest in self._before:
+            name = self._before[digest]["name"]
+        else:
+            name = f"{digest}.variables"
+            self._folder.write(name, self.pulse.along(parts))
+        return {
+            "name": name,
+            "digest": digest,
+            "size": size,
+            "python": python_version(),
+            "groups": groups,
+        }

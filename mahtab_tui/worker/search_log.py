@@ -1,0 +1,202 @@
+"""The log of a search in little memory, and the tree of its calls."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .contexts import NamedContext
+
+
+class Span(tuple[int, int]):
+    """Start and end in characters, end exclusive. `context` names the context that they count in;
+    empty if there is only one."""
+
+    context: str
+
+    def __new__(cls, start: int, end: int, context: str = "") -> Span:
+        span = super().__new__(cls, (start, end))
+        span.context = context
+        return span
+
+    @property
+    def start(self) -> int:
+        return self[0]
+
+    @property
+    def end(self) -> int:
+        return self[1]
+
+    def __repr__(self) -> str:
+        return f"Span({self[0]}, {self[1]}{f', {self.context!r}' if self.context else ''})"
+
+    def __reduce__(self) -> Any:
+        return type(self), (self[0], self[1], self.context)
+
+
+def in_contexts(
+    spans: Iterable[Iterable[int]], contexts: Iterable[NamedContext]
+) -> tuple[Span, ...]:
+    """Return spans of the whole text as spans of its contexts; what is between two contexts is left
+    out."""
+    named = list(contexts)
+    if not named:
+        return tuple(Span(start, end) for start, end in spans)
+    found = []
+    for start, end in spans:
+        for context in named:
+            low, high = max(start, context.start), min(end, context.end)
+            if low < high:
+                found.append(Span(low - context.start, high - context.start, context.name))
+    return tuple(found)
+
+
+_TURN_PARTS = {"rlm-chat": "words", "rlm-repl-in": "code", "rlm-repl-out": "output"}
+"""Position of an event's text in a turn."""
+_SHOWN = 60
+"""Characters of a query and of an answer in a line of a tree."""
+
+
+@dataclass
+class CallTurn:
+    """One answer of a call's model, and what its code did."""
+
+    words: str = ""
+    code: str = ""
+    output: str = ""
+    """Both ends of a long one."""
+    status: str = ""
+    """How the code ended: "ok", "error", "final", "timed out" and others."""
+
+
+@dataclass
+class SearchCall:
+    """One call of a search, with the calls that its code has made. `print` shows them as a tree."""
+
+    id: str
+    """"1" is the search itself, "1.3" its third call."""
+    query: str
+    kind: str
+    """"rlm" explores its text with code, "llm" reads it."""
+    model: str = ""
+    chars: int = 0
+    """Length of its text."""
+    state: str = "stopped"
+    """"done", "partial", "error" or "stopped"."""
+    answer: str = ""
+    """Or a sentence saying why there is none."""
+    spans: tuple[Span, ...] = ()
+    """The parts of the whole search's text, or of its contexts, that the answer rests on."""
+    seconds: float = 0.0
+    model_calls: int = 0
+    """With those of its calls, as are tokens and US dollars."""
+    tokens: int = 0
+    usd: float = 0.0
+    turns: list[CallTurn] = field(default_factory=list)
+    calls: list[SearchCall] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[SearchCall]:
+        """Iterate over this call and all below it, parents first."""
+        waiting = [self]
+        while waiting:
+            call = waiting.pop()
+            yield call
+            waiting += reversed(call.calls)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{'  ' * call.id.count('.')}{call.id} {call.state}: {_short(call.query)} -> {_short(call.answer)}"
+            for call in self
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<SearchCall {self.id} {self.state}: {_short(self.query)} ({len(self.calls)} calls)>"
+        )
+
+
+def packed(events: Sequence[Mapping[str, Any]]) -> bytes:
+    """Compress events."""
+    return zlib.compress(
+        b"".join(json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in events), 1
+    )
+
+
+def unpacked(data: bytes) -> list[dict[str, Any]]:
+    """Return the events of one or several `packed` results that follow each other."""
+    lines = []
+    while data:
+        part = zlib.decompressobj()
+        lines += part.decompress(data).splitlines()
+        data = part.unused_data
+    return [json.loads(line) for line in lines]
+
+
+def tree_of(
+    events: Sequence[Mapping[str, Any]], contexts: Sequence[NamedContext] = ()
+) -> SearchCall | None:
+    """Return the newest root of a log; of a call that was run again, the newest run. contexts:
+    those that have names."""
+    calls: dict[str, SearchCall] = {}
+    above: dict[str, str | None] = {}
+    root: SearchCall | None = None
+    for event in events:
+        about = event["attrs"]
+        call = calls.get(about.get("node", ""))
+        if about.get("event") == "begin":
+            call = calls[about["node"]] = SearchCall(
+                about["node"], event["text"], about["kind"], about["model"], about["chars"]
+            )
+            parent = above[call.id] = about["parent"]
+            if parent is None:
+                root = call
+            elif parent in calls:
+                siblings = calls[parent].calls
+                siblings[:] = [each for each in siblings if each.id != about["replaces"]] + [call]
+        elif call is None:
+            continue
+        elif event["tag"] == "rlm-final":
+            call.answer, call.state, call.seconds = event["text"], about["state"], about["duration"]
+            call.spans = in_contexts(about["spans"], contexts)
+        elif event["tag"] == "usage":
+            _count(call.id, about, calls, above)
+        else:
+            _add_to_turn(call, event)
+    return root
+
+
+def _count(
+    name: str | None,
+    about: Mapping[str, Any],
+    calls: dict[str, SearchCall],
+    above: dict[str, str | None],
+) -> None:
+    """Add what a model call has used to a call and to those above it."""
+    while name is not None and name in calls:
+        call = calls[name]
+        call.model_calls += 1
+        call.tokens += about.get("input_tokens", 0) + about.get("output_tokens", 0)
+        call.usd += about.get("cost") or 0.0
+        name = above[name]
+
+
+def _add_to_turn(call: SearchCall, event: Mapping[str, Any]) -> None:
+    tag, number = event["tag"], event["attrs"].get("turn") or 0
+    if tag not in _TURN_PARTS:
+        return
+    while len(call.turns) < number:
+        call.turns.append(CallTurn())
+    turn = call.turns[number - 1]
+    setattr(turn, _TURN_PARTS[tag], event["text"])
+    if tag == "rlm-repl-out":
+        turn.status = event["attrs"]["status"]
+
+
+def _short(text: str) -> str:
+    """Return a text in one short line of characters that can be printed."""
+    line = "".join(each if each.isprintable() else " " for each in text[: _SHOWN + 1])
+    return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"

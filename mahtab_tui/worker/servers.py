@@ -1,0 +1,285 @@
+"""MCP servers in the namespace: an object for each, with a function for each of its tools. The host speaks with the servers."""
+
+from __future__ import annotations
+import __future__
+
+import builtins
+import difflib
+import os
+import threading
+from contextlib import suppress
+from typing import Any, Callable
+
+from . import displays
+from .control import Host
+from .sandbox.tools import plain_data
+from .stdlib import late_import
+from .text_tools import mark_as_text
+from .tracebacks import HERE
+
+_MOST_CHARACTERS = 20_000_000
+"""Characters of all arguments of a call."""
+
+
+class ToolFailed(RuntimeError):
+    """A tool of an MCP server failed, or its server did; the message is the tool's own, or a sentence."""
+
+
+class Picture(bytes):
+    """A picture's file that a tool has returned. It was shown when it came; `show()` shows it again."""
+
+    mime = ""
+
+    def show(self) -> None:
+        """Show the picture in the transcript."""
+        displays.show(
+            displays.Display(
+                self.mime, late_import("base64").b64encode(self).decode(), repr(self) + "\n"
+            )
+        )
+
+    def __repr__(self) -> str:
+        return f"<picture {self.mime}, {len(self):,} bytes>"
+
+
+class NotGiven:
+    """Stands for an argument that is left to the server. It shows the server's default."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+
+    def __repr__(self) -> str:
+        return self.shown
+
+
+class Server:
+    """An MCP server. Its tools are its methods: dir() lists them, help(server.tool) describes one, server["tool"] finds one by its own name.
+
+    It is started when a tool is first used.
+    """
+
+    __slots__ = (
+        "__dict__",
+        "_about",
+        "_loader",
+        "_lock",
+        "_name",
+        "_origin",
+        "_revision",
+        "_wires",
+    )
+
+    def __init__(self, name: str, about: str, origin: Callable[[], int | None]) -> None:
+        """origin: returns the cell that calls."""
+        self._origin = origin
+        self._name = name
+        self._about = about
+        self._revision = -1
+        self._lock = threading.Lock()
+        self._loader: threading.Thread | None = None
+        self._wires: dict[str, Any] = {}
+        self.__dict__["__doc__"] = f"The MCP server {name}: {about}\n\n{Server.__doc__}"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        self._load()
+        if name in self.__dict__:
+            return self.__dict__[name]
+        near = difflib.get_close_matches(name, dir(self), n=1)
+        hint = f"Did you mean {near[0]}?" if near else "tools.search(words) finds tools."
+        raise AttributeError(f"The MCP server {self._name} has no tool {name}. {hint}")
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._wires:
+            self._load()
+        if name not in self._wires:
+            raise KeyError(f"The MCP server {self._name} has no tool {name!r}.")
+        return self._wires[name]
+
+    def __dir__(self) -> list[str]:
+        if self._revision < 0:
+            self._load_quietly()
+        return [name for name in list(self.__dict__) if name != "__doc__"]
+
+    def __repr__(self) -> str:
+        tools = (
+            f"{len(self._wires):,} tools" if self._revision >= 0 else "starts when a tool is used"
+        )
+        return f"<MCP server {self._name}: {self._about}; {tools}>"
+
+    def __reduce__(self) -> Any:
+        return server_named, (self._name,)
+
+    def load_soon(self) -> bool:
+        """Start the server on a thread, if its tools are not known yet and it was not tried; returns whether it is starting."""
+        with self._lock:
+            if self._loader is None and self._revision < 0:
+                self._loader = threading.Thread(
+                    target=self._load_quietly, name=f"mcp-{self._name}", daemon=True
+                )
+                self._loader.start()
+            return self._loader is not None and self._loader.is_alive()
+
+    def _load_quietly(self) -> None:
+        with suppress(RuntimeError):  # the next use of the server raises it
+            self._load()
+
+    def _load(self) -> None:
+        answer = Host.call("mcp_tools", {"server": self._name})
+        if "failed" in answer:
+            raise ToolFailed(answer["failed"])
+        self._replace(answer["revision"], answer["tools"])
+
+    def _replace(self, revision: int, described: list[dict[str, Any]]) -> None:
+        with self._lock:
+            if revision == self._revision:
+                return
+            functions = {tool["name"]: _function(self, tool) for tool in described}
+            # Other threads use it meanwhile, so no name is gone for a moment.
+            self.__dict__.update(functions, __doc__=_doc(self._name, self._about, described))
+            for name in [
+                name for name in self.__dict__ if name not in functions and name != "__doc__"
+            ]:
+                del self.__dict__[name]
+            self._wires = {tool["wire"]: functions[tool["name"]] for tool in described}
+            self._revision = revision
+
+    def _call(self, wire: str, arguments: dict[str, Any]) -> Any:
+        given = plain_data(
+            {name: _plain(value) for name, value in arguments.items()},
+            "An argument",
+            _MOST_CHARACTERS,
+        )
+        call = os.urandom(8).hex()
+        try:
+            answer = Host.call(
+                "mcp_call",
+                {
+                    "server": self._name,
+                    "tool": wire,
+                    "arguments": given,
+                    "call": call,
+                    "cell": self._origin(),
+                },
+            )
+        except RuntimeError:
+            raise
+        except BaseException:  # Ctrl+C, or the end of a search
+            Host.call("mcp_cancel", {"call": call})
+            raise
+        if answer.get("revision", self._revision) != self._revision:
+            self._load_quietly()  # the result counts, even if the server has ended since
+        if "failed" in answer:
+            raise ToolFailed(answer["failed"])
+        values = [_value(part) for part in answer["parts"]]
+        return values[0] if len(values) == 1 else values or None
+
+
+def server_named(name: str) -> Server:
+    """Return the namespace's server of this name, for a kept variable; one that is not configured fails when it is used."""
+    found = builtins.__dict__.get(name)
+    return found if isinstance(found, Server) else Server(name, "not configured", lambda: None)
+
+
+class Tools:
+    """The tools of all MCP servers."""
+
+    def search(self, words: str, most: int = 20) -> str:
+        """Return the tools whose names or descriptions fit some words, one a line: how each is called, and what it does.
+
+        All servers are started for it. Example: print(tools.search("open issues")).
+        """
+        answer = Host.call("mcp_search", {"words": str(words), "most": int(most)})
+        if isinstance(answer, dict):
+            raise ToolFailed(answer["failed"])
+        return mark_as_text(str(answer))
+
+    def __repr__(self) -> str:
+        return "<the tools of all MCP servers: tools.search(words) finds some>"
+
+
+def objects(servers: list[dict[str, Any]], origin: Callable[[], int | None]) -> dict[str, Any]:
+    """Make the objects of the namespace, by name. origin: returns the cell that calls."""
+    ToolFailed.__module__ = "builtins"  # so that tracebacks name it as code does
+    made: dict[str, Any] = {
+        server["name"]: Server(server["name"], server["about"], origin) for server in servers
+    }
+    return {**made, "tools": Tools(), "ToolFailed": ToolFailed}
+
+
+def _function(server: Server, tool: dict[str, Any]) -> Callable[..., Any]:
+    """Make the function of a tool, as the host has described it."""
+    parameters = tool["parameters"]
+    wires = {each["name"]: each["wire"] for each in parameters}
+
+    def call(given: dict[str, Any], others: dict[str, Any]) -> Any:
+        named = {wires[name]: value for name, value in given.items() if type(value) is not NotGiven}
+        return server._call(tool["wire"], {**named, **others})
+
+    required = [f"{each['name']}: {each['annotation']}" for each in parameters if each["required"]]
+    optional = [
+        f"{each['name']}: {each['annotation']} = __not_given__[{each['name']!r}]"
+        for each in parameters
+        if not each["required"]
+    ]
+    written = [
+        *required,
+        *(["*", *optional] if optional else []),
+        *(["**__others__"] if tool["open"] else []),
+    ]
+    given = ", ".join(f"{each['name']!r}: {each['name']}" for each in parameters)
+    source = f"def {tool['name']}({', '.join(written)}) -> object:\n    return __call__({{{given}}}, {'__others__' if tool['open'] else '{}'})"
+    # A file name in our folder, so that tracebacks hide it.
+    code = compile(
+        source,
+        f"{HERE}/servers/{tool['name']}",
+        "exec",
+        __future__.annotations.compiler_flag,
+        dont_inherit=True,
+    )
+    not_given = {
+        each["name"]: NotGiven("…" if each["default"] is None else repr(each["default"]))
+        for each in parameters
+    }
+    made: dict[str, Any] = {
+        "__call__": call,
+        "__not_given__": not_given,
+        "__name__": __name__,
+        "__builtins__": builtins,
+    }
+    exec(code, made)
+    function: Callable[..., Any] = made[tool["name"]]
+    function.__doc__ = tool["doc"]
+    function.__qualname__ = f"{server._name}.{tool['name']}"
+    return function
+
+
+def _doc(name: str, about: str, described: list[dict[str, Any]]) -> str:
+    """Text of help() for a server."""
+    lines = [f"    {tool['name']}: {tool['summary']}" for tool in described]
+    return "\n".join(
+        [f"The MCP server {name}: {about}", "", f"Tools (help({name}.tool) shows more):", *lines]
+    )
+
+
+def _plain(value: Any) -> Any:
+    return os.fspath(value) if hasattr(type(value), "__fspath__") else value
+
+
+def _value(part: dict[str, Any]) -> Any:
+    if part["kind"] == "text":
+        return mark_as_text(part["text"])
+    if part["kind"] == "json":
+        return part["value"]
+    try:
+        data = late_import("base64").b64decode(part["data"])
+    except ValueError:
+        raise ToolFailed("The server has sent data that is not base64.") from None
+    if part["kind"] != "picture":
+        return data
+    picture = Picture(data)
+    picture.mime = part["mime"] if part["mime"] in displays.MIMES else ""
+    if picture.mime and len(picture) <= displays.LARGEST_PICTURE:
+        picture.show()
+    return picture

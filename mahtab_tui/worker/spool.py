@@ -1,0 +1,316 @@
+"""What a kernel has reported and printed until a host has stored it.
+
+Whoever is attached moves the bytes there from the kernel's pipe, so that none is lost when a host
+is killed between reading and storing."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import select
+import struct
+import sys
+import termios
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .frames import Frame
+
+HEAD = 32 * 2**20
+TAIL = 16 * 2**20
+"""Bytes that are kept of what no host has stored: its beginning, and at least so many at its end.
+What is between them is left out."""
+
+PIECE = 65536
+
+_PAGE = 4096
+_PUNCH_HOLE = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
+_NONBLOCK = 0x02  # SPLICE_F_NONBLOCK
+
+
+def left_out(count: int) -> bytes:
+    """Say how many bytes are left out here."""
+    return f"\n… {count:,} bytes left out …\n".encode()
+
+
+def in_pipe(pipe: int) -> int:
+    """How many bytes wait in a pipe."""
+    return int(struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0])
+
+
+class Spool:
+    """A kernel's pipe, and the file to which its bytes are moved. One process at a time may move
+    them."""
+
+    def __init__(self, pipe: int, file: int) -> None:
+        self.pipe = pipe
+        self.file = file
+        self._start: int | None = None
+        """Offset of the first byte that is still there."""
+        self._left_out = self.start + HEAD
+        """The end of what was left out last."""
+        self._library: Any = None
+
+    @property
+    def size(self) -> int:
+        """How many bytes have been moved so far, those included that are gone."""
+        return os.lseek(
+            self.file, 0, os.SEEK_END
+        )  # quicker than fstat, and every read and write has its own offset
+
+    def printed(self) -> int:
+        """How many bytes have been printed so far. Any process may ask; another may move bytes
+        meanwhile."""
+        while True:
+            before = self.size
+            total = before + in_pipe(self.pipe)
+            if self.size == before:
+                return total
+
+    def move(self) -> int:
+        """Move bytes that wait in the pipe; returns how many, and 0 once nobody can print any more.
+        Raises `BlockingIOError` if none wait."""
+        size = self.size
+        count = _splice(self.pipe, self.file, size)
+        end = size + count - TAIL
+        if end - self._left_out >= TAIL and end > self.start + HEAD:
+            self._punch(self.start + HEAD, end)
+            self._left_out = end
+        return count
+
+    def move_all(self) -> None:
+        """Move what waits in the pipe now, and no more."""
+        left = in_pipe(self.pipe)
+        with suppress(BlockingIOError):
+            while left > 0 and (moved := self.move()):
+                left -= moved
+
+    @property
+    def start(self) -> int:
+        """Offset of the first byte that is still there."""
+        if self._start is None:
+            self._start = self.next_byte(0)
+        return self._start
+
+    def next_byte(self, offset: int) -> int:
+        """Return the next offset at which there is a byte, or will be one; what lies before it was
+        left out."""
+        try:
+            return os.lseek(self.file, offset, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            return self.size
+
+    def read(self, offset: int, most: int = PIECE) -> bytes:
+        """Return bytes from an offset on; none at the end."""
+        try:
+            hole = os.lseek(self.file, offset, os.SEEK_HOLE)
+        except OSError:  # at the end
+            return b""
+        return os.pread(self.file, min(most, hole - offset), offset)
+
+    def rest(self, offset: int) -> Iterator[bytes]:
+        """Yield the bytes from an offset on, and say where some are left out."""
+        while offset < self.size:
+            if piece := self.read(offset):
+                offset += len(piece)
+                yield piece
+            else:
+                start, offset = offset, self.next_byte(offset)
+                yield left_out(offset - start)
+
+    def release(self, offset: int) -> None:
+        """Free the memory of the bytes before an offset: a host has stored them."""
+        if offset > self.start:
+            self._punch(self.start // _PAGE * _PAGE, offset)
+            self._start = offset
+            self._left_out = max(self._left_out, offset + HEAD)
+
+    def _punch(self, start: int, end: int) -> None:
+        if sys.platform != "linux":  # the file stays as large as it is
+            return
+        start, end = -(-start // _PAGE) * _PAGE, end // _PAGE * _PAGE
+        if start < end:
+            if self._library is None:
+                self._library = ctypes.CDLL(None)
+            self._library.fallocate(
+                self.file, _PUNCH_HOLE, ctypes.c_int64(start), ctypes.c_int64(end - start)
+            )
+
+
+def _splice(pipe: int, file: int, offset: int) -> int:
+    if sys.platform != "linux":
+        if not select.select([pipe], [], [], 0)[0]:
+            raise BlockingIOError(errno.EAGAIN, "nothing was printed")
+        return os.pwrite(file, os.read(pipe, PIECE), offset)
+    if hasattr(os, "splice"):
+        return os.splice(pipe, file, PIECE, offset_dst=offset, flags=_NONBLOCK)
+    place = ctypes.c_int64(offset)  # Python 3.9
+    library = ctypes.CDLL(None, use_errno=True)
+    count = int(
+        library.splice(pipe, None, file, ctypes.byref(place), ctypes.c_size_t(PIECE), _NONBLOCK)
+    )
+    if count < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return count
+
+
+DISPLAYED = 50_000_000
+"""Characters of rich displays that are kept; of further ones only the text is."""
+
+ALONE = frozenset({"display", "quit"})
+"""Calls that need no answer while there is no host."""
+
+_STATE = struct.Struct("=qdqq")
+_HELLO = 64
+
+PAGE = 65536
+"""Bytes of the memory that kernel and holder share."""
+
+
+class State:
+    """State of the kernel that the holder reads without asking it, because code may keep it from
+    answering: a page of memory that both have."""
+
+    def __init__(self, page: Any) -> None:
+        """page: a shared `mmap`."""
+        self._page = page
+
+    def introduce(self, hello: Frame) -> None:
+        """Note the kernel's first frame."""
+        data = json.dumps(hello).encode()[: PAGE - _HELLO]
+        self._page[_HELLO : _HELLO + len(data)] = data
+
+    def begin(self, cell: int, at: int) -> None:
+        """A cell begins. at: the offset of its output."""
+        _STATE.pack_into(self._page, 0, cell, time.time(), self.has_run or cell > 0, at)
+
+    def end(self) -> None:
+        _STATE.pack_into(self._page, 0, 0, time.time(), self.has_run, 0)
+
+    @property
+    def cell(self) -> int:
+        """The cell that runs; 0 for none."""
+        return int(_STATE.unpack_from(self._page)[0])
+
+    @property
+    def at(self) -> int:
+        """The offset at which the output of the cell begins that runs."""
+        return int(_STATE.unpack_from(self._page)[3])
+
+    @property
+    def has_run(self) -> bool:
+        """Whether any cell has run."""
+        return bool(_STATE.unpack_from(self._page)[2])
+
+    def told(self) -> Frame:
+        """The cell that runs (0 for none), since when that is so, in seconds since the epoch,
+        whether any has run, and the kernel's first frame."""
+        cell, since, has_run, _ = _STATE.unpack_from(self._page)
+        hello = bytes(self._page[_HELLO:]).rstrip(b"\0")
+        return {
+            "cell": cell,
+            "since": since,
+            "has_run": bool(has_run),
+            "hello": json.loads(hello) if hello else {},
+        }
+
+
+class EventBacklog:
+    """Cells that no host has stored, with the offsets of their output, and calls that wait for an
+    answer."""
+
+    def __init__(self, spool: Spool, state: State) -> None:
+        self.state = state
+        self.kept: Frame = {"carried": None, "lost": []}
+        """The host's last report on the saved variables."""
+        self._spool = spool
+        self._lock = threading.Lock()
+        self._events: list[Frame] = []
+        self._open: list[int] = []
+        self._calls: dict[int, Frame] = {}
+        self._told = 0
+        """The offset up to which a host has stored what was printed."""
+        self._room = DISPLAYED
+        self._last = 0
+
+    def begin(self, frame: Frame) -> None:
+        """A cell begins, perhaps inside another."""
+        with self._lock:
+            at = self._at()
+            if not self._open:
+                self.state.begin(frame["cell"], at)
+            self._open.append(frame["cell"])
+            self._events.append({"begin": frame["cell"], "limit": frame["limit"], "at": at})
+
+    def note(self, frame: Frame) -> None:
+        """A frame is sent to the host, or would be."""
+        with self._lock:
+            if frame["op"] == "done":
+                self._open.remove(frame["cell"])
+                self._events.append({"done": frame, "at": self._at()})
+                if not self._open:
+                    self.state.end()
+            elif frame["op"] == "call":
+                self._calls[frame["id"]] = frame
+                if frame["name"] == "display":
+                    self._events.append({"shown": self._shown(frame["args"]), "at": self._at()})
+            elif frame["op"] == "cancelled":
+                self._calls.pop(frame["id"], None)
+
+    def _at(self) -> int:
+        with suppress(OSError):  # code has closed descriptors that are not its own
+            self._last = self._spool.printed()
+        return self._last
+
+    def _shown(self, shown: Frame) -> Frame:
+        self._room -= len(shown["data"])
+        return shown if self._room >= 0 else {"mime": "", "data": "", "text": shown["text"]}
+
+    def answered(self, number: int) -> None:
+        """A call has its answer."""
+        with self._lock:
+            self._calls.pop(number, None)
+
+    def stored(self, cells: list[int], offset: int) -> None:
+        """A host has stored cells that have ended: they, and what came before them, need not be
+        told again. offset: up to there it has stored what was printed outside cells."""
+        with self._lock:
+            self._told = max(self._told, offset)
+            running = self._open[0] if self._open else None
+            for place in range(len(self._events) - 1, -1, -1):
+                done = self._events[place].get("done")
+                if done is None or done["cell"] not in cells:
+                    continue
+                if running is None or all(
+                    event.get("begin") != running for event in self._events[:place]
+                ):
+                    self._told = max(self._told, self._events[place]["at"])
+                    del self._events[: place + 1]
+                    self._room = DISPLAYED
+                    return
+
+    def to_answer_alone(self) -> list[int]:
+        """The calls that wait, and need no host."""
+        with self._lock:
+            return [number for number, frame in self._calls.items() if frame["name"] in ALONE]
+
+    def whole(self) -> Frame:
+        """Return the backlog as a frame for a new host."""
+        with self._lock:
+            calls = [frame for frame in self._calls.values() if frame["name"] not in ALONE]
+            return {
+                "told": self._told,
+                "events": list(self._events),
+                "calls": calls,
+                "kept": self.kept,
+            }

@@ -1,0 +1,366 @@
+"""A kernel as the station beside it holds it, and the link to its host.
+
+It reads and writes nothing by itself. The host has one end, the station beside the kernel the
+other."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ..frames import TOKEN_SIZE
+from ..holder import ATTACH, StationSettings
+from ..spool import PAGE, Spool, State
+
+MAGIC = "mahtab-far-1"
+"""The loader's first word. The number is of the protocol."""
+
+FRAMES = b"f"
+"""Bytes of the kernel's connection, either way."""
+OUTPUT = b"o"
+"""Bytes that the kernel has printed."""
+AT = b"n"
+"""The offset at which the next output was printed, in ASCII, where what lies before it is not there
+any more."""
+STORED = b"r"
+"""The host has stored what was printed before an offset, in ASCII."""
+SIGNAL = b"s"
+"""A signal for the kernel and its children: its number, in ASCII."""
+END = b"e"
+"""The host says nothing more: the kernel ends, or goes on without it, as it was told before."""
+EXITED = b"x"
+"""The kernel's exit code, in ASCII."""
+_RECEIVED = b"a"
+"""How many messages this end has handled; the number is in the header."""
+_ALIVE = b"p"
+"""The wire carries something."""
+
+LINK_PIECE = 65_536
+"""Bytes that are read at a time, and so the usual length of a message."""
+LONGEST = 2**20
+"""Bytes of a message. A greater length means that something else was written to the wire."""
+
+_HEAD = struct.Struct("!cQI")
+_NUMBERED = frozenset((FRAMES, OUTPUT, AT, STORED, SIGNAL, END, EXITED))
+
+
+class LinkError(ValueError):
+    """Data came over the wire that is not part of this conversation."""
+
+
+class Message(NamedTuple):
+    """A message: its kind, and what it carries."""
+
+    kind: bytes
+    data: bytes
+
+
+class Link:
+    """One end. `outgoing` is what the wire has to carry next; whoever has written bytes of it
+    removes them from its beginning."""
+
+    def __init__(self) -> None:
+        self.outgoing = bytearray()
+        self.received = 0
+        """How many messages of the other end were handled."""
+        self.waiting = 0
+        """Bytes of messages that the other end may not have."""
+        self._sent = 0
+        self._unconfirmed: deque[tuple[int, Message]] = deque()
+        self._incoming = bytearray()
+        self._connected = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether the other end has everything."""
+        return not self._unconfirmed
+
+    def send(self, kind: bytes, data: bytes = b"") -> None:
+        """Send a message of at most `LONGEST` bytes, now or over the next wire."""
+        self._sent += 1
+        self._unconfirmed.append((self._sent, Message(kind, data)))
+        self.waiting += len(data)
+        if self._connected:
+            self._write(kind, self._sent, data)
+
+    def alive(self) -> None:
+        if self._connected:
+            self._write(_ALIVE, 0, b"")
+
+    def connect(self, received: int) -> None:
+        """Begin with a new wire. received: how many messages the other end says it has handled.
+        Raises `LinkError`."""
+        self.disconnect()
+        self._confirmed(received)
+        self._connected = True
+        for number, message in self._unconfirmed:
+            self._write(message.kind, number, message.data)
+
+    def disconnect(self) -> None:
+        """Forget the wire, and half messages with it."""
+        self._connected = False
+        self.outgoing.clear()
+        self._incoming.clear()
+
+    def feed(self, data: bytes) -> list[Message]:
+        """Return the messages that these bytes complete. Raises `LinkError`, after which the wire
+        must be given up."""
+        self._incoming += data
+        messages: list[Message] = []
+        start, before = 0, self.received
+        while len(self._incoming) - start >= _HEAD.size:
+            kind, number, length = _HEAD.unpack_from(self._incoming, start)
+            if length > LONGEST:
+                raise LinkError(f"a message of {length:,} bytes was announced")
+            end = start + _HEAD.size + length
+            if len(self._incoming) < end:
+                break
+            if kind in _NUMBERED:
+                if number > self.received + 1:
+                    raise LinkError("a message is missing")
+                if number == self.received + 1:
+                    self.received = number
+                    messages.append(Message(kind, bytes(self._incoming[start + _HEAD.size : end])))
+            elif kind == _RECEIVED:
+                self._confirmed(number)
+            elif kind != _ALIVE:
+                raise LinkError("something else was written to the wire")
+            start = end
+        del self._incoming[:start]
+        if self.received > before:
+            self._write(_RECEIVED, self.received, b"")
+        return messages
+
+    def _confirmed(self, number: int) -> None:
+        if number > self._sent:
+            raise LinkError("a message was confirmed that was never sent")
+        while self._unconfirmed and self._unconfirmed[0][0] <= number:
+            self.waiting -= len(self._unconfirmed.popleft()[1].data)
+
+    def _write(self, kind: bytes, number: int, data: bytes) -> None:
+        self.outgoing += _HEAD.pack(kind, number, len(data)) + data
+
+
+UNREAD = 256 * 2**20
+"""Bytes that a kernel may leave unread."""
+
+_LENGTH = struct.Struct("!I")
+
+
+class Kernel:
+    """A kernel process. It is left by hosts that close its connection, and told of new ones."""
+
+    def __init__(self, start: dict[str, Any], place: str) -> None:
+        """start: what the host says about it. place: the folder of our files."""
+        self.output, write_end = os.pipe()
+        self.spool = Spool(self.output, _memory("mahtab-output"))
+        self._at = 0
+        """The offset of the next byte that is handed on."""
+        page = _memory("mahtab-state")
+        os.ftruncate(page, PAGE)
+        self.state = State(mmap.mmap(page, PAGE))
+        self.unread = bytearray()
+        """Messages to it that it has not read."""
+        self._nothing_more = False
+        """The host says nothing more."""
+        self._length: bytearray | None = None
+        self._story = 0
+        """The part that was read of the length of a new host's first frame, which describes the
+        time before it came; and how many bytes of it are missing."""
+        self.all_printed = False
+        """Nobody can print any more."""
+        self.control, control = socket.socketpair(
+            socket.AF_UNIX, socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
+        )
+        self.channel: socket.socket | None
+        self.channel, theirs = _channel(start["kernel_token"])
+        self._before: socket.socket | None = None
+        """The connection of the host before, until the kernel speaks with the new one."""
+        settings = StationSettings(
+            control.fileno(), self.output, self.spool.file, page, float(start["keep"]) / 3600
+        )
+        os.environ.update(start["env"])
+        cwd = _existing(start["cwd"])
+        worker = os.path.join(place, "worker")
+        argv = [
+            _interpreter(start["python"], cwd),
+            "-c",
+            start["bootstrap"],
+            str(theirs.fileno()),
+            worker,
+            json.dumps(settings._asdict()),
+        ]
+        self._child: subprocess.Popen[bytes] | None = None
+        try:
+            self._child = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=write_end,
+                stderr=write_end,
+                pass_fds=[theirs.fileno(), control.fileno(), self.output, self.spool.file, page],
+                cwd=cwd,
+                start_new_session=True,
+            )
+        except OSError as error:
+            os.write(write_end, f"{argv[0]}: {error.strerror}\n".encode(errors="replace"))
+        theirs.close()
+        control.close()
+        os.close(write_end)
+        os.close(page)
+
+    # Hosts.
+
+    def attach(self, token: str) -> None:
+        """Let the kernel speak with a new host. token: the new host's, in hexadecimal. Raises
+        `OSError`, `ValueError`."""
+        new, theirs = _channel(token)
+        with theirs:
+            socket.send_fds(self.control, [ATTACH], [theirs.fileno()])
+        self.unread.clear()
+        self._before, self.channel = self.channel or self._before, new
+        self._length, self._story, self._nothing_more, self._at = bytearray(), 0, False, 0
+
+    def leave(self) -> None:
+        """Close the connection of the host that is there."""
+        for each in (self.channel, self._before):
+            if each is not None:
+                each.close()
+        self.channel = self._before = None
+        self.unread.clear()
+
+    # What it is told.
+
+    def tell(self, data: bytes) -> None:
+        """Send it frames; it is killed if it leaves too much of them unread."""
+        self.unread += data
+        if len(self.unread) > UNREAD:
+            self.signal(signal.SIGKILL)
+
+    def tell_nothing_more(self) -> None:
+        self._nothing_more = True
+        self.send()
+
+    def send(self) -> None:
+        """Send what it can read now."""
+        if self.channel is None:
+            return
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            while self.unread:
+                del self.unread[: self.channel.send(self.unread[:LINK_PIECE])]
+        if self._nothing_more and not self.unread:
+            with contextlib.suppress(OSError):
+                self.channel.shutdown(socket.SHUT_WR)
+
+    # What it says.
+
+    @property
+    def tells_story(self) -> bool:
+        """Whether a new host has not heard all of what happened before it came."""
+        return self._length is not None or self._story > 0
+
+    def hear(self) -> bytes:
+        """Return the next bytes of its frames; none at the end. Raises `BlockingIOError`."""
+        assert self.channel is not None
+        most = (
+            _LENGTH.size - len(self._length)
+            if self._length is not None
+            else min(self._story or LINK_PIECE, LINK_PIECE)
+        )
+        try:
+            data = self.channel.recv(most)
+        except ConnectionError:
+            return b""
+        if self._before is not None:
+            self._before.close()
+            self._before = None
+        if self._length is not None:
+            self._length += data
+            if len(self._length) == _LENGTH.size:
+                self._story = TOKEN_SIZE + int(_LENGTH.unpack(self._length)[0])
+                self._length = None
+        elif self._story:
+            self._story -= len(data)
+        return data
+
+    def printed(self) -> Iterator[Message]:
+        """Yield what was printed and not handed on; to a new host, all that is still there."""
+        while True:
+            if piece := self.spool.read(self._at):
+                self._at += len(piece)
+                yield Message(OUTPUT, piece)
+            elif self._at < self.spool.size:
+                self._at = self.spool.next_byte(self._at)
+                yield Message(AT, str(self._at).encode())
+            else:
+                return
+
+    def stored(self, offset: int) -> None:
+        """A host has stored what was printed before an offset."""
+        self.spool.release(min(offset, self._at))
+
+    # Its end.
+
+    def signal(self, number: int) -> None:
+        """Send a signal to it and its children."""
+        if self._child is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._child.pid, number)
+
+    def reap(self) -> int:
+        """Its exit code; if it lives on without its connection, it is killed. Its children go with
+        it."""
+        if self._child is None:
+            return 127
+        try:
+            code = self._child.wait(1.0)
+        except subprocess.TimeoutExpired:
+            self.signal(signal.SIGKILL)
+            code = self._child.wait()
+        self.signal(signal.SIGKILL)
+        return code
+
+
+def _channel(token: str) -> tuple[socket.socket, socket.socket]:
+    ours, theirs = socket.socketpair()
+    ours.sendall(bytes.fromhex(token))
+    ours.setblocking(False)
+    return ours, theirs
+
+
+def _memory(name: str) -> int:
+    """A file that nobody else sees."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(name)
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _existing(folder: str) -> str:
+    """The folder, or the nearest one above it that can be entered."""
+    while folder != os.path.dirname(folder) and not (
+        os.path.isdir(folder) and os.access(folder, os.X_OK)
+    ):
+        folder = os.path.dirname(folder)
+    return folder or os.sep
+
+
+def _interpreter(python: str, cwd: str) -> str:
+    """The interpreter that is meant: ours, a virtual environment's folder, a file, or a name on the
+    PATH."""
+    if not python:
+        return sys.executable
+    path = os.path.join(cwd, os.path.expanduser(python))
+    if os.path.isdir(path):
+        return os.path.join(path, "bin", "python")
+    return python if os.sep not in python and not os.path.exists(path) else path

@@ -1,0 +1,441 @@
+"""The process beside a kernel on another machine."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import struct
+import time
+from contextlib import suppress
+from typing import Any
+
+from ..holder import AWAY, BACK
+from ..holder import END as END_KERNEL
+from .kernel import (
+    END,
+    EXITED,
+    FRAMES,
+    LINK_PIECE,
+    OUTPUT,
+    SIGNAL,
+    STORED,
+    Kernel,
+    Link,
+    LinkError,
+    Message,
+)
+
+KEPT = "~/.mahtab/elsewhere"
+"""Folder of variables of sessions on other machines."""
+
+
+def clean(above: str) -> dict[str, Any]:
+    """Remove our folders, unless a kernel is there. above: the folder of our files. Returns how
+    many kernels there are, and the folders removed."""
+    other = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"mahtab-tui-{os.getuid()}")
+    folders = [
+        folder
+        for folder in dict.fromkeys((above, other, os.path.expanduser(KEPT)))
+        if _is_our_folder(folder)
+    ]
+    kernels = sum(
+        _is_alive(folder, name)
+        for folder in folders
+        for name in os.listdir(folder)
+        if name.endswith(".sock")
+    )
+    if kernels:
+        return {"kernels": kernels, "removed": []}
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # there is more in it, which is not of sessions elsewhere
+        os.rmdir(os.path.dirname(os.path.expanduser(KEPT)))
+    return {"kernels": 0, "removed": [folder for folder in folders if not os.path.exists(folder)]}
+
+
+def _is_our_folder(folder: str) -> bool:
+    return (
+        os.path.isdir(folder)
+        and not os.path.islink(folder)
+        and os.stat(folder).st_uid == os.getuid()
+    )
+
+
+def _is_alive(folder: str, name: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as asking:
+        os.chdir(folder)  # because a socket's path may only be short
+        try:
+            asking.connect(name)
+        except OSError:
+            return False
+    return True
+
+
+BACK_PRESSURE = 4 * 2**20
+"""Bytes that the host has not confirmed, from which on a connected kernel waits with printing, as
+with a slow terminal."""
+AHEAD = 2**20
+"""Bytes for a host without a wire, from which on what is printed stays in the spool, where the
+middle of much is left out."""
+WAITING = 64 * 2**20
+"""Bytes for a host without a wire, from which on displays wait for it."""
+
+_PROOF = 4096
+"""Bytes of a connection's first line at most."""
+_PROOF_SECONDS = 5.0
+_ENDING = 6.0
+"""Seconds for an idle kernel that was told to end: it saves its variables."""
+_NEVER = 60.0
+"""Seconds for the first wire."""
+_REMEMBERED = 600.0
+"""Seconds that the end of a kernel is kept for the host; if a cell ended with it, as long as an
+idle kernel waits."""
+_BEAT = 5.0
+"""Seconds between two signs of life."""
+
+
+class Station:
+    """Starts a kernel, and holds its connections."""
+
+    def __init__(self, listener: socket.socket, place: str, asked: dict[str, Any]) -> None:
+        """listener: for further wires. place: the folder of our files. asked: the host's first
+        line."""
+        self._listener = listener
+        self._token = str(asked["token"])
+        self._host = str(asked["host"])
+        """The host to which the link leads."""
+        self._kept = float(asked["start"]["keep"])
+        self._link = Link()
+        self._selector = selectors.DefaultSelector()
+        self._wire: socket.socket | None = None
+        self._proving: dict[socket.socket, tuple[float, bytearray]] = {}
+        self._want_end: list[socket.socket] = []
+        """Connections that are told of the kernel's end."""
+        self._stopped = False
+        """One of them has asked for it: no host without a wire comes to hear of it."""
+        self._alone_since = time.monotonic()
+        self._ends_at = 0.0
+        """When a kernel that was told to end is killed; 0 if it was not."""
+        self._away = False
+        """Whether the kernel was told that no wire leads to the host."""
+        self._exited, self._code = False, 0
+        self._came = False
+        """Whether a wire was there."""
+        self._kernel = Kernel(asked["start"], place)
+
+    def run(self, first: socket.socket) -> None:
+        """Serve until the kernel has ended and the host knows it, or nobody has come for too long.
+        first: the wire of the host that starts us."""
+        self._watch(self._listener, selectors.EVENT_READ)
+        self._watch(self._kernel.control, selectors.EVENT_READ)
+        self._prove_soon(first)
+        beat = time.monotonic()
+        while not (self._exited and self._link.settled and self._wire is None):
+            self._look_out()
+            for key, events in self._selector.select(1.0 if self._wire is None else _BEAT):
+                watched = self._selector.get_map().get(key.fd)
+                if (
+                    watched is not None and watched.fileobj is key.fileobj
+                ):  # else what came before has ended it
+                    self._serve(key, events)
+            now = time.monotonic()
+            if now - beat >= _BEAT:
+                beat = now
+                self._link.alive()
+            for new in [
+                each for each, (since, _) in self._proving.items() if now - since > _PROOF_SECONDS
+            ]:
+                self._refuse(new)
+            if (
+                self._exited
+                and self._wire is not None
+                and self._link.settled
+                and not self._link.outgoing
+            ):
+                self._hang_up()
+            alone = 0.0 if self._wire is not None else now - self._alone_since
+            if alone > (self._kept if self._came else _NEVER) and not (
+                self._exited or self._ends_at or self._kernel.state.cell
+            ):
+                self._end_kernel()
+            remembered = self._kept if self._kernel.state.cell else min(self._kept, _REMEMBERED)
+            if self._exited and self._wire is None and (self._stopped or alone > remembered):
+                return
+
+    # The kernel.
+
+    def _serve(self, key: selectors.SelectorKey, events: int) -> None:
+        kernel = self._kernel
+        if key.fileobj is self._listener:
+            new, _ = self._listener.accept()
+            self._prove_soon(new)
+        elif isinstance(key.fileobj, socket.socket) and key.fileobj in self._proving:
+            self._prove(key.fileobj)
+        elif key.fileobj is self._wire:
+            self._on_wire(events)
+        elif key.fileobj is kernel.channel:
+            if events & selectors.EVENT_WRITE:
+                kernel.send()
+            with suppress(BlockingIOError):
+                if events & selectors.EVENT_READ and not self._hear():
+                    self._over()
+        elif key.fileobj is kernel.control:  # the kernel says nothing over it: it has ended
+            self._over()
+        elif key.fd == kernel.output:
+            self._read_output()
+
+    def _hear(self) -> bool:
+        """Pass on what the kernel says, after what it has printed before; returns False at its end.
+        A new host hears the story first.
+
+        Raises `BlockingIOError`."""
+        told = self._kernel.tells_story
+        data = self._kernel.hear()
+        if not told:
+            self._kernel.spool.move_all()
+            self._hand_on()
+        if not data:
+            return False
+        self._link.send(FRAMES, data)
+        if told and not self._kernel.tells_story:
+            self._hand_on()
+        return True
+
+    def _read_output(self) -> None:
+        with suppress(BlockingIOError):
+            if not self._kernel.spool.move():  # nobody can print any more
+                self._watch(self._kernel.output, 0)
+                self._kernel.all_printed = True
+        if self._wire is not None or self._link.waiting < AHEAD:
+            self._hand_on()
+
+    def _hand_on(self) -> None:
+        if not self._kernel.tells_story and self._kernel.channel is not None:
+            for message in self._kernel.printed():
+                self._link.send(*message)
+
+    def _end_kernel(self) -> None:
+        """Let the kernel save its variables and end; if a cell runs, at once."""
+        self._ends_at = time.monotonic() + (0.0 if self._kernel.state.cell else _ENDING)
+        self._leave()
+        with suppress(OSError):
+            self._kernel.control.send(END_KERNEL)
+
+    def _leave(self) -> None:
+        """The kernel goes on without a host."""
+        if self._kernel.channel is not None:
+            self._watch(self._kernel.channel, 0)
+        self._kernel.leave()
+
+    def _over(self) -> None:
+        """The kernel has ended, or has closed its connection."""
+        with suppress(BlockingIOError):
+            while self._kernel.channel is not None and self._hear():
+                continue
+        code = self._kernel.reap()
+        self._kernel.spool.move_all()
+        self._hand_on()
+        for each in (self._kernel.channel, self._kernel.control, self._kernel.output):
+            if each is not None:
+                self._watch(each, 0)
+        self._exited, self._code = True, code
+        self._alone_since = time.monotonic()
+        self._link.send(EXITED, str(code).encode())
+        for each in self._want_end:
+            self._tell_end(each)
+
+    # The wires.
+
+    def _watch(self, file: socket.socket | int, events: int) -> None:
+        """Wait for such events of a file from now on."""
+        if file not in self._selector.get_map():
+            if events:
+                self._selector.register(file, events)
+        elif events:
+            self._selector.modify(file, events)
+        else:
+            self._selector.unregister(file)
+
+    def _look_out(self) -> None:
+        """Say for what to wait, and tell the kernel whether its displays are confirmed."""
+        if self._wire is not None:
+            self._watch(
+                self._wire,
+                selectors.EVENT_READ | (selectors.EVENT_WRITE if self._link.outgoing else 0),
+            )
+        if self._exited:
+            return
+        kernel = self._kernel
+        if self._ends_at and time.monotonic() >= self._ends_at:
+            kernel.signal(signal.SIGKILL)
+        if kernel.channel is not None:
+            self._watch(
+                kernel.channel,
+                selectors.EVENT_READ | (selectors.EVENT_WRITE if kernel.unread else 0),
+            )
+        if not kernel.all_printed:
+            held = self._wire is not None and self._link.waiting > BACK_PRESSURE
+            self._watch(kernel.output, 0 if held else selectors.EVENT_READ)
+        away = self._wire is None and self._link.waiting < WAITING
+        if away != self._away:
+            self._away = away
+            with suppress(OSError):
+                kernel.control.send(AWAY if away else BACK)
+
+    def _prove_soon(self, new: socket.socket) -> None:
+        if not _is_ours(new):
+            new.close()
+            return
+        new.setblocking(False)
+        self._proving[new] = time.monotonic(), bytearray()
+        self._watch(new, selectors.EVENT_READ)
+
+    def _refuse(self, new: socket.socket) -> None:
+        self._watch(new, 0)
+        del self._proving[new]
+        new.close()
+
+    def _prove(self, new: socket.socket) -> None:
+        """Read the first line of a connection, which must hold the token."""
+        line = self._proving[new][1]
+        try:
+            data = new.recv(_PROOF - len(line), socket.MSG_PEEK)
+            end = data.find(b"\n") + 1 or len(data)
+            line += new.recv(end)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data or (len(line) >= _PROOF and not line.endswith(b"\n")):
+            self._refuse(new)
+        elif line.endswith(b"\n"):
+            self._watch(new, 0)
+            del self._proving[new]
+            self._answer(new, bytes(line))
+
+    def _answer(self, new: socket.socket, line: bytes) -> None:
+        """Let a connection be the wire, if it may be."""
+        answer: dict[str, Any] = {}
+        try:
+            said = json.loads(line)
+            if not hmac.compare_digest(str(said["token"]).encode(), self._token.encode()):
+                raise ValueError("a wrong token")
+            if "stop" in said:
+                self._stopped = True
+                if self._exited:
+                    self._tell_end(new)
+                    return
+                self._want_end.append(new)
+                if not self._ends_at:
+                    self._end_kernel()
+                return
+            if "attach" in said:
+                if self._exited and self._kernel.state.cell:
+                    answer = self._tell_last()
+                elif self._exited or self._ends_at:
+                    new.send(b'{"error": "the kernel has ended in the meantime"}\n')
+                    raise ValueError("nothing to attach to")
+                else:
+                    answer = self._attach(str(said["host"]), str(said["attach"]))
+            elif said["host"] != self._host:
+                new.send(b'{"taken": true}\n')
+                raise ValueError("another host has the kernel now")
+            self._hang_up()
+            self._link.connect(int(said["received"]))
+        except (ValueError, KeyError, TypeError, LinkError, OSError):
+            new.close()
+            return
+        self._begin(new, answer)
+        self._hand_on()
+
+    def _begin(self, new: socket.socket, answer: dict[str, Any]) -> None:
+        """Let a connection be the wire. answer: what it hears first."""
+        self._wire, self._came = new, True
+        self._link.outgoing[:0] = (
+            json.dumps({**answer, "received": self._link.received}).encode() + b"\n"
+        )
+        self._watch(new, selectors.EVENT_READ)
+
+    def _tell_end(self, new: socket.socket) -> None:
+        """Tell a connection that has asked for the kernel's end, with what a host that is there
+        does not hear."""
+        if self._kernel.state.cell and self._wire is None:
+            answer = self._tell_last()
+            self._link.connect(0)
+            self._begin(new, answer)
+            return
+        with suppress(OSError):
+            new.send(b'{"received": 0}\n')
+        new.close()
+
+    def _attach(self, host: str, token: str) -> dict[str, Any]:
+        """Give the kernel to another host; returns what that must know. Raises `OSError`,
+        `ValueError`."""
+        self._hang_up()
+        if self._kernel.channel is not None:
+            self._watch(self._kernel.channel, 0)
+        self._kernel.attach(token)
+        self._host, self._link = host, Link()
+        return self._kernel.state.told()
+
+    def _tell_last(self) -> dict[str, Any]:
+        """Tell a host what the cell has printed in which the kernel has ended; returns its
+        number."""
+        self._hang_up()
+        self._link = Link()
+        for piece in self._kernel.spool.rest(self._kernel.state.at):
+            self._link.send(OUTPUT, piece)
+        self._link.send(EXITED, str(self._code).encode())
+        return {"last": self._kernel.state.cell}
+
+    def _hang_up(self) -> None:
+        if self._wire is not None:
+            self._watch(self._wire, 0)
+            self._wire.close()
+            self._wire = None
+            self._alone_since = time.monotonic()
+        self._link.disconnect()
+
+    def _on_wire(self, events: int) -> None:
+        assert self._wire is not None
+        try:
+            if events & selectors.EVENT_READ:
+                data = self._wire.recv(LINK_PIECE)
+                if not data:
+                    self._hang_up()
+                    return
+                for message in self._link.feed(data):
+                    self._handle(message)
+            if events & selectors.EVENT_WRITE and self._link.outgoing:
+                del self._link.outgoing[: self._wire.send(self._link.outgoing[:LINK_PIECE])]
+        except BlockingIOError:
+            return
+        except (OSError, LinkError):
+            self._hang_up()
+
+    def _handle(self, message: Message) -> None:
+        if message.kind == FRAMES:
+            self._kernel.tell(message.data)
+        elif message.kind == SIGNAL:
+            if not self._exited:
+                self._kernel.signal(int(message.data))
+        elif message.kind == STORED:
+            self._kernel.stored(int(message.data))
+        elif message.kind == END:
+            self._kernel.tell_nothing_more()
+
+
+def _is_ours(connection: socket.socket) -> bool:
+    """Whether the other end belongs to the same user; elsewhere than on Linux the folder alone
+    keeps others out."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    _, user, _ = struct.unpack(
+        "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    )
+    return bool(user == os.getuid())

@@ -1,0 +1,137 @@
+"""Tools for a text too long to print.
+
+They are recognised by identity and remain plain `str`, because libraries that compare exact types
+(yaml) reject subclasses."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+Form = Literal["markdown", "plain"]
+
+_TEXTS, _CHARACTERS = 100, 10_000_000
+"""How much is remembered at most; the newest text always is."""
+
+
+class _ReturnedTexts:
+    """The newest returned texts. They are kept alive, so that no other object gets their
+    identity."""
+
+    texts: ClassVar[deque[tuple[str, Form]]] = deque(maxlen=_TEXTS)
+
+
+def mark_as_text(text: str, form: Form = "plain") -> str:
+    """Remember a text and return it."""
+    texts = _ReturnedTexts.texts
+    texts.append((text, form))
+    size = sum(len(each) for each, _ in list(texts))
+    while len(texts) > 1 and size > _CHARACTERS:
+        size -= len(texts.popleft()[0])
+    return text
+
+
+def form_of(value: object) -> Form | None:
+    """Return the form of a text that `mark_as_text` has returned; None for all other values."""
+    return next((form for text, form in list(_ReturnedTexts.texts) if text is value), None)
+
+
+def cell_ended() -> None:
+    """Forget texts of one character, because Python shares such objects, and the user's `"7"` would
+    be taken for a tool's."""
+    for text, form in list(_ReturnedTexts.texts):
+        if len(text) < 2:
+            _ReturnedTexts.texts.remove((text, form))
+
+
+LINE_WIDTH = 500
+"""Characters of a matching line that `grep` shows."""
+
+LONG_LINE = 10_000
+"""`partition` cuts inside longer lines (in characters)."""
+
+
+def peek(text: str, n: int = 2000, start: int = 0) -> str:
+    """Return n characters of a text, from a start (negative: from the end), with a line that says where they are.
+
+    text: the text; of other objects, their str().
+    Example: print(peek(log, 500)), print(peek(log, 500, -500)).
+    """
+    text = str(text)
+    begin = max(0, len(text) + start) if start < 0 else min(start, len(text))
+    end = min(len(text), begin + max(0, n))
+    return mark_as_text(f"[characters {begin:,} to {end:,} of {len(text):,}]\n{text[begin:end]}")
+
+
+def grep(text: str, pattern: str, context: int = 0, max_matches: int = 50) -> str:
+    """Return the lines of a text that match a regular expression, each with its number.
+
+    context: lines shown before and after each match. max_matches: at most this many matching lines; more are counted.
+    Raises ValueError, with a sentence, if the pattern is not a regular expression.
+    Example: print(grep(log, r"ERROR|FATAL", context=2)).
+    """
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+    lines = str(text).split("\n")
+    hits = [number for number, line in enumerate(lines) if compiled.search(line)]
+    shown = hits[:max_matches]
+    matching = frozenset(shown)
+    result: list[str] = []
+    last = -1
+    for hit in shown:
+        first = max(last + 1, hit - context)
+        if context and result and first > last + 1:
+            result.append("--")
+        until = min(len(lines), hit + context + 1)
+        for number in range(first, until):
+            mark = ":" if number in matching else "-"
+            result.append(f"{number + 1}{mark} {_cut(lines[number])}")
+        last = max(last, until - 1)
+    if len(hits) > len(shown):
+        result.append(
+            f"… {len(hits) - len(shown):,} more matching lines; narrow the pattern or raise max_matches"
+        )
+    return mark_as_text("\n".join(result) if result else f"no line matches {pattern!r}")
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LINE_WIDTH else f"{line[:LINE_WIDTH]}… ({len(line):,} characters)"
+
+
+def partition(text: str, n: int = 10) -> list[str]:
+    """Cut a text into at most n parts of about the same size, at the ends of lines; joined, they are the text again.
+
+    Only lines of more than 10,000 characters are cut inside. Raises ValueError if n is less than 1.
+    Example: parts = partition(log, 20).
+    """
+    return [text[start:end] for start, end in cuts(text, n)]
+
+
+def cuts(text: str, n: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each part of a partition."""
+    if n < 1:
+        raise ValueError("n must be at least 1")
+    start = 0
+    for left in range(n, 0, -1):
+        if start >= len(text):
+            return
+        size = -(-(len(text) - start) // left)
+        end = _cut_near(text, start, start + size, max(size, LONG_LINE))
+        yield start, end
+        start = end
+
+
+def _cut_near(text: str, start: int, aim: int, reach: int) -> int:
+    """Return the first line end from `aim` on; if there is none within reach, the last blank before it, or `aim` itself."""
+    if aim >= len(text):
+        return len(text)
+    line_end = text.find("\n", aim - 1, aim + reach)
+    if line_end >= 0:
+        return line_end + 1
+    if aim + LONG_LINE > len(text):
+        return len(text)
+    return (text.rfind(" ", max(start, aim - 100), aim) + 1) or aim

@@ -1,0 +1,471 @@
+"""The tools that user and model find in every namespace."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Callable
+
+from .control import Host, make
+from .magics import LINES, SHELL
+from .search import arlm, rlm
+from .stdlib import late_import
+from .text_tools import grep, mark_as_text, partition, peek
+
+if TYPE_CHECKING:
+    from .control import CallHost
+
+# Programs that need the whole terminal.
+_FULL_SCREEN = frozenset(
+    "vi vim nvim nano pico emacs micro helix hx joe less more most man top htop btop ssh mosh tmux screen fzf tig lazygit ranger mc"
+    " ipython psql sqlite3 mysql watch nethack".split()
+)
+# Not ${name} and {{name}}, which are shell syntax.
+_FIELD = re.compile(r"(?<![${])\{([^{},]+)\}(?!\})")
+_BARE_ONLY = frozenset("python python3 bash sh zsh fish node irb".split())
+
+
+def needs_terminal(command: str) -> bool:
+    """Tell whether a command runs a program that needs the whole terminal."""
+    try:
+        words = late_import("shlex").split(command)
+    except ValueError:
+        return False
+    while words and ("=" in words[0] or words[0] in ("sudo", "env", "exec")):
+        words.pop(0)
+    if not words:
+        return False
+    program = os.path.basename(words[0])
+    if program == "git":
+        return _git_needs_terminal(words[1:])
+    editor = late_import("shlex").split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+    if program in _FULL_SCREEN or (editor and program == os.path.basename(editor[0])):
+        return True
+    return program in _BARE_ONLY and len(words) == 1
+
+
+def _git_needs_terminal(words: list[str]) -> bool:
+    command = next((word for word in words if not word.startswith("-")), "")
+    options = set(words)
+    if command == "commit":
+        return not any(
+            word.startswith(
+                ("-m", "-am", "-F", "--message", "--file", "--no-edit", "-C", "--fixup")
+            )
+            for word in words
+        )
+    if command == "rebase":
+        return bool(options & {"-i", "--interactive"})
+    if command in ("add", "checkout", "restore", "reset", "stash"):
+        return bool(options & {"-p", "-i", "--patch", "--interactive"})
+    return command in ("mergetool", "difftool")
+
+
+def _shell_argv(command: str) -> list[str]:
+    """Return the command line of the user's shell for an interactive command."""
+    shell = os.environ.get("SHELL") or "/bin/sh"
+    if os.path.basename(shell) in ("sh", "dash", "ash"):
+        # Ctrl+C would kill these shells before the program, which would be left with the terminal.
+        # Traps are not inherited.
+        command = f"trap : INT QUIT; {command}"
+    return [shell, "-c", command]
+
+
+def install_shell(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
+    """Put the functions that `habits.lines.transform` calls into builtins."""
+
+    def run(command: str, names: dict[str, Any] | None = None) -> None:
+        """Run a command. names: for `{expression}` in it; None: the caller's."""
+        frame = sys._getframe(1)
+        command = _filled(
+            command, *((frame.f_globals, frame.f_locals) if names is None else (names, names))
+        )
+        if needs_terminal(command):
+            code = call_host("terminal", {"argv": _shell_argv(command), "cwd": os.getcwd()})
+        else:
+            code = late_import("subprocess").call(command, shell=True)
+        if code:
+            _tell(code)
+
+    builtins.__dict__.update({SHELL: run, LINES: _lines})
+
+
+def _filled(command: str, names: dict[str, Any], local_names: Mapping[str, Any]) -> str:
+    """Replace each ``{expression}`` in a command by its value; what is not a valid expression
+    (awk's ``{print $1}``) stays."""
+
+    def value(found: re.Match[str]) -> str:
+        try:
+            return str(eval(found[1].strip(), names, local_names))
+        except Exception:  # raised by the user's expression, or it is not one
+            return found[0]
+
+    return _FIELD.sub(value, command)
+
+
+def _lines(command: str, names: dict[str, Any] | None = None) -> list[str]:
+    """Return a command's output as lines; its errors are printed. names: as for `run`."""
+    frame = sys._getframe(1)
+    command = _filled(
+        command, *((frame.f_globals, frame.f_locals) if names is None else (names, names))
+    )
+    subprocess = late_import("subprocess")
+    done = subprocess.run(
+        command,
+        shell=True,
+        stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+    )
+    if done.returncode:
+        _tell(done.returncode)
+    return str(done.stdout).splitlines()
+
+
+def _tell(code: int) -> None:
+    print(f"exit code {code}" if code > 0 else f"ended by signal {-code}")
+
+
+_LINE_END = re.compile(r"\r?\n")
+_DECLARED = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_MARKS = (
+    (b"\xff\xfe\0\0", "utf-32"),
+    (b"\0\0\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
+"""Byte order marks. That of UTF-8 is a character of the text, so that it stays."""
+
+
+def read(path: str, start: int = 1, end: int | None = None) -> str:
+    """Return the lines of a text file, each with its number.
+
+    start, end: the first and the last line, from 1; by default all lines.
+    Raises FileNotFoundError, IsADirectoryError, PermissionError.
+    Example: print(read("app.py", 10, 40)).
+    """
+    lines = [
+        line.removesuffix("\r") for line in _text(path)[0].split("\n")
+    ]  # not at form feeds, so that the numbers match those of editors
+    lines = lines if lines[-1] else lines[:-1]
+    last = len(lines) if end is None else min(end, len(lines))
+    first = max(1, start)
+    return mark_as_text(
+        "\n".join(f"{number:>6}  {lines[number - 1]}" for number in range(first, last + 1))
+    )
+
+
+def edit(path: str, old: str, new: str) -> None:
+    """Replace a text that occurs exactly once in a file, and show what changed. A module that was imported from it is reloaded.
+
+    Raises ValueError if old is empty, does not occur, or occurs more than once; FileNotFoundError.
+    Example: edit("app.py", "timeout = 3", "timeout = 30").
+    """
+    if not old:
+        raise ValueError("old is empty: say what to replace")
+    before, encoding = _text(path)
+    end = "\r\n" if before.count("\r\n") * 2 > before.count("\n") else "\n"
+    if old not in before:
+        old = _LINE_END.sub(end, old)
+    new = _LINE_END.sub(end, new)
+    count = before.count(old)
+    if count == 0:
+        raise ValueError(f"{path}: the text to replace does not occur.{_nearest(before, old)}")
+    if count > 1:
+        raise ValueError(
+            f"{path}: the text to replace occurs {count} times; include more of the text around it"
+        )
+    after = before.replace(old, new)
+    _write(path, after, encoding)
+    diff = late_import("difflib").unified_diff(
+        before.splitlines(), after.splitlines(), path, path, lineterm="", n=2
+    )
+    print("\n".join(diff))
+    _reload(path)
+
+
+def create(name: str, content: str) -> None:
+    """Write a new file and make its folders; an existing file is not changed.
+
+    Raises FileExistsError.
+    Example: create("notes/plan.md", "# Plan\\n").
+    """
+    os.makedirs(os.path.dirname(os.path.abspath(name)), exist_ok=True)
+    try:
+        with open(name, "x", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            file.write(content)
+    except FileExistsError:
+        raise FileExistsError(
+            f"{name} already exists; change it with edit(path, old, new)"
+        ) from None
+    print(
+        f"{name}: {content.count(chr(10)) + (not content.endswith(chr(10)) and bool(content))} lines written"
+    )
+    _reload(name)
+
+
+def _text(path: str) -> tuple[str, str]:
+    """Return a file's text and its encoding, in which bytes that are not valid stay as they are."""
+    with open(path, "rb") as file:
+        data = file.read()
+    encoding = _encoding_of(data)
+    return data.decode(encoding, "surrogateescape"), encoding
+
+
+def _encoding_of(data: bytes) -> str:
+    """Return the encoding of a file: by its byte order mark, by the line of a script that names it, or by its bytes."""
+    marked = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), "")
+    if marked:
+        return marked
+    text = data.decode("utf-8", "surrogateescape")
+    invalid = sum("\udc80" <= each <= "\udcff" for each in text)
+    if not invalid or b"\0" in data:
+        return "utf-8"
+    declared = next(
+        (
+            found[1].decode()
+            for line in data.split(b"\n", 2)[:2]
+            if (found := _DECLARED.match(line))
+        ),
+        "",
+    )
+    for encoding in (declared, "cp1252"):
+        with suppress(LookupError, ValueError):
+            if encoding and data.decode(encoding).encode(encoding) == data:
+                valid = sum(each > "\x7f" for each in text) - invalid
+                return encoding if encoding == declared or invalid > valid else "utf-8"
+    return "latin-1" if invalid > sum(each > "\x7f" for each in text) - invalid else "utf-8"
+
+
+def _write(path: str, text: str, encoding: str) -> None:
+    """Replace a file's text atomically, keeping its mode; a link stays a link."""
+    try:
+        data = text.encode(encoding, "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{path} is written in {encoding}, which has no {text[error.start]!r}; nothing was changed"
+        ) from None
+    target = os.path.realpath(path)
+    mode = os.stat(target).st_mode & 0o7777
+    handle, draft = late_import("tempfile").mkstemp(
+        dir=os.path.dirname(target), prefix=".", suffix=".draft"
+    )
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(draft, mode)
+        os.replace(draft, target)
+    except BaseException:
+        os.unlink(draft)
+        raise
+
+
+def _nearest(text: str, old: str) -> str:
+    """Describe the line that is most similar to the first line of the searched text."""
+    wanted = old.strip().split("\n")[0].strip()
+    lines = text.splitlines()
+    close = late_import("difflib").get_close_matches(
+        wanted, [line.strip() for line in lines[:20000]], n=1, cutoff=0.7
+    )
+    if not close:
+        return ""
+    number = next(number for number, line in enumerate(lines, 1) if line.strip() == close[0])
+    return f" Line {number} is similar: {close[0]!r}"
+
+
+def _reload(path: str) -> None:
+    """Reload a module that was imported from this file; an error is printed, not raised."""
+    real = os.path.realpath(path)
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name != "__main__" and isinstance(file, str) and os.path.realpath(file) == real:
+            importing = late_import("importlib")
+            importing.invalidate_caches()
+            try:
+                importing.reload(module)
+            except Exception as error:  # raised by the user's module
+                print(f"{name} could not be reloaded: {type(error).__name__}: {error}")
+            else:
+                print(f"{name} was reloaded")
+
+
+_TITLE = 120
+
+
+def load_claude_sessions(limit: int = 10) -> list[dict[str, Any]]:
+    """Return the newest Claude Code conversations of the working directory: id, time, title, messages, path.
+
+    limit: at most this many. Empty if there are none.
+    Example: load_claude_sessions()[0]["title"].
+    """
+    folder = os.path.join(
+        os.path.expanduser("~"), ".claude", "projects", re.sub(r"[^A-Za-z0-9]", "-", os.getcwd())
+    )
+    try:
+        paths = [
+            os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".jsonl")
+        ]
+        paths.sort(key=os.path.getmtime, reverse=True)
+    except OSError:
+        return []
+    return [_described(path) for path in paths[:limit]]
+
+
+def _described(path: str) -> dict[str, Any]:
+    title, moment, messages = "", "", 0
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            entry = _entry(line)
+            if entry is None or entry.get("type") not in ("user", "assistant"):
+                continue
+            messages += 1
+            moment = str(entry.get("timestamp") or moment)
+            if not title and entry["type"] == "user":
+                title = " ".join(_words(entry).split())[:_TITLE]
+    return {
+        "id": os.path.splitext(os.path.basename(path))[0],
+        "time": moment,
+        "title": title,
+        "messages": messages,
+        "path": path,
+    }
+
+
+def _entry(line: str) -> dict[str, Any] | None:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return entry if isinstance(entry, dict) else None
+
+
+def _words(entry: dict[str, Any]) -> str:
+    message = entry.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return " ".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return ""
+
+
+def ask(prompt: str) -> str:
+    """Ask the model; it may run code in this namespace. Prints its answer in the transcript and returns its last words.
+
+    Raises RuntimeError if the model cannot be reached.
+    Example: answer = ask("which rows of df look wrong?").
+    """
+    return mark_as_text(str(Host.call("ask", {"prompt": str(prompt)})), "markdown")
+
+
+def display(*values: object) -> None:
+    """Show values in the transcript like the value of a cell's last line: pictures, tables and Markdown as such.
+
+    Example: display(df.head(), figure).
+    """
+    late_import(f"{__package__}.displays").display(*values)
+
+
+def table_rows(
+    table: Any,
+    sort: str | int | None = None,
+    descending: bool = False,
+    filters: dict[str | int, str] | None = None,
+) -> Any:
+    """Return the matching rows of a table, sorted, as the inspector shows them: an object of the same kind.
+
+    table: a DataFrame, a Series, an Arrow table, an array, or a list of dicts. sort: a column, by its name or its number from 0.
+    filters: conditions by column, as in the inspector: "> 5", "= berlin", "missing", "present", or a text that values contain.
+    Raises ValueError with a sentence.
+    Example: cheap = table_rows(orders, sort="price", filters={"city": "= berlin", "price": "< 5"}).
+    """
+    return late_import(f"{__package__}.inspection.tables").rows_of(
+        table, sort, descending, filters or {}
+    )
+
+
+def private(name: str, on: bool = True) -> None:
+    """Mark a variable, by its name, as private: no model is told what is in it. private(name, False) takes the mark away.
+
+    Raises RuntimeError if code of the model or an agent takes a mark away.
+    Example: private("salaries").
+    """
+    if not isinstance(name, str):
+        raise TypeError('private() takes the name of a variable as a string, as in private("df")')
+    Host.call("private", {"name": str(name), "on": bool(on)})
+
+
+def usage() -> str:
+    """Return what the models have used and cost: for the session, each question, each search.
+
+    Example: usage().
+    """
+    return mark_as_text(str(Host.call("usage", {})))
+
+
+def open_in_editor(path: str) -> None:
+    """Open a file in $VISUAL, $EDITOR, vi or nano; the screen is suspended until the editor ends.
+
+    Raises RuntimeError if there is no terminal or no editor.
+    Example: open_in_editor("app.py").
+    """
+    editor = late_import("shlex").split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+    if not editor:
+        editor = [found for found in map(late_import("shutil").which, ("vi", "nano")) if found][:1]
+    if not editor:
+        raise RuntimeError("No editor found; set EDITOR")
+    code = Host.call("terminal", {"argv": [*editor, str(path)], "cwd": os.getcwd()})
+    if code:
+        print(f"{editor[0]} ended with exit code {code}")
+
+
+_FUNCTIONS = (
+    read,
+    edit,
+    create,
+    open_in_editor,
+    peek,
+    grep,
+    partition,
+    display,
+    table_rows,
+    ask,
+    rlm,
+    arlm,
+    private,
+    usage,
+    load_claude_sessions,
+)
+
+NAMES = frozenset(function.__name__ for function in _FUNCTIONS)
+
+
+def install(call_host: CallHost) -> None:
+    """Put the tools into builtins. call_host: called with name and arguments, asks the host and waits."""
+    Host.call = staticmethod(call_host)
+    for function in _FUNCTIONS:
+        setattr(builtins, function.__name__, function)
+    failed: Any = late_import(f"{__package__}.search").SearchFailed
+    builtins.__dict__["SearchFailed"] = failed
+    failed.__module__ = "builtins"  # so that tracebacks name it as code does
+    install_shell(call_host)
+
+
+def add_servers(servers: list[dict[str, Any]], origins: Any) -> dict[str, Any]:
+    """Put MCP servers (`kernel.base.HostServer` as dicts) into builtins, and return them by name. origins: an `attribution.CellAttribution`."""
+    made: dict[str, Any] = late_import(f"{__package__}.servers").objects(servers, origins.of_caller)
+    builtins.__dict__.update(made)
+    return made
+
+
+def add(functions: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Put host functions (`kernel.base.HostFunction` as dicts) into builtins, and return them by name."""
+    made = {described["name"]: make(described) for described in functions}
+    builtins.__dict__.update(made)
+    return made

@@ -1,0 +1,450 @@
+"""Answers of a checkpoint: how objects and memory were.
+
+Both processes have the same addresses. Linux tells which pages a process shares with nobody (bit 56
+of `/proc/self/pagemap`): one that is still shared with a forked process was not written since. This
+is a hundred times faster than comparing."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import time
+import weakref
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Callable, NamedTuple
+
+from ..objects import address_of, module_of, name_of
+from ..variables import HIDDEN, described
+from .checkpoint import Checkpoint, dump_in_fork, dump_state
+from .graph import Graph, Kinds, ancestors, rows_of
+from .parts import is_file
+from .reach import ATOMS
+from .tables import Block
+
+PAGE = 4096
+CHUNK = 256 * 1024
+"""Bytes that are compared or copied at a time; they fit into a processor's cache."""
+
+_MADV_DONTNEED = 4
+
+_UNWRITTEN = b"\x80\xa0\xa1"
+"""The highest bytes of a page's entry: present, anonymous, shared with another process; or still
+the page of a file, or of zeros."""
+_WRITTEN = re.compile(b"[^" + re.escape(_UNWRITTEN) + b"]+")
+_TOUCHED = re.compile(rb"[^\0]+")
+
+
+class Span(NamedTuple):
+    """Bytes from `start` up to `end`, by address."""
+
+    start: int
+    end: int
+
+
+class UnreadableMemoryError(Exception):
+    """The memory of another process cannot be read."""
+
+
+def written(blocks: Iterable[Block]) -> list[Span]:
+    """Return the parts of blocks that may have been written since the last fork."""
+    spans: list[Span] = []
+    for start, size in blocks:
+        pages = Span(start // PAGE, -(-(start + size) // PAGE))
+        flags = _flags("self", pages)
+        if len(flags) < pages.end - pages.start:
+            spans.append(Span(start, start + size))
+        elif flags.translate(None, _UNWRITTEN):
+            for found in _WRITTEN.finditer(flags):
+                first, last = pages.start + found.start(), pages.start + found.end()
+                spans.append(Span(max(start, first * PAGE), min(start + size, last * PAGE)))
+    return spans
+
+
+def digest(block: Block) -> int:
+    """Return a number that differs if the memory does, but for one chance in very many."""
+    start, size = block
+    parts = (
+        (ctypes.c_char * (end - here)).from_address(here).raw
+        for here, end in chunks(Span(start, start + size))
+    )
+    return hash(tuple(map(hash, parts)))
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """Sort spans, and merge those that overlap."""
+    result: list[Span] = []
+    for span in sorted(spans):
+        if result and span.start <= result[-1].end:
+            result[-1] = Span(result[-1].start, max(result[-1].end, span.end))
+        else:
+            result.append(span)
+    return result
+
+
+def inside(spans: list[Span], block: Block) -> list[Span]:
+    """Return the parts of sorted spans that lie in a block."""
+    end = block.address + block.size
+    return [
+        Span(max(span.start, block.address), min(span.end, end))
+        for span in spans
+        if span.start < end and span.end > block.address
+    ]
+
+
+class _Interval(NamedTuple):
+    """The memory that was written after a checkpoint was forked, and before something else was."""
+
+    seen: frozenset[Block]
+    """The blocks that were examined."""
+    written: list[Span]
+
+
+class DirtyPages:
+    """Which parts of blocks may have been written since each checkpoint was forked.
+
+    Linux tells only what was written since the last fork of all, whoever forked. Therefore it is
+    asked before every fork.
+    """
+
+    def __init__(self) -> None:
+        self._intervals: dict[int, list[_Interval]] = {}
+        self._serial = 0
+        self._blocks: frozenset[Block] = frozenset()
+        self._own = False
+        note = weakref.WeakMethod(self._note)
+        os.register_at_fork(before=lambda: (method := note()) and method())
+
+    def fork(
+        self, serial: int, blocks: frozenset[Block], fork: Callable[[], Checkpoint]
+    ) -> Checkpoint:
+        """Fork the checkpoint of a step. blocks: those that there are."""
+        self._note(blocks)
+        self._own = True
+        try:
+            checkpoint = fork()
+        finally:
+            self._own = False
+        self._serial, self._blocks = serial, blocks
+        return checkpoint
+
+    def since(self, serial: int, blocks: Iterable[Block]) -> dict[Block, list[Span]]:
+        """Return the parts of each block that may have been written since the checkpoint of a step
+        was forked."""
+        blocks = list(blocks)
+        intervals = [
+            interval
+            for each, found in self._intervals.items()
+            if each >= serial
+            for interval in found
+        ]
+        spans = merged(
+            [*written(blocks), *(span for interval in intervals for span in interval.written)]
+        )
+        known = {block for block in blocks if all(block in interval.seen for interval in intervals)}
+        return {
+            block: inside(spans, block)
+            if block in known
+            else [Span(block.address, block.address + block.size)]
+            for block in blocks
+        }
+
+    def forget(self, oldest: int) -> None:
+        """Forget what was written before the checkpoint of this step."""
+        self._intervals = {
+            serial: found for serial, found in self._intervals.items() if serial >= oldest
+        }
+
+    def _note(self, more: frozenset[Block] = frozenset()) -> None:
+        if self._serial and not self._own:
+            blocks = self._blocks | more
+            self._intervals.setdefault(self._serial, []).append(_Interval(blocks, written(blocks)))
+
+
+class _Vector(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+class OtherProcess:
+    """The memory of a forked process. Its methods raise `UnreadableMemoryError` if Linux does not
+    allow it, or if the process has ended."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._c: Any = ctypes.CDLL(None, use_errno=True)
+        self._buffer = ctypes.create_string_buffer(CHUNK)
+
+    def in_use(self, span: Span) -> list[Span]:
+        """Return the pages that one of the two processes has ever touched. All others are the same,
+        since memory begins with zeros."""
+        pages = Span(span.start // PAGE, -(-span.end // PAGE))
+        found = []
+        for process in ("self", str(self._pid)):
+            flags = _flags(process, pages)
+            runs = (
+                Span((pages.start + run.start()) * PAGE, (pages.start + run.end()) * PAGE)
+                for run in _TOUCHED.finditer(flags)
+            )
+            found += (
+                [span]
+                if len(flags) < pages.end - pages.start
+                else inside(list(runs), Block(span.start, span.end - span.start))
+            )
+        return merged(found)
+
+    def differs(self, span: Span) -> bool:
+        """Return whether a part of its memory differs from ours."""
+        return any(self._differs(here.start, here.end - here.start) for here in chunks(span))
+
+    def copy(self, span: Span, to: int, *, drop: bool = False) -> None:
+        """Copy a part of its memory to an address of ours. drop: faster, but if it fails, what was
+        there is lost."""
+        if drop:
+            self._drop(to, span.end - span.start)
+        for here in chunks(span):
+            self._read(here.start, to + here.start - span.start, here.end - here.start)
+
+    def _drop(self, start: int, size: int) -> None:
+        """Give the pages back that will be overwritten: Linux would copy each page that is shared
+        with a checkpoint first, which takes four times as long."""
+        first, last = -(-start // PAGE) * PAGE, (start + size) // PAGE * PAGE
+        if last - first >= CHUNK:
+            self._c.madvise(
+                ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_DONTNEED
+            )  # slower if that fails
+
+    def _differs(self, start: int, size: int) -> bool:
+        self._read(start, ctypes.addressof(self._buffer), size)
+        return bool(self._c.memcmp(self._buffer, ctypes.c_void_p(start), ctypes.c_size_t(size)))
+
+    def _read(self, start: int, to: int, size: int) -> None:
+        here, there = _Vector(to, size), _Vector(start, size)
+        done = self._c.process_vm_readv(self._pid, ctypes.byref(here), 1, ctypes.byref(there), 1, 0)
+        if done != size:
+            raise UnreadableMemoryError(
+                f"the memory of the checkpoint cannot be read (error {ctypes.get_errno()})"
+            )
+
+
+def chunks(span: Span) -> Iterator[Span]:
+    """Divide a span into parts of at most `CHUNK` bytes."""
+    for start in range(span.start, span.end, CHUNK):
+        yield Span(start, min(start + CHUNK, span.end))
+
+
+def _flags(process: str, pages: Span) -> bytes:
+    """Return the highest byte of each page's entry; fewer, if Linux does not tell."""
+    try:
+        with open(f"/proc/{process}/pagemap", "rb", buffering=0) as pagemap:
+            pagemap.seek(pages.start * 8)
+            return pagemap.read((pages.end - pages.start) * 8)[7::8]
+    except OSError:
+        return b""
+
+
+STATE, NAME = "state", "name"
+MENTIONED = 20.0
+"""Seconds that each process has to walk through what a cell mentions."""
+OTHERS = 2.0
+"""Seconds for everything else."""
+
+
+class Roots(NamedTuple):
+    """The objects where a walk begins."""
+
+    names: dict[str, Any]
+    """The names before the cell."""
+    kept: Sequence[Any]
+    """Objects that both processes keep alive, so that an address means the same object in both."""
+
+
+class StateRequest(NamedTuple):
+    """Asks a checkpoint for the earlier states of objects that differ now."""
+
+    alive: bytes
+    """The addresses of objects that live in both processes, eight bytes each."""
+    changed: bytes
+    """The addresses of those whose state differs."""
+    written: bytes
+    """The addresses of those whose memory differs."""
+    names: list[str]
+    """Names to describe."""
+
+
+class States(NamedTuple):
+    """The earlier states of objects that differ now."""
+
+    payload: bytes
+    """Rows: `STATE`, the address of a living object and the values of each part that can change; or
+    `NAME`, a name and its object, which is gone."""
+    changed: list[str]
+    """Names, and modules of the user, whose objects differ inside."""
+    lost: list[tuple[str, str]]
+    """Names whose objects cannot be carried over, with reasons."""
+    unknown: list[tuple[str, str]]
+    """Names, among those that the cells mention, with objects that cannot be compared, and the
+    types of these."""
+    variables: dict[str, dict[str, Any]]
+    """Descriptions of the names that differ, and of those that were asked for, as they were."""
+
+
+class CheckpointResponder:
+    """Answers questions in a checkpoint. It is made before the fork and used in the forked
+    process."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._namespace = namespace
+        self._graph: Graph
+        self._roots: Roots
+        self._first: list[str]
+
+    def describe(self, roots: Roots, first: Iterable[str]) -> tuple[bytes, list[str]]:
+        """Walk as `walk` does. Return all objects as they were (see `rows_of`), and the names for
+        which there was not enough time."""
+        self._roots, self._graph, self._first = roots, Graph(Kinds(self._namespace)), list(first)
+        unseen = walk(self._graph, roots, first)
+        return rows_of(self._graph).tobytes(), unseen
+
+    def carry(self, wanted: StateRequest) -> States:
+        """Return the earlier states of what differs."""
+        nodes, names = self._graph.nodes, self._roots.names
+        alive = set(numbers(wanted.alive))
+        changed = set(numbers(wanted.changed))
+        holders = self._graph.holders()
+        # What holds something that is gone must be told, too: what stands at that address now is
+        # something else.
+        pending = [address for address in nodes if address not in alive]
+        while pending:
+            for holder in holders.get(pending.pop(), ()):
+                if holder in alive and holder not in changed:
+                    if any(
+                        part.prepare is not None
+                        for part in self._graph.kinds.parts(nodes[holder].value)
+                    ):
+                        changed.add(holder)
+                    else:
+                        alive.discard(holder)
+                        pending.append(holder)
+        inside = self._labels(
+            ancestors(changed | set(numbers(wanted.written)) | (nodes.keys() - alive), holders)
+        )
+        states = {address: self._state(nodes[address].value) for address in changed}
+        gone = {
+            name: value
+            for name, value in names.items()
+            if address_of(value) in nodes and address_of(value) not in alive
+        }
+        payload, lost = self._packed(states, gone, alive, holders)
+        asked = [name for name in {*inside, *wanted.names} if name in names and type(name) is str]
+        return States(
+            payload,
+            inside,
+            lost,
+            self._unknown(holders),
+            {name: described(name, names[name]) for name in asked},
+        )
+
+    def _unknown(self, holders: dict[int, list[int]]) -> list[tuple[str, str]]:
+        """Return the names, among those that the cells mention, that lead to objects of which not
+        all can be compared."""
+        by_type: dict[str, list[int]] = {}
+        for address, node in self._graph.nodes.items():
+            if not node.known and not is_file(type(node.value)):
+                by_type.setdefault(_type_name(type(node.value)), []).append(address)
+        mentioned = set(self._first)
+        return [
+            (name, kind)
+            for kind, addresses in by_type.items()
+            for name in self._labels(ancestors(addresses, holders))
+            if name in mentioned
+        ]
+
+    def _state(self, value: Any) -> list[list[Any]]:
+        return [
+            part.read(value) for part in self._graph.kinds.parts(value) if part.prepare is not None
+        ]
+
+    def _packed(
+        self,
+        states: dict[int, Any],
+        gone: dict[str, Any],
+        alive: set[int],
+        holders: dict[int, list[int]],
+    ) -> tuple[bytes, list[tuple[str, str]]]:
+        """Return the states as bytes, and the names that hold a state that cannot be written, with
+        the reason."""
+        things: list[tuple[str, Any, Any]] = [
+            *((STATE, *pair) for pair in states.items()),
+            *((NAME, *pair) for pair in gone.items()),
+        ]
+        write = partial(dump_state, alive=alive, namespace=self._namespace)
+        whole, reasons = dump_in_fork(things, write)
+        if whole is not None:
+            return whole, []
+        lost: dict[str, str] = {}
+        for (kind, key, _value), reason in zip(things, reasons):
+            if reason:
+                names = [label_of(key)] if kind == NAME else self._labels(ancestors([key], holders))
+                lost.update((name, reason) for name in names)
+        good = [thing for thing, reason in zip(things, reasons) if not reason]
+        whole, _ = dump_in_fork(good, write)
+        if whole is None:
+            return write([]), [
+                (name, "it could not be transferred with the others") for name in lost
+            ]
+        return whole, list(lost.items())
+
+    def _labels(self, reached: set[int]) -> list[str]:
+        """Return the names, and other labels, of the given objects."""
+        named = [*self._roots.names.items(), *self._graph.kinds.shared]
+        return [label_of(name) for name, value in named if address_of(value) in reached]
+
+
+def label_of(name: Any) -> str:
+    """Return a name; for one that is no text, how code gets at it."""
+    if type(name) is str:
+        return name
+    return (
+        f"globals()[{name!r}]"
+        if address_of(type(name)) in ATOMS
+        else f"globals()[a {name_of(type(name))}]"
+    )
+
+
+def _type_name(cls: type) -> str:
+    module, name = module_of(cls), name_of(cls)
+    return name if module in ("builtins", "__main__", "") else f"{module}.{name}"
+
+
+def walk(graph: Graph, roots: Roots, first: Iterable[str]) -> list[str]:
+    """Walk from the names that cells mention, then from all others; return the names for which
+    there was not enough time."""
+    names = roots.names
+    early = [name for name in dict.fromkeys(first) if name in names]
+    left = _walk_names(graph, {name: names[name] for name in early}, MENTIONED)
+    graph.add((*(value for _, value in graph.kinds.shared), *roots.kept), time.monotonic() + OTHERS)
+    return left + _walk_names(
+        graph, {name: value for name, value in names.items() if name not in left}, OTHERS
+    )
+
+
+def _walk_names(graph: Graph, names: dict[str, Any], seconds: float) -> list[str]:
+    until = time.monotonic() + seconds
+    inside = [
+        (name, value)
+        for name, value in names.items()
+        if name not in HIDDEN and address_of(type(value)) not in ATOMS
+    ]
+    for place, (_, value) in enumerate(inside):
+        if not graph.add((value,), until):
+            return [label_of(name) for name, _ in inside[place:]]
+    return []
+
+
+def numbers(data: bytes) -> array[int]:
+    """Unpack numbers of eight bytes."""
+    found = array("q")
+    found.frombytes(data)
+    return found

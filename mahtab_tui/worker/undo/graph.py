@@ -1,0 +1,645 @@
+"""The objects that a namespace reaches, their parts, and the state of each.
+
+A checkpoint and the kernel walk the same objects, which have the same addresses in both, because
+the checkpoint is a fork. An object whose state differs has been changed."""
+
+from __future__ import annotations
+
+import io
+import marshal
+import os
+import sys
+import sysconfig
+import time
+import types
+import warnings
+import weakref
+from array import array
+from collections.abc import Iterable
+from typing import Any, Callable, ClassVar, NamedTuple
+
+from ..objects import (
+    MISSING,
+    address_of,
+    class_dict,
+    descends,
+    is_class,
+    is_module,
+    loaded,
+    module_of,
+    mro_of,
+    name_of,
+    own_dict,
+)
+from ..stdlib import late_import
+from .parts import (
+    ATTRIBUTES,
+    CLASS,
+    CONTAINERS,
+    OF_PANDAS,
+    SLOTS,
+    opaque_kind,
+    pairs,
+    progress_marker,
+    slot_descriptors,
+)
+from .reach import ATOMS, Part, Values, prepared
+from .tables import SPECIAL, Block, block_of
+
+
+def _match(value: Any) -> Values:
+    return [value.re, value.string, *(place for span in value.regs for place in span)]
+
+
+def _placement(value: Any) -> Values:
+    rows = value.indexer
+    return [rows.start, rows.stop, rows.step] if type(rows) is slice else [rows.tobytes()]
+
+
+def _scalar(value: Any) -> Values:
+    generic = loaded("numpy", "generic")
+    return [generic.tobytes(value), generic.dtype.__get__(value).str]
+
+
+_READERS: tuple[tuple[str, str, Callable[[Any], Values] | None], ...] = (
+    ("pathlib", "PosixPath PurePosixPath PureWindowsPath", lambda value: [str(value)]),
+    ("decimal", "Decimal", lambda value: [str(value)]),
+    ("fractions", "Fraction", lambda value: [value.numerator, value.denominator]),
+    (
+        "datetime",
+        "datetime date time timedelta timezone",
+        lambda value: list(value.__reduce_ex__(4)[1]),
+    ),
+    ("uuid", "UUID", lambda value: [value.int]),
+    ("re", "Pattern", lambda value: [value.pattern, value.flags]),
+    ("re", "Match", _match),
+    ("builtins", "range", lambda value: [value.start, value.stop, value.step]),
+    ("pandas", "Timestamp", lambda value: [value._value, value.unit, value.tzinfo]),
+    ("pandas", "Timedelta", lambda value: [value._value, value.unit]),
+    ("pandas", "Period", lambda value: [value.ordinal, value.freqstr]),
+    ("pandas._libs.internals", "BlockPlacement", _placement),
+    ("pandas._libs.internals", "BlockValuesRefs", None),
+    ("polars.dataframe.frame", "PyDataFrame", None),
+    ("polars.series.series", "PySeries", None),
+    ("polars.lazyframe.frame", "PyLazyFrame", None),
+    ("polars.expr.expr", "PyExpr", None),
+    ("numpy", "ufunc", None),
+    (
+        "types",
+        "WrapperDescriptorType MethodWrapperType MethodDescriptorType ClassMethodDescriptorType GetSetDescriptorType MemberDescriptorType",
+        None,
+    ),
+    ("types", "NotImplementedType GenericAlias UnionType CapsuleType", None),
+    ("struct", "Struct", lambda value: [value.format]),
+    ("zoneinfo", "ZoneInfo", lambda value: [value.key]),
+    ("unicodedata", "UCD", None),
+    ("_json", "make_scanner make_encoder", None),
+    ("operator", "itemgetter attrgetter methodcaller", lambda value: list(value.__reduce__()[1])),
+)
+"""Module, classes, and what is read of their objects; None where these never change, or the objects
+that hold them tell their changes."""
+_NEVER = (types.ModuleType, types.CodeType, types.BuiltinFunctionType, type(NotImplemented))
+_HASHES = ("_hashlib", "_md5", "_sha1", "_sha2", "_sha256", "_sha512", "_sha3", "_blake2")
+_hexdigest = Part(
+    "value",
+    lambda value: [
+        value.name,
+        value.copy().hexdigest(1) if value.digest_size == 0 else value.hexdigest(),
+    ],
+    None,
+)
+_SCALAR = Part("value", _scalar, None)
+_DTYPE = Part("value", lambda value: [str(value)], None)
+
+
+class FixedKinds:
+    """Which classes have objects that never change, as far as their modules are loaded."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, tuple[Part, ...]] = {}
+        for module, names, read in _READERS:
+            parts = () if read is None else (Part("value", read, None),)
+            self._parts.update((address_of(loaded(module, name)), parts) for name in names.split())
+        self._parts.pop(address_of(MISSING), None)
+
+    def parts(self, cls: type) -> tuple[Part, ...] | None:
+        """Return what tells an object of such a class from another; None for other classes."""
+        if descends(cls, loaded("numpy", "generic")) and not descends(cls, loaded("numpy", "void")):
+            return (_SCALAR,)
+        if descends(cls, loaded("numpy", "dtype")):
+            return (_DTYPE,)
+        if (
+            module_of(cls) in _HASHES
+            and not class_dict(cls).get("__slots__")
+            and "hexdigest" in class_dict(cls)
+        ):
+            return (_hexdigest,)
+        if "n_sequence_fields" in class_dict(cls) and descends(cls, tuple):  # os.stat_result
+            return (Part("tuple", lambda value: list(tuple.__iter__(value)), None),)
+        return (
+            () if any(descends(cls, base) for base in _NEVER) else self._parts.get(address_of(cls))
+        )
+
+
+_UNCHANGING = ("pyarrow", "polars", "weakref", "torch")
+"""Packages and modules of classes whose objects are compared by identity alone."""
+_CAPSULE = ("builtins", "PyCapsule")
+"""The class of what keeps memory alive that a library lends to an array, as Arrow does; the array
+tells what is in it."""
+_PLAIN = ("numpy", "pandas", "polars", "pyarrow", "torch")
+"""Packages whose objects hold nothing but data."""
+_BASE: Any = type.__dict__["__base__"].__get__
+_FLAGS: Any = type.__dict__["__flags__"].__get__
+_SIZE: Any = type.__dict__["__basicsize__"].__get__
+_ITEM_SIZE: Any = type.__dict__["__itemsize__"].__get__
+_MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
+_WORD = 8
+_OURS = f"{__package__.rpartition('.')[0]}."
+"""Prefix of the names of the kernel's own modules: a fork changes its objects, which must not
+come back."""
+_REDUCED = (("sklearn.tree._tree", "Tree"),)
+"""Classes in C of libraries that are compared by what they write of themselves."""
+_BY_VALUE = ATOMS | frozenset(
+    map(address_of, (tuple, list, dict, set, frozenset, bytearray, range))
+)
+
+
+def _reduced(value: Any) -> Values:
+    """An object of a class in C, as its own class writes it. Objects in it of other classes than
+    Python's own count by identity."""
+    array = loaded("numpy", "ndarray")
+
+    class Pickler(late_import("pickle").Pickler):  # type: ignore[misc]
+        dispatch_table: ClassVar[dict[type, Any]] = {}
+
+        def persistent_id(self, thing: Any) -> int | None:
+            return (
+                None
+                if thing is value or type(thing) is array or address_of(type(thing)) in _BY_VALUE
+                else address_of(thing)
+            )
+
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            Pickler(buffer, 4).dump(value)
+        except Exception:  # whatever its class raises
+            return []
+    return [buffer.getvalue()]
+
+
+def native_base(cls: type) -> type:
+    """Return the class written in C that determines what objects store; `object` if all of it is in
+    attributes and slots."""
+    while cls is not object:
+        base, names, flags = _BASE(cls), class_dict(cls), _FLAGS(cls)
+        fields = ("__dict__" in names and not flags & _MANAGED_DICT) + (
+            "__weakref__" in names and not flags & _MANAGED_WEAKREF
+        )
+        if "__slots__" in names:
+            fields += sum(type(slot) is types.MemberDescriptorType for slot in names.values())
+        if _SIZE(cls) - _SIZE(base) > fields * _WORD or _ITEM_SIZE(cls) != _ITEM_SIZE(base):
+            return cls
+        cls = base
+    return cls
+
+
+REDUCED = Part("reduced", _reduced, None, costly=True)
+
+
+def _module(module: Any) -> Values:
+    return [
+        part
+        for name, value in list(own_dict(module).items())
+        if not name.startswith("__")
+        for part in (name, value)
+    ]
+
+
+@prepared(pairs)
+def _put_module(module: Any, wanted: Any) -> None:
+    held = own_dict(module)
+    for name in list(held):
+        if name not in wanted and not name.startswith("__"):
+            del held[name]
+    for name, value in wanted.items():
+        if held.get(name, MISSING) is not value:
+            held[name] = value
+
+
+_MODULE = Part("module", _module, _put_module)
+
+
+def _own_modules() -> dict[str, types.ModuleType]:
+    """Return the user's own modules, by name: neither in the standard library nor among installed
+    packages, much of whose state must stay."""
+    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    foreign = tuple(
+        os.path.join(place, "")
+        for place in {*places, *map(os.path.realpath, places), ours}
+        if place
+    )
+    return {
+        name: module
+        for name, module in list(sys.modules.items())
+        if is_module(module) and _is_own_module(module, foreign)
+    }
+
+
+def _is_own_module(module: Any, foreign: tuple[str, ...]) -> bool:
+    names = own_dict(module)
+    file = names.get("__file__")
+    if type(file) is not str or not file.endswith(".py") or names.get("__name__") == "__main__":
+        return False
+    return (
+        not os.path.abspath(file).startswith(foreign)
+        and "site-packages" not in file
+        and "dist-packages" not in file
+    )
+
+
+class Kind(NamedTuple):
+    """Facts about all objects of a class."""
+
+    parts: tuple[Part, ...]
+    is_own: bool = False
+    """The class is the user's own, and may be changed too."""
+    has_memory: bool = False
+    """They may be arrays (see `tables.block_of`)."""
+    known: bool = True
+    """All of their state is in the parts."""
+    is_weak: bool = False
+    """They are weak references."""
+    ends: bool = False
+    """Something happens when such an object ends: a file is closed, `__del__` runs."""
+    referable: bool = False
+    """There may be weak references to them, which tell when they end."""
+
+
+_NONE = Kind(())
+EACH = Kind((CLASS,))
+"""Stands for kinds of which each object has parts of its own."""
+
+
+class CurrentKinds:
+    """The kinds of a namespace, made anew after a module was loaded: a class of it may be the
+    user's own."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._namespace = namespace
+        self._kinds: Kinds
+        self._modules = 0
+
+    def get(self) -> Kinds:
+        if len(sys.modules) != self._modules:
+            self._kinds, self._modules = Kinds(self._namespace), len(sys.modules)
+        return self._kinds
+
+
+class Kinds:
+    """The parts of each class that was met. Made for one comparison, because classes come and
+    go."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._namespace = namespace
+        self._modules = _own_modules()
+        self._globals = {
+            address_of(namespace),
+            *(address_of(own_dict(module)) for module in self._modules.values()),
+        }
+        self._special = [
+            (cls, part)
+            for module, name, part in SPECIAL
+            if (cls := loaded(module, name)) is not MISSING
+        ]
+        self._fixed = FixedKinds()
+        reduced = [(loaded(module, name), REDUCED) for module, name in _REDUCED]
+        self._readers = [
+            *self._special,
+            *CONTAINERS,
+            *(row for row in reduced if row[0] is not MISSING),
+        ]
+        self._function = self._parts_of(types.FunctionType)[0]
+        self._known: dict[int, Kind] = {}
+        self._classes: dict[int, weakref.ref[type]] = {}
+        """Forget what is known of a class when it ends: another one could get its address."""
+
+    def kind(self, value: Any) -> Kind:
+        cls = type(value)
+        known = self._known.get(address_of(cls))
+        if known is None:
+            if is_class(value) or cls is types.ModuleType or cls is types.FunctionType:
+                return EACH if self.is_own(value) else _NONE
+            known = self._kind_of(cls)
+            self._known[address_of(cls)] = known
+            self._classes[address_of(cls)] = weakref.ref(cls, self._forget)
+        return _NONE if value is self._namespace else known
+
+    def _forget(self, reference: weakref.ref[type]) -> None:
+        for address in [address for address, known in self._classes.items() if known is reference]:
+            del self._known[address], self._classes[address]
+
+    def _kind_of(self, cls: type) -> Kind:
+        if f"{module_of(cls)}.".startswith(_OURS):
+            return _NONE
+        parts, known, ends = self._parts_of(cls)
+        of_ctypes = module_of(type(cls)) == "_ctypes"
+        if of_ctypes and not _has_pointers(cls):
+            known, ends = True, False
+        has_memory = of_ctypes or any(part.name in ("array", "tensor") for part in parts)
+        is_weak = descends(cls, weakref.ref)
+        bases = mro_of(cls)
+        plain = is_weak or module_of(cls).partition(".")[0] in _PLAIN
+        referable = not plain and any("__weakref__" in class_dict(base) for base in bases)
+        ends = not plain and (ends or any("__del__" in class_dict(base) for base in bases))
+        return Kind(parts, self._is_own_class(cls), has_memory, known, is_weak, ends, referable)
+
+    def parts(self, value: Any) -> tuple[Part, ...]:
+        """The parts of an object; none for what is only compared by identity."""
+        kind = self.kind(value)
+        if kind is not EACH:
+            return kind.parts
+        return (
+            (_MODULE,)
+            if type(value) is types.ModuleType
+            else (CLASS,)
+            if is_class(value)
+            else self._function
+        )
+
+    def is_own(self, value: Any) -> bool:
+        """Whether a class, a module or a function is the user's; a function that has variables of
+        others inside counts, too."""
+        if is_class(value):
+            return self._is_own_class(value)
+        if type(value) is types.ModuleType:
+            return address_of(own_dict(value)) in self._globals
+        if address_of(value.__globals__) in self._globals:
+            return True
+        return (
+            value.__closure__ is not None
+            and not f"{value.__globals__.get('__name__')}.".startswith(_OURS)
+        )
+
+    def _is_own_class(self, cls: Any) -> bool:
+        """Whether it was defined in a cell, or in a module of the user's own."""
+        module = module_of(cls)
+        return module in self._modules or module == self._namespace.get("__name__", "__main__")
+
+    @property
+    def shared(self) -> list[tuple[str, Any]]:
+        """Objects besides the namespace that code changes: modules of the user's own, and settings
+        and figures of matplotlib."""
+        known = (
+            ("matplotlib", "rcParams", "matplotlib.rcParams"),
+            ("matplotlib._pylab_helpers", "Gcf", "open figures"),
+        )
+        of_libraries = [(label, loaded(module, name)) for module, name, label in known]
+        of_libraries = [
+            (label, class_dict(value)["figs"] if is_class(value) else value)
+            for label, value in of_libraries
+            if value is not MISSING
+        ]
+        return [
+            *((f"module {name}", module) for name, module in self._modules.items()),
+            *of_libraries,
+        ]
+
+    def _parts_of(self, cls: type) -> tuple[tuple[Part, ...], bool, bool]:
+        """Return the parts of a class's objects, whether these tell all of an object's state, and
+        whether something happens when one ends."""
+        fixed = self._fixed.parts(cls)
+        if fixed is not None:
+            return fixed, True, False
+        kind = opaque_kind(cls)
+        if kind is not None:
+            return (progress_marker(cls, kind),), kind.tells, kind.ends
+        bases, native = mro_of(cls), native_base(cls)
+        found = [(base, part) for base, part in self._readers if descends(cls, base)]
+        found = [(base, part) for base, part in found if base is found[0][0]]
+        known = native is object or module_of(native).partition(".")[0] in _UNCHANGING
+        known = known or (module_of(cls), name_of(cls)) == _CAPSULE
+        known = known or any(_tells_of(base, native) for base, _ in found)
+        parts = [part for _, part in found]
+        if any("__dict__" in class_dict(base) for base in bases):
+            parts.append(
+                OF_PANDAS
+                if any(module_of(base).startswith("pandas.") for base in bases)
+                else ATTRIBUTES
+            )
+        if slot_descriptors(cls):
+            parts.append(SLOTS)
+        return tuple(parts), known, not known
+
+
+def _has_pointers(cls: Any) -> bool:
+    """Return whether objects of a class of ctypes point to memory that is not their own."""
+    kind, fields = getattr(cls, "_type_", None), getattr(cls, "_fields_", ())
+    if isinstance(kind, str):
+        return kind in "PzZOX"
+    inside = [kind, *(field[1] for field in fields)] if hasattr(cls, "_length_") or fields else []
+    return not inside or any(_has_pointers(each) for each in inside if each is not None)
+
+
+def _tells_of(base: type, native: type) -> bool:
+    """Return whether the part that reads objects of `base` reads all that this class in C
+    stores."""
+    same_package = module_of(native).partition(".")[0] == module_of(base).partition(".")[0]
+    return descends(base, native) or (descends(native, base) and same_package)
+
+
+class Node(NamedTuple):
+    """One object."""
+
+    value: Any
+    fixed: int
+    """The part of its state that can never change in place, as a number."""
+    loose: int
+    """The part of its state that can change in place, as a number."""
+    children: tuple[int, ...]
+    """The addresses of the objects that it holds."""
+    block: Block | None
+    known: bool
+    """Whether all of its state counts in these numbers."""
+
+
+class Limits(NamedTuple):
+    """How far a walk goes that a cell waits for."""
+
+    work: int
+    """Objects that are read in one go; so many values inside an object as `VALUES` says count as
+    one more."""
+    size: int
+    """Values that one object may have. Larger ones are not read."""
+
+
+_LOOK = 128
+"""Work between two looks at the clock, which may cost as much as an object."""
+VALUES = 16
+
+
+class Graph:
+    """The objects that were reached, by address. The graph keeps them alive."""
+
+    def __init__(
+        self, kinds: Kinds, states: bool = True, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """states: whether to compute the objects' states too."""
+        self._states = states
+        self._clock = clock
+        self._work = 0
+        self.kinds = kinds
+        self.nodes: dict[int, Node] = {}
+        self._weak: list[int] = []
+        """The addresses of weak references."""
+        self._ending: list[int] = []
+        """The addresses of objects of which it is not known that nothing happens when they end."""
+
+    def add(
+        self, roots: Iterable[Any], until: float = float("inf"), limits: Limits | None = None
+    ) -> bool:
+        """Walk through everything that can be reached, the nearest first; return False if the time
+        (by the clock) or the limit of work did not suffice."""
+        pending = [root for root in roots if address_of(type(root)) not in ATOMS]
+        nodes = self.nodes
+        most = float("inf") if limits is None else limits.size
+        end = float("inf") if limits is None else self._work + limits.work
+        look = self._work + _LOOK
+        for value in pending:  # it grows meanwhile
+            if address_of(value) in nodes:
+                continue
+            self._work += 1
+            if self._work > end:
+                return False
+            if self._work >= look:
+                look = self._work + _LOOK
+                if self._clock() > until:
+                    return False
+            nodes[address_of(value)] = self._node(value, pending, most)
+        return True
+
+    def forget_weak_references(self) -> None:
+        """Drop weak references before the objects, so that their callbacks do not run on what was
+        restored."""
+        for address in self._weak:
+            del self.nodes[address]
+        self._weak = []
+
+    def ending(self) -> set[int]:
+        """Return the addresses of objects that must not be kept alive: something happens when they
+        end, or when what they hold does."""
+        holders = self.holders()
+        unseen = [child for child in holders if child not in self.nodes]
+        return ancestors([*self._ending, *unseen], holders)
+
+    def to_keep(self) -> list[Any]:
+        """Return the objects. Weak references come last, because a list drops its last items first
+        (see `forget_weak_references`)."""
+        references = set(self._weak)
+        objects = [node.value for address, node in self.nodes.items() if address not in references]
+        weak = [self.nodes[address].value for address in self._weak]
+        return objects + [
+            reference
+            for reference in weak
+            if address_of(weakref.ref.__call__(reference)) in self.nodes
+        ]
+
+    def holders(self) -> dict[int, list[int]]:
+        """Return, for each object, the objects that hold it, by address."""
+        found: dict[int, list[int]] = {}
+        for address, node in self.nodes.items():
+            for child in node.children:
+                found.setdefault(child, []).append(address)
+        return found
+
+    def _node(self, value: Any, pending: Values, most: float) -> Node:
+        """Read an object; add those inside to `pending`."""
+        kind = self.kinds.kind(value)
+        children: list[int] = []
+        fixed = loose = 0
+        block = None
+        known = kind.known
+        ends = kind.ends or (kind.referable and weakref.getweakrefcount(value) > 0)
+        try:
+            for part in self.kinds.parts(value) if kind is EACH else kind.parts:
+                if not self._states and part.costly:
+                    continue
+                if part.size is not None:
+                    size = part.size(value)
+                    if size > most:
+                        known, ends = False, True
+                        continue
+                    self._work += size // VALUES
+                held = part.read(value)
+                if part is REDUCED:
+                    self._work += 1
+                    known = known and bool(held)
+                types = set(map(address_of, map(type, held)))
+                if self._states:
+                    state = hash(_encoded(part, held, types))
+                    if part.prepare is None:
+                        fixed = hash((fixed, state))
+                    else:
+                        loose = hash((loose, state))
+                if not types <= ATOMS:
+                    inside = [
+                        item
+                        for item in held
+                        if address_of(type(item)) not in ATOMS and item is not MISSING
+                    ]
+                    children += map(address_of, inside)
+                    pending += inside
+            if kind.has_memory:
+                block = block_of(value)
+        except Exception:  # `UncomparableError`, or a library's object in a state that nobody foresaw: only which object it is counts
+            self._ending.append(address_of(value))
+            return Node(value, 0, 0, (), None, known=False)
+        if kind.is_own:
+            pending.append(type(value))
+        if kind.is_weak:
+            self._weak.append(address_of(value))
+        if ends:
+            self._ending.append(address_of(value))
+        return Node(value, fixed, loose, tuple(children), block, known)
+
+
+def _encoded(part: Part, values: Values, types: set[int]) -> bytes:
+    """Return values as bytes that are equal if plain values are equal and all others are the same
+    objects. types: the addresses of their types."""
+    if part.ordered and types.isdisjoint(ATOMS):
+        return b"objects" + array("q", map(address_of, values)).tobytes()
+    if not types <= ATOMS:
+        values = [
+            value if address_of(type(value)) in ATOMS else (address_of(value),) for value in values
+        ]
+    version = (
+        0 if address_of(str) in types else 2
+    )  # from 1 on, marshal tells whether a text is interned, and that may change
+    if part.ordered:
+        return marshal.dumps(values, version)
+    return b"".join(sorted([marshal.dumps(value, version) for value in values]))
+
+
+def rows_of(graph: Graph) -> array[int]:
+    """Return a graph as numbers, six for each object: address, address of the type, fixed, loose,
+    address and size of its memory."""
+    rows: array[int] = array("q")
+    for address, node in graph.nodes.items():
+        rows.extend(
+            (address, address_of(type(node.value)), node.fixed, node.loose, *(node.block or (0, 0)))
+        )
+    return rows
+
+
+def ancestors(start: Iterable[int], holders: dict[int, list[int]]) -> set[int]:
+    """Return the given objects, and all that hold one of them, directly or not."""
+    reached = set(start)
+    pending = list(reached)
+    while pending:
+        for holder in holders.get(pending.pop(), ()):
+            if holder not in reached:
+                reached.add(holder)
+                pending.append(holder)
+    return reached

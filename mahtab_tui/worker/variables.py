@@ -1,0 +1,520 @@
+"""The namespace as a list of described names, and what a cell did to it.
+
+No `repr`, `len`, `hasattr`, property or descriptor of a user's class ever runs here. Objects of
+unknown types are described only by the name of their type."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+import types
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Callable
+
+from .objects import (
+    VARARGS,
+    VARKEYWORDS,
+    Classes,
+    as_library_type,
+    descends,
+    is_own_column,
+    is_own_index,
+    loaded,
+    module_of,
+    mro_of,
+    name_of,
+    own_dict,
+    unwrapped,
+)
+from .stdlib import late_import
+from .undo.reach import can_change_objects, names_in
+
+if TYPE_CHECKING:
+    from .undo.graph import CurrentKinds
+    from .undo.history import UndoHistory
+    from .undo.mutations import MutationDetector
+
+    Seen = tuple[int, type, int | None, str]
+
+WIDTH = 60
+"""The most characters of a summary."""
+
+_FUNCTIONS = Classes(
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    types.MethodWrapperType,
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+)
+_PLAIN = Classes(
+    bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict, type(None)
+)
+_BIG = 1 << 200
+
+
+def kind_of(value: object) -> str:
+    """Return ``module``, ``function``, ``class`` or ``data``."""
+    cls = type(value)
+    if cls in _PLAIN:
+        return "data"
+    if descends(cls, types.ModuleType):
+        return "module"
+    if cls in _FUNCTIONS or name_of(cls) == "ufunc":
+        return "function"
+    if descends(cls, type):
+        return "class"
+    return "data"
+
+
+def type_name(value: object) -> str:
+    """Return the type's name, shortened."""
+    return one_line(name_of(type(value)), 40)
+
+
+def counted(number: int, unit: str) -> str:
+    """Format a count: ``1,200 items``, ``18.4 M chars``, ``1 item``."""
+    if number >= 1_000_000_000:
+        text = "%.1f G" % (number / 1e9)
+    elif number >= 1_000_000:
+        text = "%.1f M" % (number / 1e6)
+    else:
+        text = f"{number:,}"
+    return f"{text} {unit[:-1] if number == 1 and unit.endswith('s') else unit}"
+
+
+def one_line(text: str, width: int = WIDTH) -> str:
+    """Return a text as one printable line of at most `width` characters."""
+    if len(text) <= width and text.isprintable():
+        return text
+    cut = text[: width + 1]
+    shown = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut
+    )
+    return shown if len(shown) <= width else shown[: width - 1] + "…"
+
+
+def _str(value: str) -> str:
+    length = str.__len__(value)
+    return f"'{one_line(value)}'" if length <= WIDTH - 2 else counted(length, "chars")
+
+
+def _bytes(value: Any) -> str:
+    length = len(value)
+    return one_line(repr(bytes(value))) if length <= 20 else counted(length, "bytes")
+
+
+def _memory(value: memoryview) -> str:
+    try:
+        return counted(value.nbytes, "bytes")
+    except ValueError:
+        return "released"
+
+
+def _int(value: int) -> str:
+    if -_BIG < value < _BIG:
+        return str(value)
+    return counted(value.bit_length(), "bits")
+
+
+def _sized(value: Any) -> str:
+    return counted(len(value), "items")
+
+
+def version_of(names: dict[str, Any]) -> str:
+    """Return a module's version; empty if it has none. torch's version has its own class, whose
+    methods are not run."""
+    version = names.get("__version__")
+    return one_line(str.__str__(version)) if issubclass(type(version), str) else ""
+
+
+def _function(value: Any) -> str:
+    function = unwrapped(value)
+    if function is None:
+        return ""
+    code = function.__code__
+    names = list(code.co_varnames)
+    positional, named = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    star = named + bool(code.co_flags & VARARGS)
+    shown = names[:positional]
+    if star > named:
+        shown.append("*" + names[named])
+    elif code.co_kwonlyargcount:
+        shown.append("*")
+    shown += names[positional:named]
+    if code.co_flags & VARKEYWORDS:
+        shown.append("**" + names[star])
+    return one_line(f"({', '.join(shown)})")
+
+
+_TYPES: dict[type, Callable[[Any], str]] = {
+    **dict.fromkeys((bool, type(None), type(Ellipsis)), str),
+    int: _int,
+    **dict.fromkeys((float, complex), repr),
+    str: _str,
+    **dict.fromkeys((bytes, bytearray), _bytes),
+    memoryview: _memory,
+    **dict.fromkeys((list, tuple, set, frozenset, dict), _sized),
+    range: lambda value: one_line(repr(value)),
+    slice: lambda value: "",
+    types.FunctionType: _function,
+}
+_BY_ID = {id(cls): describe for cls, describe in _TYPES.items()}
+"""By identity, so that user classes are neither hashed nor compared."""
+
+
+def _shape(shape: Any) -> str:
+    """Format a shape of plain integers, as in ``10000 × 5``."""
+    if type(shape) is tuple and all(type(size) is int for size in shape):
+        return (
+            " × ".join(map(str, shape))
+            if len(shape) == 2
+            else f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+        )
+    return ""
+
+
+def _shaped(value: Any) -> str:
+    return _shape(value.shape)
+
+
+def _series(value: Any) -> str:
+    return one_line(f"{value.dtype} ({len(value)},)")
+
+
+def _pandas_table(value: Any) -> str:
+    if not all(map(is_own_index, value.axes)):
+        return ""
+    return _shaped(value) if value.ndim == 2 else _own_series(value)
+
+
+def _own_series(value: Any) -> str:
+    return _series(value) if is_own_column(value) else ""
+
+
+def _array(value: Any) -> str:
+    shape = value.shape
+    return one_line(f"{value.dtype} ({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})")
+
+
+def _tensor(value: Any) -> str:
+    return one_line(f"{value.dtype} ({', '.join(map(str, tuple(value.shape)))}) {value.device}")
+
+
+def _text(value: Any) -> str:
+    return one_line(str(value))
+
+
+def _fraction(value: Any) -> str:
+    return _text(value) if abs(value.numerator) < _BIG and value.denominator < _BIG else ""
+
+
+def _moment(value: Any) -> str:
+    # The user's own time zone would run their code.
+    return (
+        value.isoformat(" ")
+        if module_of(type(value.tzinfo)) in ("builtins", "datetime", "zoneinfo")
+        else ""
+    )
+
+
+def _time(value: Any) -> str:
+    return value.isoformat() if value.tzinfo is None else ""
+
+
+# Types by module and name, because these modules are not imported here. If a module is not loaded,
+# it has no objects.
+_KNOWN: dict[tuple[str, str], Callable[[Any], str]] = {
+    **{("pathlib", name): _text for name in ("PosixPath", "PurePosixPath", "PureWindowsPath")},
+    ("decimal", "Decimal"): _text,
+    ("fractions", "Fraction"): _fraction,
+    ("datetime", "datetime"): _moment,
+    ("datetime", "date"): _text,
+    ("datetime", "time"): _time,
+    ("datetime", "timedelta"): _text,
+    ("pandas", "DataFrame"): _pandas_table,
+    ("pandas", "Series"): _pandas_table,
+    ("pandas", "Index"): _own_series,
+    ("numpy", "ndarray"): _array,
+    ("polars", "DataFrame"): _shaped,
+    ("polars", "Series"): _series,
+    ("pyarrow", "Table"): _shaped,
+    ("torch", "Tensor"): _tensor,
+    ("cupy", "ndarray"): _array,
+}
+
+
+def _library(value: object) -> str | None:
+    """Describe an object of a known library; None for others."""
+    cls = type(value)
+    for (module, name), describe in _KNOWN.items():
+        found = sys.modules.get(module)
+        if found is not None and cls is types.ModuleType.__getattribute__(found, "__dict__").get(
+            name
+        ):
+            return describe(value)
+    if (
+        descends(cls, loaded("numpy", "generic"))
+        and loaded("numpy", name_of(cls)) is cls
+        and not descends(cls, loaded("numpy", "void"))
+    ):
+        return _text(value)  # of a scalar; one with fields would write objects in it
+    return None
+
+
+_BASES: tuple[Any, ...] = (dict, list, tuple, set, frozenset, str, bytes)
+_LENGTHS: dict[int, Callable[[Any], int]] = {id(base): base.__len__ for base in _BASES}
+"""Sizes of subclasses of built-in containers, read by the base's own slot, so that no method of the
+subclass runs."""
+
+
+def size_of(value: object) -> int | None:
+    """Return the length if it can be read without running user code; otherwise None."""
+    for base in mro_of(type(value)):
+        length = _LENGTHS.get(id(base))
+        if length is not None:
+            return length(value)
+    return None
+
+
+def summary(value: object) -> str:
+    """Describe an object in a line: shape, length, or a simple value; empty if nothing can be read
+    safely."""
+    cls = type(value)
+    describe = _BY_ID.get(id(cls))
+    if describe is not None:
+        return describe(value)
+    kind = kind_of(value)
+    if kind == "module":
+        return version_of(own_dict(value))
+    if kind != "data":
+        return ""
+    try:
+        found = _library(as_library_type(value))
+    except Exception:  # a library's object in an inconsistent state
+        return ""
+    if found is not None:
+        return found
+    size = size_of(value)
+    return "" if size is None else counted(size, "chars" if descends(cls, str) else "items")
+
+
+UNTOLD = "••••••••"
+"""Shown instead of a hidden value."""
+
+_HINT = re.compile("pass|pw|secret|token|key|cred|bearer|auth", re.IGNORECASE)
+"""Occurs in each word of secrets' names; a quick test that most names fail."""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SECRET = frozenset(
+    (
+        "password passwords passwd passphrase passcode pwd pw secret secrets token apikey apikeys credential credentials bearer "
+        "authorization privatekey accesskey secretkey authtoken accesstoken"
+    ).split()
+)
+_KEYS = frozenset(
+    "api access private secret auth signing encryption ssh master session service account".split()
+)
+"""Words before ``key`` or ``keys`` that make it a secret; ``key`` alone is usually a dict's."""
+_ABOUT = frozenset(
+    "count counts length lengths len size sizes limit limits id ids index type types name names url path file budget rate usage policy field".split()
+)
+"""Last words of names for something about a secret, not the secret itself."""
+_VALUES = (str, bytes, bytearray, int, float, complex)
+"""Types whose summary is the value, or its length."""
+
+
+def looks_secret(name: str) -> bool:
+    """Tell whether a name contains a word such as ``password``, ``token`` or ``api_key``:
+    ``DB_PASSWORD``, ``apiKey2``."""
+    if _HINT.search(name) is None:
+        return False
+    words = [word.lower() for word in _WORD.findall(name[:200])]
+    if not words or words[-1] in _ABOUT:
+        return False
+    return not _SECRET.isdisjoint(words) or any(
+        one in _KEYS and other in ("key", "keys") for one, other in zip(words, words[1:])
+    )
+
+
+def hides(name: str, value: object) -> bool:
+    """Tell whether the value of a name is hidden. Containers are not searched; None, True and False
+    are shown."""
+    cls = type(value)
+    return looks_secret(name) and cls is not bool and any(descends(cls, base) for base in _VALUES)
+
+
+def summary_of(name: str, value: object) -> str:
+    """Return `summary.summary`, or `UNTOLD` if the value is hidden."""
+    return UNTOLD if hides(name, value) else summary(value)
+
+
+HIDDEN = frozenset(
+    "__name__ __builtins__ __doc__ __file__ __loader__ __package__ __spec__ __cached__ __annotations__ __warningregistry__ _".split()
+)
+"""Names that are the interpreter's own."""
+
+_LIBRARY = os.path.dirname(types.__file__)
+
+
+def described(name: str, value: object) -> dict[str, Any]:
+    """Describe a variable as the host lists it."""
+    kind, summary = kind_of(value), summary_of(name, value)
+    if not summary and kind == "data" and not _is_of_library(type(value)):
+        summary = late_import(f"{__package__}.detail").fields(value)
+    return {"name": name, "type": type_name(value), "summary": summary, "kind": kind}
+
+
+def _is_of_library(cls: type) -> bool:
+    """Return whether a class comes from an installed package or the standard library."""
+    module = sys.modules.get(module_of(cls))
+    file = own_dict(module).get("__file__") if type(module) is types.ModuleType else None
+    return type(file) is str and (
+        "site-packages" in file or "dist-packages" in file or file.startswith(_LIBRARY)
+    )
+
+
+_IMMUTABLE = Classes(int, float, complex, bool, str, bytes, frozenset, type(None), range)
+
+
+class NamespaceTracker:
+    """Looks at a namespace from time to time and tells what changed. Nothing of the user's classes
+    runs."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._namespace = namespace
+        self._seen = self._look()
+        self._before: MutationDetector | None = None
+        self._kinds: CurrentKinds | None = None
+
+    def listing(self) -> list[dict[str, Any]]:
+        """Every name that is not the interpreter's own."""
+        return [described(name, value) for name, value in self._items()]
+
+    def expect(
+        self, tree: ast.Module, codes: tuple[types.CodeType, ...], steps: UndoHistory | None = None
+    ) -> None:
+        """Called before a cell runs: note what it can reach. steps: makes a step to go back to."""
+        self._before = None
+        if not can_change_objects(tree, self._namespace):
+            return
+        if self._kinds is None:
+            self._kinds = late_import(f"{__package__}.undo.graph").CurrentKinds(self._namespace)
+        before = late_import(f"{__package__}.undo.mutations").MutationDetector(
+            self._namespace, self._kinds.get(), names_in(codes, self._namespace)
+        )
+        before.begin(None if steps is None else steps.expect(before.mentioned))
+        self._before = before
+
+    def changes(self, tree: ast.Module | None) -> list[dict[str, Any]]:
+        """Return the changes since the last call; `tree` is the source that ran, if there is
+        one."""
+        before, now = self._seen, self._look()
+        self._seen = now
+        bound = bound_names(tree, imports=False) if tree is not None else frozenset()
+        inside = self._inside()
+        result: list[dict[str, Any]] = [
+            {"name": name, "change": "deleted", "variable": None}
+            for name in before
+            if name not in now
+        ]
+        for name, seen in now.items():
+            change = self._change(name, before.get(name), seen, bound)
+            change = change or (
+                "changed" if name in inside[0] else "perhaps" if name in inside[1] else None
+            )
+            if change is not None:
+                value = self._namespace.get(name)
+                result.append({"name": name, "change": change, "variable": described(name, value)})
+        return result
+
+    def _inside(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the names whose objects the cell has changed inside, and those for which that is
+        not known."""
+        before, self._before = self._before, None
+        if before is None:
+            return frozenset(), frozenset()
+        try:
+            return before.compare()
+        except Exception:  # a library's object in a state that nobody foresaw
+            return frozenset(), frozenset(before.mentioned)
+
+    def _change(self, name: str, old: Seen | None, new: Seen, bound: frozenset[str]) -> str | None:
+        if old is None:
+            return "added"
+        if old[:2] != new[:2] or name in bound:
+            return "rebound"
+        return "changed" if old != new else None
+
+    def _items(self) -> list[tuple[str, Any]]:
+        # A copy of the items in one step: other threads may change the namespace meanwhile.
+        return [
+            (name, value)
+            for name, value in list(self._namespace.items())
+            if type(name) is str and name not in HIDDEN
+        ]
+
+    def _look(self) -> dict[str, Seen]:
+        return {
+            name: (id(value), type(value), size_of(value), _visible(value))
+            for name, value in self._items()
+        }
+
+
+def merged(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one change for each name, of several in their order."""
+    merged: dict[str, dict[str, Any]] = {}
+    for change in changes:
+        before = merged.get(change["name"])
+        if before is None or change["change"] == "deleted":
+            merged[change["name"]] = change
+        else:
+            stronger = (
+                before if change["change"] == "perhaps" or before["change"] == "added" else change
+            )
+            merged[change["name"]] = {**change, "change": stronger["change"]}
+    return list(merged.values())
+
+
+def _visible(value: object) -> str:
+    """The part of the summary that an in-place change would show: shapes of tables."""
+    return "" if size_of(value) is not None or type(value) in _IMMUTABLE else summary(value)
+
+
+def bound_names(tree: ast.Module, *, imports: bool = True) -> frozenset[str]:
+    """Return the names that a cell binds at its top level: assignments, definitions, loops, with,
+    except, match, walrus; optionally imports."""
+    names: set[str] = set()
+    for node in _own_level(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.alias):
+            if imports:
+                names.add(node.asname or node.name.split(".")[0])
+        else:
+            # except … as name, case … as name, case [*name], case {**name}
+            names.update(
+                str(getattr(node, field))
+                for field in ("name", "rest")
+                if isinstance(getattr(node, field, None), str)
+            )
+    return frozenset(names)
+
+
+def _own_level(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the nodes that run at a cell's top level, without the bodies of functions and
+    classes."""
+    pending = list(ast.iter_child_nodes(tree))
+    while pending:
+        node = pending.pop()
+        yield node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            continue
+        if isinstance(node, ast.comprehension):  # its target is local to it
+            pending.extend((node.iter, *node.ifs))
+            continue
+        pending.extend(ast.iter_child_nodes(node))
